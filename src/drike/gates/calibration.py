@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
 from itertools import permutations
@@ -46,8 +46,8 @@ class GateProbe:
 
 
 @dataclass(frozen=True)
-class Example:
-    """A candidate for a probe: its features, and whether the probe concerns it. edit: its id."""
+class LabelledCandidate:
+    """A candidate's features, and whether the probe it was found for concerns it. edit: its id."""
 
     features: Mapping[str, float]
     concerns: bool
@@ -104,12 +104,14 @@ def written(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateP
     return [replace(edit, record=replace(edit.record, paraphrases=(), negatives=())) for edit in edits], probes
 
 
-def examples(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[Example]:
+def labelled_candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[LabelledCandidate]:
     """Each probe's own edit as a candidate, where the gate considers it."""
-    own = []
-    for probe, candidates in zip(probes, _candidates(gate, probes, index), strict=True):
-        own += [Example(c.features, probe.concerns, probe.edit) for c in candidates if c.edit.id == probe.edit]
-    return own
+    return [
+        LabelledCandidate(candidate.features, probe.concerns, probe.edit)
+        for probe, candidates in zip(probes, _candidates(gate, probes, index), strict=True)
+        for candidate in candidates
+        if candidate.edit.id == probe.edit
+    ]
 
 
 def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[list[Candidate]]:
@@ -123,7 +125,7 @@ def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex)
     return [gate.candidates(probe.query, index) for probe in probes]
 
 
-def fit(examples: Sequence[Example], prior: LogisticHead, strength: float = _STRENGTH) -> LogisticHead:
+def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: float = _STRENGTH) -> LogisticHead:
     """The head of largest posterior for examples, with a Gaussian prior of precision `strength` around another head."""
     names = tuple(prior.weights)
     x = np.array([[example.features[name] for name in names] + [1.0] for example in examples], dtype=np.float64)
@@ -153,19 +155,19 @@ def calibrated(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) 
 
     Certify it with probes of other edits: on those it was fitted to, it looks better than it is.
     """
-    fitted = examples(gate, probes, index)
+    fitted = labelled_candidates(gate, probes, index)
     if len({example.edit for example in fitted}) >= _MIN_EDITS:
         named = fit([example for example in fitted if "masked" in example.features], gate.named)
         unnamed = fit([example for example in fitted if "masked" not in example.features], gate.unnamed)
         gate = replace(gate, named=named, unnamed=unnamed)
-    of_edit: dict[int, list[Example]] = defaultdict(list)
+    of_edit: dict[int, list[LabelledCandidate]] = defaultdict(list)
     for example in fitted:
         of_edit[example.edit].append(example)
     shifts = {str(edit): _shift(gate, own) for edit, own in sorted(of_edit.items())}
     return replace(gate, shifts=shifts, edits=len(index.edits))
 
 
-def _shift(gate: Calibrated, examples: Sequence[Example]) -> float:
+def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
     """The shift of largest posterior for the examples of one edit, with a Gaussian prior around 0."""
     logits = np.array([(gate.named if "masked" in e.features else gate.unnamed).logit(e.features) for e in examples])
     at = 0.0
@@ -257,12 +259,14 @@ def gate_of(content: str | bytes, name: str) -> Calibrated:
     """The gate of `to_json`. Raises StoreError if it is damaged; `name`: where it was found."""
     try:
         value = records.parse(content)
-        record = records.read(_Record, value)
+        if not isinstance(value, dict):
+            raise ValueError("it is not an object")
+        gate = records.read(Calibrated, {name: field for name, field in value.items() if name != "sha256"})
         if not checksum_ok(value, needed=True):
             raise ValueError("its checksum does not match")
-    except (ValueError, KeyError) as problem:
+        return gate
+    except ValueError as problem:
         raise StoreError(f"{name} holds no calibration of a gate ({problem}): calibrate again") from None
-    return Calibrated(**{field.name: getattr(record, field.name) for field in fields(Calibrated)})
 
 
 def save(gate: Calibrated, path: Path) -> None:
@@ -279,18 +283,3 @@ def load(path: Path) -> Calibrated:
 def default_gate() -> Calibrated:
     """The gate that comes with drike, for stores without probes; docs/results/gate.md says how it was made."""
     return gate_of(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")
-
-
-@dataclass(frozen=True)
-class _Record:
-    """A gate's parameters as JSON."""
-
-    encoder: str
-    named: LogisticHead
-    unnamed: LogisticHead
-    threshold: float
-    grey: tuple[float, float]
-    semantic: bool
-    shifts: Mapping[str, float]
-    edits: int
-    sha256: str = ""

@@ -141,9 +141,8 @@ class ParsedQuery:
 
     def excluded(self, edit: EditVersion) -> bool:
         """Whether the query is a negative exemplar of the edit."""
-        return bool(edit.record.negatives) and any(
-            words(text) == [word.folded for word in self.words] for text in edit.record.negatives
-        )
+        asked = [word.folded for word in self.words]
+        return any(words(text) == asked for text in edit.record.negatives)
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:

@@ -40,11 +40,6 @@ class Imported:
     refused: tuple[str, ...]
 
 
-def import_file(store: EditStore, path: Path, *, supersede: bool = False, author: str | None = None) -> Imported:
-    """Add the usable edits of a file: `read_edits`, then `import_edits`."""
-    return import_edits(store, read_edits(path), supersede=supersede, author=author)
-
-
 def read_edits(path: Path) -> list[tuple[str, EditRecord] | str]:
     """The rows of a file: place and record of each usable one, and why others are refused.
 
