@@ -11,14 +11,14 @@ from math import exp
 from drike.encoders.base import FloatArray
 from drike.gates.decision import Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.names import Mention, NameMatch, continued, masked, without, words
+from drike.gates.names import Mention, NameMatch, continued, masked, with_pronoun, words
 from drike.gates.relations import answer_kind, contrary
 from drike.stores.records import EditVersion, Status
 
 Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
-CROWD = 1000  # texts in an index, from which the distance to the next says that one is meant
+MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Calibrated:
         named, unnamed: the probability where the query names the subject, and where it does not.
         threshold: the least probability that matches.
         grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked.
-        semantic: look at the nearest edits also where no subject is named, if the index has `CROWD` texts.
+        semantic: look at the nearest edits also where no subject is named, if the index has `MIN_SEMANTIC_TEXTS` texts.
         shifts: what is added to the logit of single edits, by id.
         edits: the number of edits in the store when it was calibrated; 0 for the default.
     """
@@ -75,7 +75,7 @@ class Calibrated:
         if encoder != self.encoder:
             raise ValueError(f"calibrated for {self.encoder}, not for {encoder}: calibrate again")
         parsed = ParsedQuery.of(query, index)
-        semantic = self.semantic and index.text_count >= CROWD
+        semantic = self.semantic and index.text_count >= MIN_SEMANTIC_TEXTS
         found = _named(parsed, index)
         if semantic:
             found += _unnamed(parsed, index, {edit.id for edit, _, _ in found})
@@ -107,7 +107,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     groups: dict[str, list[int]] = defaultdict(list)  # edits by the query without their name: those of one subject
     for id, mentions in mentions_of.items():
         spans = {(mention.begin, mention.end) for mention in mentions}
-        groups[without(parsed.text, parsed.words, spans)].append(id)
+        groups[with_pronoun(parsed.text, parsed.words, spans)].append(id)
     questions = list(dict.fromkeys(part for text in groups for part in parts(text)))
     wholes = parts(parsed.text)
     embedded = index.embed([*wholes, *questions])

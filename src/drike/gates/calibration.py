@@ -62,7 +62,6 @@ class Certificate:
     Attributes:
         threshold: the lowest that is certified; None if none is.
         edits: how many were tested.
-        fires: the mean rate of false matches per edit at the threshold, or at the strictest if none is certified.
         possible: the lowest level that these probes certify at any threshold.
         missing: how many more edits with probes, none of which matches, a certificate of the level would take.
     """
@@ -71,7 +70,6 @@ class Certificate:
     confidence: float
     threshold: float | None
     edits: int
-    fires: float
     possible: float
     missing: int
 
@@ -89,7 +87,7 @@ class Certificate:
         )
 
 
-def written(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateProbe]]:
+def make_probes(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateProbe]]:
     """The edits without their paraphrases and negative exemplars, and the probes made of these.
 
     A paraphrase concerns its edit; a negative exemplar does not, nor does the query of another edit of the subject.
@@ -116,12 +114,12 @@ def labelled_candidates(gate: Calibrated, probes: Sequence[GateProbe], index: Ed
 
 def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[list[Candidate]]:
     """The candidates for each probe; all texts are embedded beforehand in one batch, which is faster."""
-    known = [probe for probe in probes if probe.edit in index.edits]
-    if index.encoder is not None and known:
-        names = [index.edits[probe.edit].record.names for probe in known]
-        index.encoder.encode(
-            [text for probe, own in zip(known, names, strict=True) for text in (probe.query, masked(probe.query, own))]
-        )
+    texts = []
+    for probe in probes:
+        if edit := index.edits.get(probe.edit):
+            texts += [probe.query, masked(probe.query, edit.record.names)]
+    if texts:
+        index.require_encoder().encode(texts)
     return [gate.candidates(probe.query, index) for probe in probes]
 
 
@@ -199,19 +197,14 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
     if not probabilities or not 0 < level < 1:
         raise ValueError("a certificate needs probes that must not fire, and a level between 0 and 1")
     threshold = lowest_threshold(probabilities, level, confidence)
-    false_matches = _false_matches(probabilities)
-    strictest = 1 - false_matches(THRESHOLDS[0])
-    return Certificate(
-        level,
-        confidence,
-        threshold,
-        len(probabilities),
-        float(np.mean(false_matches(THRESHOLDS[0] if threshold is None else threshold))),
-        _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000,
-        0
-        if threshold is not None
-        else _smallest(lambda n: exceeds(np.concatenate([strictest, np.ones(n)]), 1 - level, confidence), _MAX_EDITS),
-    )
+    strictest = 1 - _false_matches(probabilities)(THRESHOLDS[0])
+    possible = _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000
+    missing = 0
+    if threshold is None:
+        missing = _smallest(
+            lambda n: exceeds(np.concatenate([strictest, np.ones(n)]), 1 - level, confidence), _MAX_EDITS
+        )
+    return Certificate(level, confidence, threshold, len(probabilities), possible, missing)
 
 
 def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, unit
-from drike.gates.names import Mention, NameIndex, QueryWord, composed, masked, spoken, words
+from drike.gates.names import Mention, NameIndex, QueryWord, composed, masked, tokenize, words
 from drike.gates.overlay import OverlayDict
 from drike.gates.vectors import TextVectors
 from drike.stores.records import EditRecord, EditVersion, Status
@@ -131,8 +131,8 @@ class ParsedQuery:
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
         """Read a query, and look up its words in an index."""
         text = composed(query)
-        spoken_words = spoken(text)
-        return cls(text, spoken_words, index._names.find(text, spoken_words))
+        tokens = tokenize(text)
+        return cls(text, tokens, index._names.find(text, tokens))
 
     @property
     def vocabulary(self) -> set[str]:
