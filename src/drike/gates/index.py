@@ -171,6 +171,6 @@ def _vectors(
     texts: Iterable[str], encoder: TextEncoder, known: Sequence[Mapping[str, FloatArray]]
 ) -> dict[str, FloatArray]:
     """A unit vector [d] for each text: a known one, else computed."""
-    vectors = {text: some[text] for text in texts for some in known if text in some}
+    vectors = {text: earlier[text] for text in texts for earlier in known if text in earlier}
     missing = [text for text in texts if text not in vectors]
     return {**vectors, **dict(zip(missing, unit(encoder.encode(missing)), strict=True))} if missing else vectors
