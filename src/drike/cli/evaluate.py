@@ -25,17 +25,7 @@ from drike.cli.train import show_prepared
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
 from drike.editors.budgets import Threshold, TokenLimit
-from drike.editors.catalog import (
-    BY_NAME,
-    NAMES,
-    PER_QUERY,
-    SAME_K,
-    SAME_SIZE,
-    TRAINED,
-    UNTRAINED,
-    make,
-    require_editor,
-)
+from drike.editors.catalog import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, make, require_editor
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.retriever import Retriever
