@@ -64,8 +64,8 @@ from drike.report.variants import distribution_table, variations
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
 from drike.runs.evaluating import SAMPLE, Evaluation, EvaluationEvent, run_evaluation
-from drike.runs.events import Prepared
 from drike.runs.folder import read_usage
+from drike.runs.recording import Prepared
 from drike.runs.run import Setup
 from drike.serving.requests import read_questions
 from drike.support.files import write_text

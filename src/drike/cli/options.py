@@ -106,18 +106,14 @@ OPTIONS: Mapping[str, Any] = {
     ),
     "editable": option("N", "Number of editable rows (first by case_id); the rest supply demonstrations", DATA),
     "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, choices=tuple(SUBSETS)),
-    "zsre_target": option(
-        "NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA
-    ),
+    "zsre_target": option("NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA),
     "paraphrases": option(
         "NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's only)", DATA
     ),
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
     "device": option("NAME", "cpu, cuda, mps (default: the fastest available)", MODEL),
     "prompt_tokens": option("N", "Longest prompt in tokens; the last retains are dropped to fit", MODEL, minimum=1),
-    "template": option(
-        "NAME", "plain, or chat: the prompt as one user turn (default behind an API)", MODEL
-    ),
+    "template": option("NAME", "plain, or chat: the prompt as one user turn (default behind an API)", MODEL),
     "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, minimum=1),
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option(
@@ -127,9 +123,7 @@ OPTIONS: Mapping[str, Any] = {
     "stored": option(
         "N", "Also with N edits in force at once, or all editable ones: each query through the gate", METHOD
     ),
-    "gate": option(
-        "NAME", "With --stored: named (default), or calibrated, the one with probabilities", METHOD
-    ),
+    "gate": option("NAME", "With --stored: named (default), or calibrated, the one with probabilities", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option(
@@ -187,20 +181,12 @@ OPTIONS: Mapping[str, Any] = {
     "no_cache": flag("--no-cache", "Neither read nor write the cache of answers", API),
     "allow_http": flag("--allow-http", "Allow unencrypted requests to other machines", API),
     "form": option("NAME", "Scoring head: dot or cross", PAPER),
-    "flip": option(
-        "NAME", "How sigma is raised when an added retain breaks the answer: offender or algorithm1", PAPER
-    ),
-    "selection": option(
-        "NAME", "Retains tried in training: top (Algorithm 1) or sample", PAPER
-    ),
+    "flip": option("NAME", "How sigma is raised when an added retain breaks the answer: offender or algorithm1", PAPER),
+    "selection": option("NAME", "Retains tried in training: top (Algorithm 1) or sample", PAPER),
     "renormalise": flag("--renormalise", "Take log p_j over the retains not yet drawn", PAPER),
     "stop_on_flip": flag("--stop-on-flip", "End an episode when a retain breaks the answer", PAPER),
-    "layout": option(
-        "NAME", "Prompt: append (retains last, best first) or ike (shuffled)", PAPER
-    ),
-    "retain": option(
-        "NAME", "Retains: headed (with their New Fact line) or bare", PAPER
-    ),
+    "layout": option("NAME", "Prompt: append (retains last, best first) or ike (shuffled)", PAPER),
+    "retain": option("NAME", "Retains: headed (with their New Fact line) or bare", PAPER),
     "own_copy": flag(" /--no-own-copy", "Do not repeat the edit as a demonstration", PAPER),
     "delay": option("N", "Apply each update up to N episodes late (robustness study)", PAPER, minimum=0),
     "noise": option(

@@ -44,7 +44,7 @@ class Resumable(Command):
         flags = {param.name: (*param.opts, *param.secondary_opts)[0] for param in self.params}
         for name in sorted(named - _FREE):
             raise UsageError(f"--resume keeps the run's options: leave {flags[name]} out, or start a new run")
-        began = Run.open(folder).options
+        began = Run.open(folder).record.options
         if began is None:
             raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
         if "editors" in known and "epochs" in began:

@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -136,13 +136,8 @@ def _curl(url: str, question: str, *, key: bool) -> str:
 def add(
     *,
     role: Annotated[
-        str,
-        option(
-            "NAME",
-            "use, edit (facts, too) or admin (metrics and the upstream's files, too)",
-            METHOD,
-            choices=("use", "edit", "admin"),
-        ),
+        Literal["use", "edit", "admin"],
+        option("NAME", "use, edit (facts, too) or admin (metrics and the upstream's files, too)", METHOD),
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
     store: StoreFile = "edits.db",

@@ -26,8 +26,8 @@ from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.report import work
 from drike.report.training import by_epoch
-from drike.runs.events import PhaseStarted, Prepared
 from drike.runs.folder import read_usage
+from drike.runs.recording import PhaseStarted, Prepared
 from drike.runs.resume import recovered_episodes
 from drike.runs.run import Setup
 from drike.runs.training import Method, new_editor, run_query_policy, run_training, scored_probes

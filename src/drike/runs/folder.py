@@ -24,10 +24,9 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -93,19 +92,8 @@ def outcomes_path(folder: Path, editor: str, part: str = OUTCOMES) -> Path:
     return folder / part / f"{slug(editor)}.jsonl"
 
 
-def saved(
-    folder: Path, editor: str, outcomes: Iterable[Outcome], part: str = OUTCOMES
-) -> Iterator[tuple[Outcome, ...]]:
-    """Pass outcomes on case by case, each case saved before it is passed."""
-    path = outcomes_path(folder, editor, part)
-    for _, of_case in groupby(outcomes, key=lambda outcome: outcome.case_id):
-        case = tuple(of_case)
-        append(path, (asdict(outcome) for outcome in case))
-        yield case
-
-
 def read_outcomes(path: Path) -> list[Outcome]:
-    """Outcomes of a file that `saved` wrote, without a last line that a crash cut off.
+    """The outcomes of an editor, without a last line that a crash cut off.
 
     Raises RunError for a line that is not an outcome.
     """

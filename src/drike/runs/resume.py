@@ -34,16 +34,17 @@ def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_s
     Returns the packages that have another version now: what they compute may differ in the last digits.
     """
     folder = run.folder
-    if run.fingerprint != setup.dataset.fingerprint:
+    if run.record.data_fingerprint != setup.dataset.fingerprint:
         raise RunError(f"{folder} was begun on other rows: give it the data it began with, or start a new run")
     if run.split() != setup.split.ids:
         raise RunError(f"{folder} was begun on another split of its rows: start a new run")
     run.check_encoders()
-    if run.identity.get("weights_sha256") != identity.get("weights_sha256"):
+    if run.record.model.get("weights_sha256") != identity.get("weights_sha256"):
         raise RunError(f"{folder} was begun with other weights of its model: start a new run")
-    if run.trained_sha256 != trained_sha256:
+    if run.record.trained_sha256 != trained_sha256:
         raise RunError(f"{folder} was begun with another trained policy than its --run holds now: start a new run")
-    return [name for name, now in versions().items() if run.versions and run.versions.get(name) != now]
+    before = run.record.versions
+    return [name for name, now in versions().items() if before and before.get(name) != now]
 
 
 @contextmanager

@@ -25,8 +25,7 @@ from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
 from drike.runs import checkpoint
-from drike.runs.events import PhaseStarted, Prepared
-from drike.runs.recording import recorded_answers, recorded_training
+from drike.runs.recording import PhaseStarted, Prepared, recorded_answers, recorded_training
 from drike.runs.resume import recovered_answers
 from drike.runs.run import Setup
 from drike.training import algorithm1
