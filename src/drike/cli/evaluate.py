@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -63,7 +63,7 @@ from drike.report.deployed import deployed_tables
 from drike.report.variants import distribution_table, variations
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
-from drike.runs.evaluating import SAMPLE, Evaluation, EvaluationEvent, run_evaluation
+from drike.runs.evaluating import Evaluation, EvaluationEvent, run_evaluation
 from drike.runs.folder import read_usage
 from drike.runs.recording import Prepared
 from drike.runs.run import Setup
@@ -143,9 +143,8 @@ def evaluate(
     with alone_at(folder, "evaluate"):
         begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None, base=base)
         with metered(opened.model, folder):
-            evaluation = watch_evaluation(
-                folder, setup, opened.model, editors, rule=rule, write=write, notes=notes, variants=True
-            )
+            events = run_evaluation(folder, setup, opened.model, editors, rule=rule, write=write)
+            evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes, variants=True)
             if deployment is not None:
                 watch_deployed(folder, deployment, opened.model, editors, evaluation)
     show_guarantee(base.trained.promise if base else None, evaluation.outcomes.get("DR-IKE-Q", []))
@@ -191,20 +190,18 @@ def _count(
 
 
 def watch_evaluation(
+    events: Generator[EvaluationEvent, None, None],
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    editors: Sequence[Editor],
     *,
-    rule: Rule | None = None,
-    write: bool = False,
-    sample: int = SAMPLE,
     notes: Sequence[str] = (),
     variants: bool = False,
 ) -> Evaluation:
     """Evaluate every editor on the test edits with a bar each; save the tables, then print them.
 
-    notes: on the probes, below the table of aspects. variants: also tables of retains, orders and sigmas.
+    events: of `run_evaluation`. notes: on the probes, below the table of aspects. variants: also tables of retains,
+    orders and sigmas.
     """
 
     def show(event: EvaluationEvent) -> None:
@@ -212,11 +209,9 @@ def watch_evaluation(
             case AnsweredCases():
                 say(baseline_sentence(event))
             case Prepared():
-                show_prepared(event, len(editors) * len(setup.split.test), "edits")
+                show_prepared(event, "edits")
 
-    evaluation = watch(
-        run_evaluation(folder, setup, model, editors, rule=rule, write=write, sample=sample), show, model
-    )
+    evaluation = watch(events, show, model)
     assert isinstance(evaluation, Evaluation)  # noqa: S101 - its last event
     data, judged = f"{setup.split.ids.title}, {len(evaluation.cases)} test edits", f"judged by {evaluation.rule.name}"
     title = f"{data}, model {model.info.name}, {judged}"
@@ -283,11 +278,8 @@ def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageMode
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     size = None if deployed.stored in (None, "all") else int(deployed.stored)
     stores = SimulatedStores(edits, size, encoder=encoder, seed=setup.pool.seed)
-    questions = (
-        common_questions()
-        if deployed.unrelated is None
-        else [question for question, *_ in read_questions(deployed.unrelated)]
-    )
+    own = None if deployed.unrelated is None else read_questions(deployed.unrelated)
+    questions = common_questions() if own is None else [question for question, *_ in own]
     return Deployment(gate, stores, questions, model if deployed.ask else None)
 
 

@@ -28,10 +28,9 @@ _RETIRED: Mapping[str, object] = {"credit": "prefix", "soft": False}  # options 
 
 
 class Resumable(Command):
-    """A command with --resume, which takes the options that the run under it began with.
+    """A command with --resume, which takes the options that the run began with.
 
-    Raises UsageError for an option beside --resume that could change the result, RunError for the run of another
-    command.
+    Raises UsageError for another option that could change the result, RunError for another command's run.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -125,8 +124,7 @@ def begin_or_check(
 def alone_at(folder: Path, command: str | None) -> Iterator[None]:
     """Keep other processes out of a run's folder, and say how to continue if an error, a limit or Ctrl-C stops the run.
 
-    A run that recorded nothing and paid for nothing has nothing to continue with: the folder that was made for it is
-    removed. Raises RunError if another process uses the folder.
+    A new folder in which nothing was recorded or paid for is removed. Raises RunError if another process uses it.
     """
     is_new = not folder.exists()
     with locked(folder):

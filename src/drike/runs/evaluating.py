@@ -85,7 +85,8 @@ def run_evaluation(
     parts = [part for selector in selectors for part in (selector.ranker, selector.budget)]
     notes = setup.prepare(cases, {id(part): part for part in parts}.values())
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
-    yield Prepared(tuple(notes), sum(map(number_of_cases, outcomes.values())))
+    recovered = sum(map(number_of_cases, outcomes.values()))
+    yield Prepared(tuple(notes), recovered, len(editors) * len(setup.split.test))
     sampled = random.Random(setup.pool.seed).sample(cases, min(sample, len(cases)))
     ids = {case.case_id for case in sampled}
     for editor in editors:

@@ -40,10 +40,11 @@ from drike.training.algorithm1 import Episode
 
 @dataclass(frozen=True)
 class Prepared:
-    """All texts are encoded. notes: on the demonstrations. recovered: episodes, or edits, that the folder holds."""
+    """All texts are encoded. notes: on the demonstrations. recovered: episodes or edits in the folder, of `total`."""
 
     notes: tuple[str, ...]
     recovered: int
+    total: int
 
 
 @dataclass(frozen=True)

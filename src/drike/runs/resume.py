@@ -29,9 +29,9 @@ from drike.training.rewards import RecordedRollout
 
 
 def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
-    """Raise RunError unless rows, split, encoders, weights and trained policy are those the run began with.
+    """The packages that have another version now, and may compute other last digits.
 
-    Returns the packages that have another version now: what they compute may differ in the last digits.
+    Raises RunError unless rows, split, encoders, weights and trained policy are those the run began with.
     """
     folder = run.folder
     if run.record.data_fingerprint != setup.dataset.fingerprint:
@@ -49,10 +49,7 @@ def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_s
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run's folder, which the system releases however a process ends.
-
-    Raises RunError where another process holds it. Does nothing on systems without such locks.
-    """
+    """Hold the lock of a run's folder, if the system has such locks. Raises RunError if another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl

@@ -132,9 +132,8 @@ class Run(Settings):
                     f"encoder {name} has changed since {self.folder} began: restore its files, or start a new run"
                 )
 
-    @classmethod
+    @staticmethod
     def create(
-        cls,
         folder: Path,
         setup: Setup,
         identity: Mapping[str, object],
@@ -142,8 +141,8 @@ class Run(Settings):
         *,
         options: Mapping[str, object] | None = None,
         trained_sha256: str | None = None,
-    ) -> Run:
-        """Write split.json and run.json, and return the run."""
+    ) -> None:
+        """Write split.json and run.json."""
         encoders = {settings["encoder"], settings.get("policy_encoder") or settings["encoder"]}
         record = {
             "command": ["drike", *sys.argv[1:]],
@@ -163,7 +162,6 @@ class Run(Settings):
         }
         setup.split.ids.save(folder / SPLIT)  # first, since a folder with run.json is a run
         write_record(folder, FILE, with_checksum(record))
-        return cls.open(folder)
 
     @classmethod
     def open(cls, folder: Path) -> Run:
