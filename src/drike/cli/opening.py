@@ -93,7 +93,7 @@ class ChosenEdits:
 
 
 def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: RunOptions) -> ChosenEdits:
-    """The edits that the options ask to test on. Raises UsageError, RunError, CheckpointError, DataError."""
+    """Choose the edits to test on. Raises UsageError, RunError, CheckpointError, DataError."""
     if data.test == 0:
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if at.resume and run:
@@ -164,7 +164,8 @@ def open_model(
 ) -> OpenedModel:
     """Open the model of the options, or else that of `base`; for a dry run a `CountingModel`.
 
-    A resumed run has spent a part of its limits. cache: as in `drike.models.load`. Raises ModelError, UsageError.
+    The limits of a resumed run are reduced by what it has spent. cache: as in `drike.models.load`.
+    Raises ModelError, UsageError.
     """
     name = options.model or base.model
     template = template_for(name, options.template or base.template)

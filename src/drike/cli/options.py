@@ -99,6 +99,7 @@ OPTIONS: Mapping[str, Any] = {
     "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, choices=tuple(SUBSETS)),
     "zsre_target": option("NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA),
     "paraphrases": option("NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's)", DATA),
+    "upstream": option("URL", "Where an OpenAI-compatible API begins, as https://host/v1", MODEL),
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
     "device": option("NAME", "cpu, cuda, mps (default: the fastest available)", MODEL),
     "prompt_tokens": option("N", "Longest prompt in tokens; the last retains are dropped to fit", MODEL, minimum=1),
@@ -136,6 +137,17 @@ OPTIONS: Mapping[str, Any] = {
         "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)",
         METHOD
     ),
+    "demonstrations": option(
+        "N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, minimum=0
+    ),
+    "mode": option(
+        "NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD,
+        choices=("shadow", "on", "off")
+    ),
+    "deadline_ms": option(
+        "MS", "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for a model here)",
+        METHOD, minimum=1.0, maximum=6e4
+    ),
     "max_shots": option("N", "K: most retains in a prompt", METHOD, minimum=1),
     "learning_rate": option("X", "Adam's step size", METHOD, minimum=0.0, maximum=1e3),
     "encoder": option("NAME", "Text encoder for demonstrations: folder, hub name or hashing (default: MiniLM)", METHOD),
@@ -146,6 +158,13 @@ OPTIONS: Mapping[str, Any] = {
     "explain": flag("--explain", "Show which demonstrations were chosen, and why", OUTPUT),
     "show_prompt": flag("--show-prompt", "Print the prompts", OUTPUT),
     "write": flag("--write", "Also record the text that the model generates", OUTPUT),
+    "host": option("HOST", "Where to listen; beyond this machine only with keys", API),
+    "port": option("N", "The port of the API", API, minimum=0, maximum=65535),
+    "admin_host": option("HOST", "Where the admin port listens", API),
+    "admin_port": option("N", "The port for admin requests", API, minimum=0, maximum=65535),
+    "timeout": option("SEC", "Longest silence of the upstream within an answer", API, minimum=0.1, maximum=86400.0),
+    "reuse_port": flag("--reuse-port", "Let other gateways listen on the same ports", API),
+    "workers": option("N", "Processes on the port of the API, with an admin port each", API, minimum=1, maximum=64),
     "dry_run": flag("--dry-run", "Print the most it can cost, and send nothing", API),
     "max_cost": option("X", "Spending limit; exits with code 3 when reached", API, minimum=0.0),
     "max_calls": option("N", "Limit on requests; exits with code 3 when reached", API, minimum=0),

@@ -22,8 +22,8 @@ from drike.runs.run import Run, Setup, TrainedRun
 from drike.support.records import read
 
 # Options that may change when a run continues, since no result depends on them.
-_FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
-_OWN = {"out", "resume"}  # where a run is, rather than what it is
+_CHANGEABLE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
+_PLACES = {"out", "resume"}  # where a run is, rather than what it is
 _RETIRED: Mapping[str, object] = {"credit": "prefix", "soft": False}  # options of older versions, with their defaults
 
 
@@ -35,13 +35,13 @@ class Resumable(Command):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        folder, known = ctx.params["resume"], ctx.params.keys() - _OWN
+        folder, known = ctx.params["resume"], ctx.params.keys() - _PLACES
         if folder is None:
             return super().invoke(ctx)
         sources = {name: ctx.get_parameter_source(name) for name in known | {"out"}}
         named = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
         flags = {param.name: (*param.opts, *param.secondary_opts)[0] for param in self.params}
-        for name in sorted(named - _FREE):
+        for name in sorted(named - _CHANGEABLE):
             raise UsageError(f"--resume keeps the run's options: leave {flags[name]} out, or start a new run")
         began = Run.open(folder).record.options
         if began is None:
@@ -93,7 +93,7 @@ def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     for name, value in arguments.items():
         options |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
     return {
-        name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name not in _OWN
+        name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name not in _PLACES
     }
 
 

@@ -110,11 +110,8 @@ def _count(counting: CountingModel, setup: Setup, method: Method, opened: Opened
     counting.repeat(method.epochs)
     if method.is_per_query:
         cases = (*setup.split.train, *setup.split.validation)
-        for _ in answers_under(
-            policy_mixes(setup.pool.roles), counting, setup.pool, cases, style=method.style, limit=opened.limit,
-            rule=method.rule,
-        ):  # fmt: skip
-            pass
+        mixes, style = policy_mixes(setup.pool.roles), method.style
+        list(answers_under(mixes, counting, setup.pool, cases, style=style, limit=opened.limit, rule=method.rule))
 
 
 def watch_training(

@@ -1,7 +1,7 @@
 """Save and load a trained policy in one file: head, budget, prompt style, and the facts they were trained on.
 
 `checkpoint.safetensors` holds the tensors; the JSON in its metadata holds everything else, with a SHA-256 of the whole
-file (computed with zeros in its own place), so that no damaged byte is ever read as if it were right.
+file (computed with zeros in its own place), so that any damage is noticed.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class CasePrompts:
 
 
 def read_usage(folder: Path) -> dict[str, Usage]:
-    """Read the model's work in each part of a run; {} if it was not recorded. Raises RunError."""
+    """The model's work in each part of a run; {} if it was not recorded. Raises RunError."""
     parts = read_json(folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there")
     names = [field.name for field in fields(Usage)]
     return {part: Usage(**{name: getattr(used, name) for name in names}) for part, used in (parts or {}).items()}
@@ -130,9 +130,9 @@ def total_usage(folder: Path) -> Usage:
 
 
 def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None) -> None:
-    """Record the model's work in a part of a run, added to that before the run was stopped.
+    """Add to the recorded work of a part of a run. Raises RunError.
 
-    known: what `read_usage` returned before the work, so that no read that could fail comes after it. Raises RunError.
+    known: what `read_usage` returned before the work, so that nothing needs to be read after it, which could fail.
     """
     parts = dict(read_usage(folder) if known is None else known)
     parts[part] = parts.get(part, Usage()) + used
