@@ -91,5 +91,5 @@ def test_a_checkpoint_takes_the_same_files_from_any_folder_and_no_others(
 
 def test_a_run_records_the_hash_and_revision_of_its_encoders(places: dict[str, str]) -> None:
     bert = drike.load_encoder(places["bert"])
-    assert Run.open(Path(places["run"])).encoders == {places["bert"]: bert.identity}
-    assert Run.open(Path(places["other"])).encoders == {places["bert"]: bert.identity, "hashing": {}}
+    assert Run.open(Path(places["run"])).record.encoders == {places["bert"]: bert.identity}
+    assert Run.open(Path(places["other"])).record.encoders == {places["bert"]: bert.identity, "hashing": {}}

@@ -8,9 +8,10 @@ import pytest
 
 from drike.editors.factprompt import FactPrompt
 from drike.errors import ModelError, RunError
+from drike.evaluation.judge import GREEDY
 from drike.models.protocols import Usage
+from drike.runs.evaluating import evaluate_rest
 from drike.runs.folder import add_usage, read_usage
-from drike.runs.recording import recorded_evaluation
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
 
@@ -23,8 +24,8 @@ def test_a_usage_file_damaged_meanwhile_does_not_hide_why_a_run_ended(tmp_path: 
         raise ModelError("the server is gone")
 
     with pytest.raises(ModelError, match="the server is gone"):
-        list(recorded_evaluation(tmp_path, FactPrompt(), ScriptedModel(fail), CAPITALS[:2]))
+        list(evaluate_rest(tmp_path, FactPrompt(), ScriptedModel(fail), CAPITALS[:2], [], rule=GREEDY))
     assert read_usage(tmp_path)["probe"] == Usage(requests=2)
     (tmp_path / "usage.json").write_text("{", "utf-8")
     with pytest.raises(RunError, match=r"usage\.json is damaged"):
-        next(recorded_evaluation(tmp_path, FactPrompt(), ScriptedModel(str), CAPITALS[:2]))
+        list(evaluate_rest(tmp_path, FactPrompt(), ScriptedModel(str), CAPITALS[:2], [], rule=GREEDY))

@@ -87,10 +87,10 @@ app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 
 
 def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, name: str = "drike") -> None:
-    """Run a command of `drike`, or of another command line with the same manners.
+    """Run a command of `drike`, or of another command line, with the same exit codes.
 
-    Exit codes: 0 done, 1 a problem reported in one sentence, 2 wrong usage, 3 a limit on calls or money reached, 130
-    stopped by Ctrl-C, 143 by SIGTERM, which is handled like Ctrl-C.
+    0: done, 1: a problem reported in one sentence, 2: wrong usage, 3: a limit on calls or money was reached, 130:
+    stopped by Ctrl-C, 143: by SIGTERM, which is handled like Ctrl-C.
     """
     warnings.showwarning = _warn
     accept_all_text()

@@ -13,7 +13,6 @@ from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_optio
 from drike.cli.resume import alone_at, begin_or_check, options_in
 from drike.editors.role_counts import RoleCounts, mixes_of
 from drike.editors.selectors import RankAndCut, RetainSubset, Selector
-from drike.edits import EditCase
 from drike.evaluation import ceilings
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Chosen, hindsight_answers, measured
@@ -85,8 +84,7 @@ def _count(
     every = frozenset(range(ceilings.retains_of(setup.pool)))
     greedy = [RetainSubset(every - {place}) for place in every]
     for tried, rounds in ((greedy, ROUNDS), (choices, 1)):
-        for _ in answers_under(tried, counting, setup.pool, setup.split.test, style=style, limit=opened.limit):
-            pass
+        list(answers_under(tried, counting, setup.pool, setup.split.test, style=style, limit=opened.limit))
         counting.repeat(rounds)
 
 
@@ -108,7 +106,7 @@ def _ceilings(
     setup: Setup, choices: Sequence[Selector], answers: Sequence[CaseAnswers], trained: Checkpoint | None
 ) -> Mapping[str, object]:
     """What each choice in hindsight reaches; that of the paper's method and of the policy per query come first."""
-    cases: Sequence[EditCase] = setup.split.test
+    cases = setup.split.test
     matrix = AnswerMatrix.of(cases, answers)
     chosen: dict[str, Chosen] = ceilings.ceilings(matrix, choices, setup.pool)
     if trained is not None:

@@ -22,8 +22,8 @@ from drike.evaluation.answer_matrix import CaseAnswers
 from drike.models.protocols import LanguageModel, Usage
 from drike.report import Table
 from drike.runs.evaluating import CaseEvaluated
-from drike.runs.events import PhaseStarted
 from drike.runs.folder import add_usage
+from drike.runs.recording import PhaseStarted
 from drike.support.escape import visible
 from drike.training.algorithm1 import Episode
 
@@ -163,7 +163,7 @@ def watch(events: Generator[Event, None, None], show: Callable[[Event], str | No
 def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
     """Print what a served model used since it was opened, however the block ends.
 
-    folder: of a run. The calls that opening the model took are recorded here, all others by the part that makes them.
+    folder: of a run, where the calls made while opening the model are recorded; its parts record all others.
     """
     opened = model.usage
     if folder is not None and opened.requests:

@@ -44,12 +44,10 @@ def inspect(
     near = None
     if name != "none":
         with progress("encoding") as (bar, task):
-            near = nearness(
-                dataset,
-                WatchedEncoder(name),
-                editable=editable,
-                k=k,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
-            )
+
+            def show(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+
+            near = nearness(dataset, WatchedEncoder(name), editable=editable, k=k, progress=show)
     for line in lines(dataset, near):
         say(line)

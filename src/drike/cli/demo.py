@@ -27,11 +27,10 @@ from drike.evaluation.judge import Judge
 from drike.models import EMBEDDED, load
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
+from drike.runs.evaluating import run_evaluation
 from drike.runs.folder import has_records
 from drike.runs.run import Run, Setup
-from drike.runs.training import Method, new_editor
-
-SAMPLE = 5  # test edits whose prompts are kept and that are judged by greedy and by generate
+from drike.runs.training import Method, new_editor, run_query_policy
 
 
 @takes_options
@@ -71,11 +70,12 @@ def demo(
         planned = _editors(setup, Checkpoint(retriever, budget, per_query=untrained))
         Run.create(folder, setup, described, settings | {"editors": [editor.name for editor in planned]})
         watch_training(folder, setup, opened, editor, method, seed=seed, described=described)
-        watch_query_policy(folder, setup, opened, editor, method)
+        watch_query_policy(run_query_policy(folder, setup, opened, editor, method), len(untrained.mixes), opened)
         trained = checkpoint.load(folder, encoder=watched)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
-        outcomes = watch_evaluation(folder, setup, opened, editors, sample=SAMPLE).outcomes
+        events = run_evaluation(folder, setup, opened, editors, sample=5)
+        outcomes = watch_evaluation(events, folder, setup, opened).outcomes
     failed = {o.case_id for o in outcomes["DR-IKE"] if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct}
     case = next((case for case in setup.split.test if case.case_id not in failed), setup.split.test[0])
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")

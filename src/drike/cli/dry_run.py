@@ -22,10 +22,7 @@ from drike.support.huggingface import pinned
 
 
 def count_only(model: LanguageModel, api: ApiOptions, work: Callable[[CountingModel], object]) -> bool:
-    """For --dry-run, let the model count the calls of `work` and draw the most they can cost.
-
-    Returns whether it did, that is whether the model is one that only counts.
-    """
+    """If the model only counts, as for --dry-run, count the calls of `work`, draw their cost, and return True."""
     if not isinstance(model, CountingModel):
         return False
     work(model)

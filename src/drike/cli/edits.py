@@ -222,13 +222,7 @@ def calibrate(
     *,
     false_fire: Annotated[
         float,
-        option(
-            "X",
-            "Most false matches, as a share of the questions that must not match",
-            METHOD,
-            minimum=1e-6,
-            maximum=0.5,
-        ),
+        option("X", "Largest share of matches among questions that must not match", METHOD, minimum=1e-6, maximum=0.5),
     ] = 0.002,
     confidence: Annotated[float, option("X", "How sure the bound is", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
     remove: Annotated[bool, flag("--remove", "Go back to the default gate instead", METHOD)] = False,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Literal
 
+from drike import report
 from drike.cli.console import draw, metered, note, say, watch
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
 from drike.cli.opening import (
@@ -25,17 +26,7 @@ from drike.cli.train import show_prepared
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
 from drike.editors.budgets import Threshold, TokenLimit
-from drike.editors.catalog import (
-    BY_NAME,
-    NAMES,
-    PER_QUERY,
-    SAME_K,
-    SAME_SIZE,
-    TRAINED,
-    UNTRAINED,
-    make,
-    require_editor,
-)
+from drike.editors.catalog import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, make, require_editor
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.retriever import Retriever
@@ -56,29 +47,17 @@ from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import (
-    Table,
-    as_markdown,
-    aspects,
-    compared,
-    costs,
-    disagreement,
-    hops,
-    paired,
-    published,
-    table1,
-    work,
-)
 from drike.report.deployed import deployed_tables
 from drike.report.variants import distribution_table, variations
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
-from drike.runs.evaluating import SAMPLE, Evaluation, EvaluationEvent, run_evaluation
-from drike.runs.events import Prepared
+from drike.runs.evaluating import Evaluation, EvaluationEvent, run_evaluation
 from drike.runs.folder import read_usage
+from drike.runs.recording import Prepared
 from drike.runs.run import Setup
 from drike.serving.requests import read_questions
 from drike.support.files import write_text
+from drike.support.table import Table
 
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
@@ -153,9 +132,8 @@ def evaluate(
     with alone_at(folder, "evaluate"):
         begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None, base=base)
         with metered(opened.model, folder):
-            evaluation = watch_evaluation(
-                folder, setup, opened.model, editors, rule=rule, write=write, notes=notes, variants=True
-            )
+            events = run_evaluation(folder, setup, opened.model, editors, rule=rule, write=write)
+            evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes, variants=True)
             if deployment is not None:
                 watch_deployed(folder, deployment, opened.model, editors, evaluation)
     show_guarantee(base.trained.promise if base else None, evaluation.outcomes.get("DR-IKE-Q", []))
@@ -194,27 +172,24 @@ def _count(
     """Count the calls of an evaluation."""
     resolved = count_own_answers(counting, cases, rule)
     for editor in editors:
-        for _ in outcomes_of(editor, counting, resolved.cases, rule=rule, write=write, allow_trained=True):
-            pass
+        list(outcomes_of(editor, counting, resolved.cases, rule=rule, write=write, allow_trained=True))
     if resolved.asked:
         say(f"{resolved.asked} questions are put to the unedited model first")
 
 
 def watch_evaluation(
+    events: Generator[EvaluationEvent, None, None],
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    editors: Sequence[Editor],
     *,
-    rule: Rule | None = None,
-    write: bool = False,
-    sample: int = SAMPLE,
     notes: Sequence[str] = (),
     variants: bool = False,
 ) -> Evaluation:
     """Evaluate every editor on the test edits with a bar each; save the tables, then print them.
 
-    notes: on the probes, below the table of aspects. variants: also tables of retains, orders and sigmas.
+    events: of `run_evaluation`. notes: on the probes, below the table of aspects. variants: also tables of retains,
+    orders and sigmas.
     """
 
     def show(event: EvaluationEvent) -> None:
@@ -222,21 +197,19 @@ def watch_evaluation(
             case AnsweredCases():
                 say(baseline_sentence(event))
             case Prepared():
-                show_prepared(event, len(editors) * len(setup.split.test), "edits")
+                show_prepared(event, "edits")
 
-    evaluation = watch(
-        run_evaluation(folder, setup, model, editors, rule=rule, write=write, sample=sample), show, model
-    )
+    evaluation = watch(events, show, model)
     assert isinstance(evaluation, Evaluation)  # noqa: S101 - its last event
     data, judged = f"{setup.split.ids.title}, {len(evaluation.cases)} test edits", f"judged by {evaluation.rule.name}"
     title = f"{data}, model {model.info.name}, {judged}"
     tables = evaluation_tables(evaluation, title, notes, variants=variants)
-    write_text(folder / TABLES, "\n".join(map(as_markdown, tables)))
+    write_text(folder / TABLES, "\n".join(map(report.as_markdown, tables)))
     for table in tables:
         draw(table)
     usages = {name: used for name, used in read_usage(folder).items() if name in evaluation.outcomes}
     if any(used.tokens for used in usages.values()):
-        draw(work(usages))
+        draw(report.work(usages))
     cached = [name for name, used in usages.items() if model.info.served and used.cached]
     if cached:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds do not measure the model")
@@ -254,15 +227,16 @@ def baseline_sentence(resolved: AnsweredCases) -> str:
 
 def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], *, variants: bool) -> list[Table]:
     """Table 1 of the evaluation, the further tables, and the paper's."""
-    differing = [disagreement(evaluation.both_ways)] if any(evaluation.both_ways.values()) else []
+    differing = [report.disagreement(evaluation.both_ways)] if any(evaluation.both_ways.values()) else []
     summaries = evaluation.summaries
-    first = table1(summaries, title, evaluation.rule.caption, *differing)
-    tables = [table for table in (first, aspects(summaries, *notes), hops(summaries), costs(summaries)) if table]
-    tables += paired(evaluation.counts, compared(list(evaluation.counts)), "Paired differences")
+    first = report.table1(summaries, title, evaluation.rule.caption, *differing)
+    parts = (first, report.aspects(summaries, *notes), report.hops(summaries), report.costs(summaries))
+    tables = [table for table in parts if table]
+    tables += report.paired(evaluation.counts, report.compared(list(evaluation.counts)), "Paired differences")
     if variants:
         tables += [distribution_table(evaluation.outcomes["DR-IKE"])] if "DR-IKE" in evaluation.outcomes else []
         tables += variations(evaluation.outcomes, evaluation.counts)
-    return [*tables, published()]
+    return [*tables, report.published()]
 
 
 def watch_deployed(
@@ -280,7 +254,7 @@ def watch_deployed(
     title = f"{size}, {cases}, model {model.info.name}, gate {deployment.name}"
     tables = deployed_tables(counts, deployed.decisions, title, paper.rule.caption)
     text = (folder / TABLES).read_text("utf-8")
-    write_text(folder / TABLES, "\n".join([text, *map(as_markdown, tables)]))
+    write_text(folder / TABLES, "\n".join([text, *map(report.as_markdown, tables)]))
     for table in tables:
         draw(table)
 
@@ -293,11 +267,8 @@ def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageMode
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     size = None if deployed.stored in (None, "all") else int(deployed.stored)
     stores = SimulatedStores(edits, size, encoder=encoder, seed=setup.pool.seed)
-    questions = (
-        common_questions()
-        if deployed.unrelated is None
-        else [question for question, *_ in read_questions(deployed.unrelated)]
-    )
+    own = None if deployed.unrelated is None else read_questions(deployed.unrelated)
+    questions = common_questions() if own is None else [question for question, *_ in own]
     return Deployment(gate, stores, questions, model if deployed.ask else None)
 
 

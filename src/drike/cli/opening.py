@@ -47,10 +47,9 @@ def open_setup(
     pool: Sequence[str] | None = None,
     leave_out: Collection[tuple[str, str]] = (),
 ) -> Setup:
-    """Load, split and embed the data; `seed` draws the split and assigns the roles.
+    """Load, split and embed the data; `seed` draws the split and assigns the roles. Raises DataError.
 
-    Sizes that are None are the paper's, or all available. split: the ids of an earlier split, which is kept. leave_out:
-    facts that must not be edited, since they were trained on. Raises DataError.
+    A size of None is the paper's, or all available. split: an earlier one to keep. leave_out: facts not to edit.
     """
     dataset = load(*sources, target=target or "alt", paraphrases=paraphrases, pool=pool or ())
     if split is not None:
@@ -75,8 +74,7 @@ def open_trained_run(folder: Path) -> TrainedRun:
 class ChosenEdits:
     """The edits to test on: those of a training run, or of other data with its settings where no others are given.
 
-    base, run_settings: the training run if there is one, and its settings or the default ones. settings: as run.json
-    has them.
+    run_settings: those of `base`, or else the defaults. settings: as run.json has them.
     """
 
     base: TrainedRun | None
@@ -95,7 +93,7 @@ class ChosenEdits:
 
 
 def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: RunOptions) -> ChosenEdits:
-    """The edits that the options ask to test on. Raises UsageError, RunError, CheckpointError, DataError."""
+    """Choose the edits to test on. Raises UsageError, RunError, CheckpointError, DataError."""
     if data.test == 0:
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if at.resume and run:
@@ -150,23 +148,6 @@ class WatchedEncoder:
             return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
 
 
-def limit_to(
-    tokens: int | None, model: LanguageModel, tokenizer: str | None = None, template: str = "plain"
-) -> TokenLimit | None:
-    """A limit on prompt tokens, counted by the model or by `tokenizer`. Raises UsageError if neither can."""
-    if tokens is None:
-        return None
-    if model.count_tokens is not None:
-        return TokenLimit(tokens, model.count_tokens)
-    if tokenizer is None:
-        raise UsageError(
-            f"{model.info.name} does not count tokens, as --prompt-tokens needs it: "
-            "give the folder or hub name of its tokenizer as --tokenizer"
-        )
-    count = token_counter(tokenizer, template)
-    return TokenLimit(tokens, lambda prompts: list(map(count, prompts)))
-
-
 @dataclass(frozen=True)
 class OpenedModel:
     """A model with its name and what the options and a run's settings say about its prompts and requests."""
@@ -183,7 +164,8 @@ def open_model(
 ) -> OpenedModel:
     """Open the model of the options, or else that of `base`; for a dry run a `CountingModel`.
 
-    A resumed run has spent a part of its limits. cache: as in `drike.models.load`. Raises ModelError, UsageError.
+    The limits of a resumed run are reduced by what it has spent. cache: as in `drike.models.load`.
+    Raises ModelError, UsageError.
     """
     name = options.model or base.model
     template = template_for(name, options.template or base.template)
@@ -192,8 +174,22 @@ def open_model(
     model = CountingModel(name, template, api) if at.dry_run else load_model(
         name, template=template, device=options.device, replicas=at.replicas, api=left, cache=cache
     )  # fmt: skip
-    limit = limit_to(options.prompt_tokens or base.prompt_tokens, model, api.tokenizer, template)
+    tokens = options.prompt_tokens or base.prompt_tokens
+    limit = None if tokens is None else TokenLimit(tokens, _prompt_counter(model, api, template))
     return OpenedModel(name, model, template, api, limit)
+
+
+def _prompt_counter(model: LanguageModel, api: ApiOptions, template: str) -> Callable[[Sequence[str]], Sequence[int]]:
+    """Count the tokens of prompts by the model or by --tokenizer. Raises UsageError if neither can."""
+    if model.count_tokens is not None:
+        return model.count_tokens
+    if api.tokenizer is None:
+        raise UsageError(
+            f"{model.info.name} does not count tokens, as --prompt-tokens needs it: "
+            "give the folder or hub name of its tokenizer as --tokenizer"
+        )
+    count = token_counter(api.tokenizer, template)
+    return lambda prompts: list(map(count, prompts))
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:

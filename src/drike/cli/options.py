@@ -55,29 +55,22 @@ def option(
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """An option of typer that takes a value in a range, or one of a few words.
+    """An option of typer. names: as "--guarantee", the preferred one first; default: the parameter's."""
+    return typer.Option(
+        *names, metavar=metavar, help=text, rich_help_panel=panel, callback=_checked(choices, minimum, maximum),
+        show_default=False,
+    )  # fmt: skip
 
-    names: as "--guarantee", the preferred one first; default: the parameter's.
-    """
+
+def _checked(choices: tuple[str, ...], minimum: float | None = None, maximum: float | None = None) -> Any:
+    """A callback of typer that refuses a value out of range, or that is none of the choices. It raises UsageError."""
 
     def check(value: Any, param: typer.CallbackParam) -> Any:
+        if value is not None and choices and value not in choices:
+            raise UsageError(f"{param.opts[0]} must be {' or '.join(choices)}, not {value}")
         if value is not None and minimum is not None and not minimum <= value <= (maximum or float("inf")):  # or nan
             limits = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
             raise UsageError(f"{param.opts[0]} must be {limits}, not {value}")
-        return value
-
-    callback = _one_of(choices) if choices else check
-    return typer.Option(
-        *names, metavar=metavar, help=text, rich_help_panel=panel, callback=callback, show_default=False
-    )
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[Any, typer.CallbackParam], Any]:
-    """A callback of an option that takes one of a few words."""
-
-    def check(value: Any, param: typer.CallbackParam) -> Any:
-        if value is not None and value not in choices:
-            raise UsageError(f"{param.opts[0]} must be {' or '.join(choices)}, not {value}")
         return value
 
     return check
@@ -101,44 +94,27 @@ OPTIONS: Mapping[str, Any] = {
     "pool": option("DATA", "Rows that are never edited, only shown as demonstrations; repeatable", DATA),
     "edits": option("N", "Number of training edits (default: 300, or all available)", DATA, minimum=1),
     "test": option("N", "Number of test edits, never trained on (default: 100)", DATA, minimum=0),
-    "seed": option(
-        "N", "Seed of the split and of all random draws (default: 0)", DATA, minimum=0, maximum=LARGEST_SEED
-    ),
+    "seed": option("N", "Seed of the split and all random draws (default: 0)", DATA, minimum=0, maximum=LARGEST_SEED),
     "editable": option("N", "Number of editable rows (first by case_id); the rest supply demonstrations", DATA),
     "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, choices=tuple(SUBSETS)),
-    "zsre_target": option(
-        "NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA
-    ),
-    "paraphrases": option(
-        "NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's only)", DATA
-    ),
+    "zsre_target": option("NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA),
+    "paraphrases": option("NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's)", DATA),
+    "upstream": option("URL", "Where an OpenAI-compatible API begins, as https://host/v1", MODEL),
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
     "device": option("NAME", "cpu, cuda, mps (default: the fastest available)", MODEL),
     "prompt_tokens": option("N", "Longest prompt in tokens; the last retains are dropped to fit", MODEL, minimum=1),
-    "template": option(
-        "NAME", "plain, or chat: the prompt as one user turn (default behind an API)", MODEL
-    ),
+    "template": option("NAME", "plain, or chat: the prompt as one user turn (default behind an API)", MODEL),
     "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, minimum=1),
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
-    "editor": option(
-        "NAME", "Editor to use (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD
-    ),
+    "editor": option("NAME", "Editor (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD),
     "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, minimum=0),
-    "stored": option(
-        "N", "Also with N edits in force at once, or all editable ones: each query through the gate", METHOD
-    ),
-    "gate": option(
-        "NAME", "With --stored: named (default), or calibrated, the one with probabilities", METHOD
-    ),
+    "stored": option("N", "Also with N edits (or all editable ones) in force at once, behind the gate", METHOD),
+    "gate": option("NAME", "With --stored: named (default), or calibrated, the one with probabilities", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
-    "objective": option(
-        "NAME", "paper, or s: also a policy, trained on S, that decides for each query (dr-ike-q)", METHOD
-    ),
+    "objective": option("NAME", "paper, or s: also train a policy on S that decides for each query (dr-ike-q)", METHOD),
     "named": flag("--named", "Let dr-ike-q read whether a query names the edited subject", METHOD),
-    "shot_price": option(
-        "X", "What a prompt with all demonstrations costs dr-ike-q, in S", METHOD, minimum=0.0, maximum=10.0
-    ),
+    "shot_price": option("X", "Cost of showing dr-ike-q all demonstrations, in S", METHOD, minimum=0.0, maximum=10.0),
     "promise": option(
         "BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, pc', METHOD,
         "--guarantee", "--promise"
@@ -161,11 +137,20 @@ OPTIONS: Mapping[str, Any] = {
         "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)",
         METHOD
     ),
+    "demonstrations": option(
+        "N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, minimum=0
+    ),
+    "mode": option(
+        "NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD,
+        choices=("shadow", "on", "off")
+    ),
+    "deadline_ms": option(
+        "MS", "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for a model here)",
+        METHOD, minimum=1.0, maximum=6e4
+    ),
     "max_shots": option("N", "K: most retains in a prompt", METHOD, minimum=1),
     "learning_rate": option("X", "Adam's step size", METHOD, minimum=0.0, maximum=1e3),
-    "encoder": option(
-        "NAME", "Text encoder that finds demonstrations: folder, hub name or hashing (default: MiniLM)", METHOD
-    ),
+    "encoder": option("NAME", "Text encoder for demonstrations: folder, hub name or hashing (default: MiniLM)", METHOD),
     "policy_encoder": option("NAME", "Text encoder under the trained head (default: --encoder)", METHOD),
     "parallel_edits": option("N", "B: edits rolled out at once; 1 is Algorithm 1", METHOD, minimum=1),
     "out": option("FOLDER", "Folder of the new run (default: runs/DATE-COMMAND)", OUTPUT),
@@ -173,6 +158,13 @@ OPTIONS: Mapping[str, Any] = {
     "explain": flag("--explain", "Show which demonstrations were chosen, and why", OUTPUT),
     "show_prompt": flag("--show-prompt", "Print the prompts", OUTPUT),
     "write": flag("--write", "Also record the text that the model generates", OUTPUT),
+    "host": option("HOST", "Where to listen; beyond this machine only with keys", API),
+    "port": option("N", "The port of the API", API, minimum=0, maximum=65535),
+    "admin_host": option("HOST", "Where the admin port listens", API),
+    "admin_port": option("N", "The port for admin requests", API, minimum=0, maximum=65535),
+    "timeout": option("SEC", "Longest silence of the upstream within an answer", API, minimum=0.1, maximum=86400.0),
+    "reuse_port": flag("--reuse-port", "Let other gateways listen on the same ports", API),
+    "workers": option("N", "Processes on the port of the API, with an admin port each", API, minimum=1, maximum=64),
     "dry_run": flag("--dry-run", "Print the most it can cost, and send nothing", API),
     "max_cost": option("X", "Spending limit; exits with code 3 when reached", API, minimum=0.0),
     "max_calls": option("N", "Limit on requests; exits with code 3 when reached", API, minimum=0),
@@ -187,25 +179,15 @@ OPTIONS: Mapping[str, Any] = {
     "no_cache": flag("--no-cache", "Neither read nor write the cache of answers", API),
     "allow_http": flag("--allow-http", "Allow unencrypted requests to other machines", API),
     "form": option("NAME", "Scoring head: dot or cross", PAPER),
-    "flip": option(
-        "NAME", "How sigma is raised when an added retain breaks the answer: offender or algorithm1", PAPER
-    ),
-    "selection": option(
-        "NAME", "Retains tried in training: top (Algorithm 1) or sample", PAPER
-    ),
+    "flip": option("NAME", "How sigma is raised when an added retain breaks the answer: offender or algorithm1", PAPER),
+    "selection": option("NAME", "Retains tried in training: top (Algorithm 1) or sample", PAPER),
     "renormalise": flag("--renormalise", "Take log p_j over the retains not yet drawn", PAPER),
     "stop_on_flip": flag("--stop-on-flip", "End an episode when a retain breaks the answer", PAPER),
-    "layout": option(
-        "NAME", "Prompt: append (retains last, best first) or ike (shuffled)", PAPER
-    ),
-    "retain": option(
-        "NAME", "Retains: headed (with their New Fact line) or bare", PAPER
-    ),
+    "layout": option("NAME", "Prompt: append (retains last, best first) or ike (shuffled)", PAPER),
+    "retain": option("NAME", "Retains: headed (with their New Fact line) or bare", PAPER),
     "own_copy": flag(" /--no-own-copy", "Do not repeat the edit as a demonstration", PAPER),
     "delay": option("N", "Apply each update up to N episodes late (robustness study)", PAPER, minimum=0),
-    "noise": option(
-        "P", "Probability of flipping each reward's sign (robustness study)", PAPER, minimum=0.0, maximum=1.0
-    ),
+    "noise": option("P", "Probability of flipping a reward's sign (robustness study)", PAPER, minimum=0.0, maximum=1.0),
     "order": option("NAMES", "Also show the kept retains in these orders", PAPER),
     "sigmas": option("LIST", "Also use these thresholds instead of the learned one, as .03,.06", PAPER),
 }  # fmt: skip
@@ -294,7 +276,7 @@ def _option(name: str, hint: Any, default: Any) -> Parameter:
     info = copy(info)
     literal, *_ = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal] or [None]
     if literal is not None:
-        info.callback = _one_of(get_args(literal))
+        info.callback = _checked(get_args(literal))
         kind = str if kind is literal else str | None
     if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in info.help:
         info.help += f" (default: {default})"

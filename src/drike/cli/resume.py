@@ -22,29 +22,28 @@ from drike.runs.run import Run, Setup, TrainedRun
 from drike.support.records import read
 
 # Options that may change when a run continues, since no result depends on them.
-_FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
-_OWN = {"out", "resume"}  # where a run is, rather than what it is
+_CHANGEABLE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
+_PLACES = {"out", "resume"}  # where a run is, rather than what it is
 _RETIRED: Mapping[str, object] = {"credit": "prefix", "soft": False}  # options of older versions, with their defaults
 
 
 class Resumable(Command):
-    """A command with --resume, which takes the options that the run under it began with.
+    """A command with --resume, which takes the options that the run began with.
 
-    Raises UsageError for an option beside --resume that could change the result, RunError for the run of another
-    command.
+    Raises UsageError for another option that could change the result, RunError for another command's run.
     """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        folder, known = ctx.params["resume"], ctx.params.keys() - _OWN
+        folder, known = ctx.params["resume"], ctx.params.keys() - _PLACES
         if folder is None:
             return super().invoke(ctx)
         sources = {name: ctx.get_parameter_source(name) for name in known | {"out"}}
         named = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
         flags = {param.name: (*param.opts, *param.secondary_opts)[0] for param in self.params}
-        for name in sorted(named - _FREE):
+        for name in sorted(named - _CHANGEABLE):
             raise UsageError(f"--resume keeps the run's options: leave {flags[name]} out, or start a new run")
-        began = Run.open(folder).options
+        began = Run.open(folder).record.options
         if began is None:
             raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
         if "editors" in known and "epochs" in began:
@@ -94,7 +93,7 @@ def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     for name, value in arguments.items():
         options |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
     return {
-        name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name not in _OWN
+        name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name not in _PLACES
     }
 
 
@@ -125,8 +124,7 @@ def begin_or_check(
 def alone_at(folder: Path, command: str | None) -> Iterator[None]:
     """Keep other processes out of a run's folder, and say how to continue if an error, a limit or Ctrl-C stops the run.
 
-    A run that recorded nothing and paid for nothing has nothing to continue with: the folder that was made for it is
-    removed. Raises RunError if another process uses the folder.
+    A new folder in which nothing was recorded or paid for is removed. Raises RunError if another process uses it.
     """
     is_new = not folder.exists()
     with locked(folder):

@@ -56,9 +56,9 @@ def reworded(
 
 
 def _picked(texts: Sequence[str]) -> list[str]:
-    """Those that the user picks by their numbers."""
+    """The texts that the user picks by number."""
     while True:
-        answer = typer.prompt("Which shall be stored? Numbers, all or none", default="all").casefold()
+        answer = typer.prompt("Which ones should be stored? Numbers, all or none", default="all").casefold()
         numbers = range(1, len(texts) + 1) if answer == "all" else map(int, re.findall(r"[0-9]+", answer))
         picked = [texts[number - 1] for number in numbers if 0 < number <= len(texts)]
         if picked or answer == "none":

@@ -7,15 +7,15 @@ import os
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from drike.cli.console import say
-from drike.cli.options import API, DATA, METHOD, MODEL, AnyGate, Command, flag, option, takes_options
+from drike.cli.options import DATA, METHOD, MODEL, AnyGate, Command, flag, option, takes_options
 from drike.errors import UsageError
 from drike.serving.keys import KeyRole, Keys, keys_path
-from drike.serving.options import GatewayOptions, Mode
+from drike.serving.options import GatewayOptions
 
 EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
 _NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", "onnxruntime")
@@ -26,11 +26,8 @@ StoreFile = Annotated[str, option("STORE", "The store that the keys stand beside
 
 @dataclass(frozen=True)
 class ServeOptions(GatewayOptions):
-    """The options of a gateway, with their help."""
+    """The options of a gateway, with help where it differs from that of other commands."""
 
-    upstream: Annotated[
-        str | None, option("URL", "Where an OpenAI-compatible API begins, as https://host/v1", MODEL)
-    ] = None
     model: Annotated[str | None, option("MODEL", "Or a model to run here (default: embedded)", MODEL)] = None
     store: Annotated[
         str | None, option("STORE", "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)
@@ -38,45 +35,12 @@ class ServeOptions(GatewayOptions):
     run: Annotated[
         str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
     ] = None
-    demonstrations: Annotated[
-        int | None,
-        option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, minimum=0),
-    ] = None
     gate: AnyGate = None
-    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False
-    mode: Annotated[
-        str | None,
-        option("NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD, choices=tuple(Mode)),
-    ] = None
-    deadline_ms: Annotated[
-        float | None,
-        option(
-            "MS", "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for a model here)",
-            METHOD, minimum=1.0, maximum=6e4,
-        ),
-    ] = None  # fmt: skip
-    host: Annotated[str, option("HOST", "Where to listen; beyond this machine only with keys", API)] = (
-        GatewayOptions.host
-    )
-    port: Annotated[int, option("N", "The port of the API", API, minimum=0, maximum=65535)] = GatewayOptions.port
-    admin_host: Annotated[str, option("HOST", "Where the admin port listens", API)] = GatewayOptions.admin_host
-    admin_port: Annotated[int, option("N", "The port for admin requests", API, minimum=0, maximum=65535)] = (
-        GatewayOptions.admin_port
-    )
-    timeout: Annotated[
-        float, option("SEC", "Longest silence of the upstream within an answer", API, minimum=0.1, maximum=86400.0)
-    ] = GatewayOptions.timeout
-    reuse_port: Annotated[bool, flag("--reuse-port", "Let other gateways listen on the same ports", API)] = False
+    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)] = False
 
 
 @takes_options
-def serve(
-    *,
-    options: ServeOptions,
-    workers: Annotated[
-        int, option("N", "Processes on the port of the API; admin ports are counted up", API, minimum=1, maximum=64)
-    ] = 1,
-) -> None:
+def serve(*, options: ServeOptions, workers: int = 1) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
     if any(find_spec(name) is None for name in _NEEDED):
         raise UsageError(EXTRA)
@@ -137,13 +101,8 @@ def _curl(url: str, question: str, *, key: bool) -> str:
 def add(
     *,
     role: Annotated[
-        str,
-        option(
-            "NAME",
-            "use, edit (facts, too) or admin (metrics and the upstream's files, too)",
-            METHOD,
-            choices=tuple(KeyRole),
-        ),
+        Literal["use", "edit", "admin"],
+        option("NAME", "use, edit (facts, too) or admin (metrics and the upstream's files, too)", METHOD),
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
     store: StoreFile = "edits.db",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,18 +19,18 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import ASPECTS_OF_S
 from drike.encoders import MINILM
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.judge import Judge
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.report import work
 from drike.report.training import by_epoch
-from drike.runs.events import PhaseStarted, Prepared
 from drike.runs.folder import read_usage
+from drike.runs.recording import PhaseStarted, Prepared
 from drike.runs.resume import recovered_episodes
 from drike.runs.run import Setup
-from drike.runs.training import Method, new_editor, run_query_policy, run_training, scored_probes
+from drike.runs.training import Method, QueryPolicyEvent, new_editor, run_query_policy, run_training, scored_probes
 from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
 from drike.training.certify import check_possible
@@ -76,7 +76,8 @@ def train(
             watch_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
             if method.is_per_query:
                 try:
-                    watch_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
+                    policy = run_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
+                    watch_query_policy(policy, len(policy_mixes(setup.pool.roles)), opened.model)
                 except GuaranteeError as problem:  # the policy is saved as it was trained
                     refused = problem
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
@@ -109,11 +110,8 @@ def _count(counting: CountingModel, setup: Setup, method: Method, opened: Opened
     counting.repeat(method.epochs)
     if method.is_per_query:
         cases = (*setup.split.train, *setup.split.validation)
-        for _ in answers_under(
-            policy_mixes(setup.pool.roles), counting, setup.pool, cases, style=method.style, limit=opened.limit,
-            rule=method.rule,
-        ):  # fmt: skip
-            pass
+        mixes, style = policy_mixes(setup.pool.roles), method.style
+        list(answers_under(mixes, counting, setup.pool, cases, style=style, limit=opened.limit, rule=method.rule))
 
 
 def watch_training(
@@ -139,7 +137,7 @@ def watch_training(
                     f"Training on {cases} edits of {setup.split.ids.title}, {method.epochs} epochs, model "
                     f"{model.info.name}, head {head.form} over {name} ({head.parameters:,} parameters)"
                 )
-                show_prepared(event, method.epochs * cases, "episodes")
+                show_prepared(event, "episodes")
             case PhaseStarted():
                 console.print(
                     f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}",
@@ -174,22 +172,10 @@ def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
     return f"epoch {epoch.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
 
 
-def watch_query_policy(
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    editor: InContextEditor[RankAndCut],
-    method: Method,
-    *,
-    guarantee: Guarantee | None = None,
-) -> None:
-    """Train the policy that decides for each query, and show what comes of it.
+def watch_query_policy(events: Generator[QueryPolicyEvent, None, None], mixes: int, model: LanguageModel) -> None:
+    """Train the policy that decides for each query, and show what comes of it. `events` are of `run_query_policy`."""
 
-    Raises GuaranteeError as `run_query_policy` does.
-    """
-    mixes = len(policy_mixes(setup.pool.roles))
-
-    def show(event: PhaseStarted | CaseAnswers | Step | CertifiedGuarantee) -> None:
+    def show(event: QueryPolicyEvent) -> None:
         match event:
             case PhaseStarted():
                 say(f"\nAsking every probe of {event.total} edits under each of {mixes} mixes, for DR-IKE-Q")
@@ -205,12 +191,12 @@ def watch_query_policy(
             case CertifiedGuarantee():
                 say(f"Guaranteed: {event.sentence} (measured there: {event.measured:.3f}, offset {event.offset:g})")
 
-    watch(run_query_policy(folder, setup, model, editor, method, guarantee=guarantee), show, model)
+    watch(events, show, model)
 
 
-def show_prepared(event: Prepared, total: int, unit: str) -> None:
+def show_prepared(event: Prepared, unit: str) -> None:
     """Print how much of a stopped run is recovered, and the notes on the demonstrations."""
     if event.recovered:
-        say(f"Recovered {event.recovered} of {total} {unit}")
+        say(f"Recovered {event.recovered} of {event.total} {unit}")
     for sentence in event.notes:
         say(sentence, "dim")

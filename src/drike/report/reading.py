@@ -68,15 +68,15 @@ def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
 def read_run(folder: Path) -> ReportedRun:
     """Read one run with outcomes. Raises RunError."""
     run = Run.open(folder)
-    split, trained = run.split(), _trained_by(run)
+    split, trained, model = run.split(), _trained_by(run), run.record.model
     origin = folder if (folder / "episodes.jsonl").exists() else trained
     inherited: dict[str, Any] = {}
     training, usage = split, read_usage(folder)
     if trained is not None and trained != folder.resolve():
         before = Run.open(trained)
-        inherited, training = dict(before.settings), before.split()
+        inherited, training = dict(before.record.settings), before.split()
         usage = {name: used for name, used in read_usage(trained).items() if name == "training"} | usage
-    own = {name: value for name, value in run.settings.items() if value is not None or name not in inherited}
+    own = {name: value for name, value in run.record.settings.items() if value is not None or name not in inherited}
     merged = inherited | own
     outcomes = _outcomes(run, split)
     return ReportedRun(
@@ -84,8 +84,8 @@ def read_run(folder: Path) -> ReportedRun:
         model=run.model,
         data=split.title,
         seed=run.seed,
-        settings=_comparable(merged, split, training, run.fingerprint),
-        identity={name: _text(run.identity[name]) for name in ("weights_sha256", "dtype") if name in run.identity},
+        settings=_comparable(merged, split, training, run.record.data_fingerprint),
+        identity={name: _text(model[name]) for name in ("weights_sha256", "dtype") if name in model},
         test=split.test,
         outcomes=outcomes,
         missing=_missing(run, outcomes),
@@ -94,15 +94,15 @@ def read_run(folder: Path) -> ReportedRun:
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         own_sigma=merged.get("budget", "threshold") != "threshold",
         parameters=_parameters(outcomes, origin),
-        form="; ".join(run.forms),
+        form="; ".join(file.form for file in run.record.data),
         usage=usage,
         written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},
         prompts={editor: _prompts(folder, editor) for editor in outcomes},
-        stored=_text(run.settings.get("stored") or ""),
+        stored=_text(run.record.settings.get("stored") or ""),
         deployed=_deployed(run, outcomes),
         gate=tuple(read_lines(folder / DEPLOYED / GATE, GateRecord, "evaluate again")),
-        started=run.started,
-        versions=run.versions,
+        started=run.record.started,
+        versions=run.record.versions,
     )
 
 
@@ -168,7 +168,7 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
     """Read every editor's outcomes, which must cover the same probes of all test edits. Raises RunError."""
     by_editor: dict[str, tuple[Outcome, ...]] = {}
     folder = run.folder
-    resumable = run.options is not None and not (folder / "episodes.jsonl").exists()
+    resumable = run.record.options is not None and not (folder / "episodes.jsonl").exists()
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
     paths = sorted((folder / "outcomes").glob("*.jsonl"))
     if not paths:

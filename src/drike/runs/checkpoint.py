@@ -1,7 +1,7 @@
 """Save and load a trained policy in one file: head, budget, prompt style, and the facts they were trained on.
 
 `checkpoint.safetensors` holds the tensors; the JSON in its metadata holds everything else, with a SHA-256 of the whole
-file (computed with zeros in its own place), so that no damaged byte is ever read as if it were right.
+file (computed with zeros in its own place), so that any damage is noticed.
 """
 
 from __future__ import annotations
@@ -274,11 +274,15 @@ def _describe(budget: Budget) -> dict[str, object]:
         case Threshold() | Fraction():
             return {"kind": type(budget).__name__.lower(), **asdict(budget)}
         case Controller():
-            encoder = None if budget.encoder is None else _Encoder.of(budget.encoder)
-            reads = tuple(part.name for part in budget.features)
+            encoder = budget.encoder and asdict(_Encoder.of(budget.encoder))
             names = ("steps", "max_shots", "quantile", "learning_rate", "flip")
-            described = _Controller(reads, encoder, **{name: getattr(budget, name) for name in names})
-            return {"kind": "controller", **asdict(described)}
+            values = {name: getattr(budget, name) for name in names}
+            return {
+                "kind": "controller",
+                "reads": [part.name for part in budget.features],
+                "encoder": encoder,
+                **values,
+            }
     raise TypeError(f"a {type(budget).__name__} cannot be saved")
 
 
@@ -291,14 +295,10 @@ def _budget(described: Mapping[str, object], tensors: Mapping[str, Tensor], path
         case "fraction":
             return read(Fraction, values)
         case "controller":
-            return _controller(read(_Controller, values), tensors, path, encoder)
+            saved = read(_Controller, values)
+            if saved.encoder is not None and not saved.encoder.is_same(encoder):
+                encoder = _opened(saved.encoder, path)
+            parts = tuple(feature(part, encoder) for part in saved.reads)
+            settings = {name: value for name, value in vars(saved).items() if name not in ("reads", "encoder")}
+            return Controller(parts, tensors["budget.weights"], tensors["budget.moments"], **settings)
     raise ValueError(f"there is no budget {described.get('kind')!r}")
-
-
-def _controller(described: _Controller, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder) -> Controller:
-    own = described.encoder
-    if own is not None and not own.is_same(encoder):
-        encoder = _opened(own, path)
-    values = {name: value for name, value in vars(described).items() if name not in ("reads", "encoder")}
-    parts = tuple(feature(part, encoder) for part in described.reads)
-    return Controller(parts, tensors["budget.weights"], tensors["budget.moments"], **values)

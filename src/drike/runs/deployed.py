@@ -14,8 +14,8 @@ from drike.evaluation.metrics import Outcome
 from drike.gates.decision import Gate
 from drike.models.protocols import LanguageModel
 from drike.runs.evaluating import CaseEvaluated, evaluate_rest
-from drike.runs.events import PhaseStarted
 from drike.runs.folder import DEPLOYED, GATE, append
+from drike.runs.recording import PhaseStarted
 from drike.runs.resume import recovered_outcomes
 
 

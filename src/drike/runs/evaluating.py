@@ -9,6 +9,7 @@ import random
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
 from drike.editors.editor import Editor
@@ -17,12 +18,12 @@ from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
+from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GREEDY, Judge, Rule
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.models.protocols import LanguageModel
-from drike.runs.events import PhaseStarted, Prepared
-from drike.runs.folder import OUTCOMES, read_json, write_record
-from drike.runs.recording import judged_both_ways, recorded_evaluation, recorded_prompts
+from drike.runs.folder import OUTCOMES, append, outcomes_path, read_json, write_record
+from drike.runs.recording import PhaseStarted, Prepared, judged_both_ways, recorded_prompts, usage_recorded
 from drike.runs.resume import recovered_outcomes
 from drike.runs.run import Setup
 
@@ -84,7 +85,8 @@ def run_evaluation(
     parts = [part for selector in selectors for part in (selector.ranker, selector.budget)]
     notes = setup.prepare(cases, {id(part): part for part in parts}.values())
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
-    yield Prepared(tuple(notes), sum(map(number_of_cases, outcomes.values())))
+    recovered = sum(map(number_of_cases, outcomes.values()))
+    yield Prepared(tuple(notes), recovered, len(editors) * len(setup.split.test))
     sampled = random.Random(setup.pool.seed).sample(cases, min(sample, len(cases)))
     ids = {case.case_id for case in sampled}
     for editor in editors:
@@ -114,17 +116,20 @@ def evaluate_rest(
     write: bool = False,
     part: str = OUTCOMES,
 ) -> Generator[PhaseStarted | CaseEvaluated, None, None]:
-    """Evaluate an editor on the cases that are not among the `known` outcomes, and add the new ones to these.
+    """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it.
 
-    part: of the run, as in `folder.outcomes_path`.
+    part: of the run, as in `folder.outcomes_path`. The model's work is recorded, too.
     """
-    done = number_of_cases(known)
-    yield PhaseStarted(editor.name if part == OUTCOMES else f"{editor.name}, {part}", len(cases), done)
-    recorded = recorded_evaluation(folder, editor, model, cases[done:], rule=rule, write=write, part=part)
-    with closing(recorded):
-        for outcomes in recorded:
-            known.extend(outcomes)
-            yield CaseEvaluated(outcomes)
+    name, done = editor.name if part == OUTCOMES else f"{editor.name}, {part}", number_of_cases(known)
+    yield PhaseStarted(name, len(cases), done)
+    with usage_recorded(folder, name, model):
+        model.forget()  # seconds are an editor's own, not what another has opened before
+        with closing(evaluate(editor, model, cases[done:], rule=rule, write=write)) as outcomes:
+            for _, group in groupby(outcomes, key=lambda outcome: outcome.case_id):
+                of_case = tuple(group)
+                append(outcomes_path(folder, editor.name, part), map(asdict, of_case))
+                known.extend(of_case)
+                yield CaseEvaluated(of_case)
 
 
 def answered_cases(

@@ -24,10 +24,9 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -93,19 +92,8 @@ def outcomes_path(folder: Path, editor: str, part: str = OUTCOMES) -> Path:
     return folder / part / f"{slug(editor)}.jsonl"
 
 
-def saved(
-    folder: Path, editor: str, outcomes: Iterable[Outcome], part: str = OUTCOMES
-) -> Iterator[tuple[Outcome, ...]]:
-    """Pass outcomes on case by case, each case saved before it is passed."""
-    path = outcomes_path(folder, editor, part)
-    for _, of_case in groupby(outcomes, key=lambda outcome: outcome.case_id):
-        case = tuple(of_case)
-        append(path, (asdict(outcome) for outcome in case))
-        yield case
-
-
 def read_outcomes(path: Path) -> list[Outcome]:
-    """Outcomes of a file that `saved` wrote, without a last line that a crash cut off.
+    """The outcomes of an editor, without a last line that a crash cut off.
 
     Raises RunError for a line that is not an outcome.
     """
@@ -130,7 +118,7 @@ class CasePrompts:
 
 
 def read_usage(folder: Path) -> dict[str, Usage]:
-    """Read the model's work in each part of a run; {} if it was not recorded. Raises RunError."""
+    """The model's work in each part of a run; {} if it was not recorded. Raises RunError."""
     parts = read_json(folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there")
     names = [field.name for field in fields(Usage)]
     return {part: Usage(**{name: getattr(used, name) for name in names}) for part, used in (parts or {}).items()}
@@ -142,9 +130,9 @@ def total_usage(folder: Path) -> Usage:
 
 
 def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None) -> None:
-    """Record the model's work in a part of a run, added to that before the run was stopped.
+    """Add to the recorded work of a part of a run. Raises RunError.
 
-    known: what `read_usage` returned before the work, so that no read that could fail comes after it. Raises RunError.
+    known: what `read_usage` returned before the work, so that nothing needs to be read after it, which could fail.
     """
     parts = dict(read_usage(folder) if known is None else known)
     parts[part] = parts.get(part, Usage()) + used

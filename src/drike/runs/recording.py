@@ -6,7 +6,7 @@ import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from drike.editors.editcot import EditCoTFull
@@ -17,16 +17,14 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GREEDY, Rule
+from drike.evaluation.judge import GREEDY
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.events import PhaseStarted
 from drike.runs.folder import (
     ANSWERS,
     BOTH_WAYS,
-    OUTCOMES,
     PROMPTS,
     CasePrompts,
     EpisodeRecord,
@@ -34,11 +32,28 @@ from drike.runs.folder import (
     append,
     read_outcomes,
     read_usage,
-    saved,
     slug,
 )
 from drike.support.files import write_text
 from drike.training.algorithm1 import Episode
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All texts are encoded. notes: on the demonstrations. recovered: episodes or edits in the folder, of `total`."""
+
+    notes: tuple[str, ...]
+    recovered: int
+    total: int
+
+
+@dataclass(frozen=True)
+class PhaseStarted:
+    """A phase begins: `total` records will follow, less the `done` ones that a stopped run has saved already."""
+
+    name: str
+    total: int
+    done: int = 0
 
 
 def recorded_training(
@@ -95,28 +110,11 @@ def recorded_answers(
     answers: at first those that the folder holds. total: number of cases.
     """
     yield PhaseStarted("asking", total, len(answers))
-    with _usage_recorded(folder, "answers", model), closing(asked):
+    with usage_recorded(folder, "answers", model), closing(asked):
         for case_answers in asked:
             append(folder / ANSWERS, [asdict(case_answers)])
             answers.append(case_answers)
             yield case_answers
-
-
-def recorded_evaluation(
-    folder: Path,
-    editor: Editor,
-    model: LanguageModel,
-    cases: Sequence[EditCase],
-    *,
-    rule: Rule | None = None,
-    write: bool = False,
-    part: str = OUTCOMES,
-) -> Generator[tuple[Outcome, ...], None, None]:
-    """Evaluate an editor; yield the outcomes of each case after they are saved. The model's work is recorded, too."""
-    with _usage_recorded(folder, editor.name if part == OUTCOMES else f"{editor.name}, {part}", model):
-        model.forget()  # seconds are an editor's own, not what another has opened before
-        with closing(evaluate(editor, model, cases, rule=rule, write=write)) as outcomes:
-            yield from saved(folder, editor.name, outcomes, part)
 
 
 def judged_both_ways(
@@ -131,7 +129,7 @@ def judged_both_ways(
     asked = [(case.case_id, probe.asked) for case in cases for probe in case.asked]
     if [(outcome.case_id, outcome.query) for outcome in outcomes] != asked:
         with (
-            _usage_recorded(folder, "judged both ways", model),
+            usage_recorded(folder, "judged both ways", model),
             closing(evaluate(editor, model, cases, rule=GREEDY, write=True)) as judged,
         ):
             outcomes = list(judged)
@@ -156,7 +154,7 @@ def recorded_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) ->
 
 
 @contextmanager
-def _usage_recorded(folder: Path, part: str, model: LanguageModel) -> Iterator[None]:
+def usage_recorded(folder: Path, part: str, model: LanguageModel) -> Iterator[None]:
     """Record the model's work within the block as that of a part of the run, however the block ends."""
     before, known = model.usage, read_usage(folder)
     try:

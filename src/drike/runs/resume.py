@@ -29,29 +29,27 @@ from drike.training.rewards import RecordedRollout
 
 
 def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
-    """Raise RunError unless rows, split, encoders, weights and trained policy are those the run began with.
+    """The packages that have another version now, and may compute other last digits.
 
-    Returns the packages that have another version now: what they compute may differ in the last digits.
+    Raises RunError unless rows, split, encoders, weights and trained policy are those the run began with.
     """
     folder = run.folder
-    if run.fingerprint != setup.dataset.fingerprint:
+    if run.record.data_fingerprint != setup.dataset.fingerprint:
         raise RunError(f"{folder} was begun on other rows: give it the data it began with, or start a new run")
     if run.split() != setup.split.ids:
         raise RunError(f"{folder} was begun on another split of its rows: start a new run")
     run.check_encoders()
-    if run.identity.get("weights_sha256") != identity.get("weights_sha256"):
+    if run.record.model.get("weights_sha256") != identity.get("weights_sha256"):
         raise RunError(f"{folder} was begun with other weights of its model: start a new run")
-    if run.trained_sha256 != trained_sha256:
+    if run.record.trained_sha256 != trained_sha256:
         raise RunError(f"{folder} was begun with another trained policy than its --run holds now: start a new run")
-    return [name for name, now in versions().items() if run.versions and run.versions.get(name) != now]
+    before = run.record.versions
+    return [name for name, now in versions().items() if before and before.get(name) != now]
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run's folder, which the system releases however a process ends.
-
-    Raises RunError where another process holds it. Does nothing on systems without such locks.
-    """
+    """Hold the lock of a run's folder, if the system has such locks. Raises RunError if another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from drike.datasets import Dataset
 from drike.datasets.form import Paraphrases, Target
@@ -46,13 +45,12 @@ class Setup:
         candidates = self.pool.for_groups([edits for case in cases for edits in rotations(case.edits)])
         for part in parts:
             if isinstance(part, Retriever | Controller) and part.encoder is not None:
-                part.encoder.encode(sorted({text for some in candidates for text in part.texts(some)}))
-        excluded = [some.excluded for some in candidates if some.excluded]
-        return [
-            *self.pool.fallbacks,
-            *([f"Excluded {sum(excluded)} records that share subject and relation with the edit, at {len(excluded)} "
-               "edits"] if excluded else []),
-        ]  # fmt: skip
+                part.encoder.encode(sorted({text for group in candidates for text in part.texts(group)}))
+        notes, excluded = list(self.pool.fallbacks), [group.excluded for group in candidates if group.excluded]
+        if excluded:
+            sentence = f"Excluded {sum(excluded)} records that share subject and relation with the edit"
+            notes.append(f"{sentence}, at {len(excluded)} edits")
+        return notes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +85,12 @@ class _File:
 
 
 @dataclass(frozen=True)
-class _Record:
-    """What run.json holds."""
+class RunRecord:
+    """What run.json holds.
+
+    settings: the values in use. options: those of the command line, if the command can be resumed. model: its identity.
+    encoders: the identity of each by its name. trained_sha256: of the checkpoint that an evaluation used.
+    """
 
     command: tuple[str, ...]
     started: str
@@ -113,23 +115,10 @@ class _Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Settings):
-    """A run's folder and what is recorded there.
-
-    settings: the values in use. options: those of the command line, if the command can be resumed. identity: of the
-    model. forms: of the data files. encoders: the identity of each by its name. trained_sha256: of the checkpoint that
-    an evaluation used.
-    """
+    """A run's folder, and what is recorded there."""
 
     folder: Path
-    settings: Mapping[str, Any]
-    options: Mapping[str, Any] | None
-    identity: Mapping[str, Any]
-    forms: tuple[str, ...]
-    fingerprint: str
-    encoders: Mapping[str, Mapping[str, str | None]]
-    trained_sha256: str | None
-    started: str
-    versions: Mapping[str, str]
+    record: RunRecord
 
     def split(self) -> SplitIds:
         """Its split. Raises DataError."""
@@ -137,15 +126,14 @@ class Run(Settings):
 
     def check_encoders(self) -> None:
         """Raise RunError unless its encoders have the files they had when it began."""
-        for name, identity in self.encoders.items():
+        for name, identity in self.record.encoders.items():
             if load_encoder(name).identity.get("sha256") != identity.get("sha256"):
                 raise RunError(
                     f"encoder {name} has changed since {self.folder} began: restore its files, or start a new run"
                 )
 
-    @classmethod
+    @staticmethod
     def create(
-        cls,
         folder: Path,
         setup: Setup,
         identity: Mapping[str, object],
@@ -153,8 +141,8 @@ class Run(Settings):
         *,
         options: Mapping[str, object] | None = None,
         trained_sha256: str | None = None,
-    ) -> Run:
-        """Write split.json and run.json, and return the run."""
+    ) -> None:
+        """Write split.json and run.json."""
         encoders = {settings["encoder"], settings.get("policy_encoder") or settings["encoder"]}
         record = {
             "command": ["drike", *sys.argv[1:]],
@@ -174,7 +162,6 @@ class Run(Settings):
         }
         setup.split.ids.save(folder / SPLIT)  # first, since a folder with run.json is a run
         write_record(folder, FILE, with_checksum(record))
-        return cls.open(folder)
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -182,7 +169,7 @@ class Run(Settings):
         path = folder / FILE
         try:
             parsed = parse(path.read_bytes())
-            record = read(_Record, {"sha256": None, **parsed} if isinstance(parsed, dict) else parsed)
+            record = read(RunRecord, {"sha256": None, **parsed} if isinstance(parsed, dict) else parsed)
             settings = read(Settings, {field.name: record.settings.get(field.name) for field in fields(Settings)})
         except (FileNotFoundError, NotADirectoryError) as problem:
             raise RunError(
@@ -197,19 +184,7 @@ class Run(Settings):
             ) from problem
         if not checksum_ok(parsed):
             raise RunError(f"{path} has changed since it was written: restore it from a copy, or run it again")
-        return cls(
-            **vars(settings),
-            folder=folder,
-            settings=record.settings,
-            options=record.options,
-            identity=record.model,
-            forms=tuple(file.form for file in record.data),
-            fingerprint=record.data_fingerprint,
-            encoders=record.encoders,
-            trained_sha256=record.trained_sha256,
-            started=record.started,
-            versions=record.versions,
-        )
+        return cls(**vars(settings), folder=folder, record=record)
 
 
 @dataclass(frozen=True)

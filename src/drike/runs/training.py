@@ -25,8 +25,7 @@ from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
 from drike.runs import checkpoint
-from drike.runs.events import PhaseStarted, Prepared
-from drike.runs.recording import recorded_answers, recorded_training
+from drike.runs.recording import PhaseStarted, Prepared, recorded_answers, recorded_training
 from drike.runs.resume import recovered_answers
 from drike.runs.run import Setup
 from drike.training import algorithm1
@@ -36,6 +35,8 @@ from drike.training.rewards import RecordedRollout, Reward, every_probe, replaye
 from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import Step, train_query_policy
 from drike.training.schedules import disturbed, in_blocks
+
+QueryPolicyEvent = PhaseStarted | CaseAnswers | Step | CertifiedGuarantee
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,14 @@ def run_training(
 ) -> Generator[Prepared | PhaseStarted | Episode, None, None]:
     """Train the editor's retriever and budget; yield every episode after it is saved.
 
-    described: the model, for the checkpoint. past: episodes that this run recorded before it was stopped; they are
-    yielded again. Raises UsageError if there is no edit to train on, ReplayError for the episodes of another training,
-    and what the model raises.
+    described: the model, for the checkpoint. past: episodes that this run recorded already; they are yielded again.
+    Raises UsageError if there is no edit to train on, ReplayError for the episodes of another training.
     """
     retriever, budget = editor.selector.ranker, editor.selector.budget
     epochs, cases = method.epochs, setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
-    yield Prepared(tuple(setup.prepare(cases, [retriever, budget])), len(past))
+    yield Prepared(tuple(setup.prepare(cases, [retriever, budget])), len(past), epochs * len(cases))
     training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
@@ -131,12 +131,12 @@ def run_query_policy(
     method: Method,
     *,
     guarantee: Guarantee | None = None,
-) -> Generator[PhaseStarted | CaseAnswers | Step | CertifiedGuarantee, None, None]:
+) -> Generator[QueryPolicyEvent, None, None]:
     """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
 
-    Yields the answers to every edit after they are saved, those in the folder excepted; the last step of training once
-    the policy is saved; and the certified guarantee, if one is asked for, once the policy is saved with its offset.
-    Raises GuaranteeError if the validation edits do not certify it, and what the model raises.
+    Yields the answers to every edit that are not in the folder yet, the last step of training, and the certified
+    guarantee if one is asked for, each after it is saved. Raises GuaranteeError if the validation edits do not certify
+    it.
     """
     retriever = editor.selector.ranker
     assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained
