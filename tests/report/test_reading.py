@@ -43,7 +43,7 @@ def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_p
     again = tmp_path / "again"
     assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-all", "--out", str(again)) == 0
     [run] = read_runs([again])
-    assert len(run.steps) == 30 and run.training_edits == 15 and run.settings["epochs"] == "2"
+    assert len(run.episodes) == 30 and run.training_edits == 15 and run.settings["epochs"] == "2"
     shutil.rmtree(again / "outcomes")
     (demo / "outcomes").rename(tmp_path / "kept")
     try:
@@ -94,7 +94,7 @@ def test_an_episode_whose_line_was_cut_off_is_left_out(copy: Path) -> None:
     path = copy / "episodes.jsonl"
     path.write_text(path.read_text("utf-8")[:-40], "utf-8")
     [run] = read_runs([copy])
-    assert len(run.steps) == 29
+    assert len(run.episodes) == 29
     assert "Epoch 2 was stopped after 14 of 15 edits" in markdown(document(grouped([run])))
 
 

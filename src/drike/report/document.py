@@ -169,7 +169,7 @@ def _labelled(table: Table, label: str) -> Table:
 
 def _training(groups: Sequence[Group]) -> Section:
     """Training by epoch of every run; empty if no run was trained."""
-    runs = {f"{group.label}, seed {run.seed}": run for group in groups for run in group.runs if run.steps}
+    runs = {f"{group.label}, seed {run.seed}": run for group in groups for run in group.runs if run.episodes}
     if not runs:
         return Section("training", "Training")
     curves = [figures.training(groups, curve) for curve in figures.CURVES]

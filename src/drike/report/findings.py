@@ -24,8 +24,8 @@ def gaps(group: Group) -> Iterator[str]:
                 f"Incomplete: {run.folder} has no outcomes of {', '.join(run.missing)}, which this report leaves out; "
                 f"to measure what is missing: {evaluate_again(run.folder)}"
             )
-        if 0 < len(run.steps) < run.asked_episodes:
-            done = f"{len(run.steps)} of {run.asked_episodes} episodes"
+        if 0 < len(run.episodes) < run.asked_episodes:
+            done = f"{len(run.episodes)} of {run.asked_episodes} episodes"
             yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
     summaries = group.summaries.values()
     if absent := [name for name in SCORES if all(summary.metric(name).value is None for summary in summaries)]:
