@@ -35,8 +35,10 @@ def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path)
                 roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[outcome.query]), strict=True)
                 assert roles.count("retain") == outcome.shots and outcome.query in texts[-1]
     [example] = [shown.example for shown in map(overview, grouped([run]))]
-    assert example is not None and example.took and "the first of the sample that took effect" in example.chosen
-    assert example.after == example.new != example.before
+    assert (
+        example is not None and example.outcome.correct and "the first of the sample that took effect" in example.chosen
+    )
+    assert example.after == example.outcome.target != example.before
 
 
 def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_path: Path) -> None:

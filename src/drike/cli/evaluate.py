@@ -56,20 +56,8 @@ from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import (
-    Table,
-    as_markdown,
-    aspects,
-    compared,
-    costs,
-    disagreement,
-    hops,
-    paired,
-    published,
-    table1,
-    work,
-)
 from drike.report.deployed import deployed_tables
+from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
@@ -79,6 +67,7 @@ from drike.runs.folder import read_usage
 from drike.runs.run import Setup
 from drike.serving.requests import read_questions
 from drike.support.files import write_text
+from drike.support.table import Table, as_markdown
 
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "

@@ -27,7 +27,7 @@ ORDER = (UNEDITED, "FactPrompt", "EditCoT", "EditCoT-full", "IKE", "Rank-All", "
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """What a report needs of one run's folder.
+    """What a report needs from one run's folder.
 
     settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that
     were to be evaluated and have no outcomes. episodes, training_edits, asked_episodes: of the training run behind it;
