@@ -35,13 +35,13 @@ from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import (
-    Example,
     GateProbe,
+    LabelledCandidate,
     calibrated,
     certify,
     default_gate,
-    examples,
     fit,
+    labelled_candidates,
     lowest_threshold,
     save,
 )
@@ -259,18 +259,18 @@ def damaged(data: Data, asked: Sequence[Asked], seed: int = 0) -> list[Asked]:
     return found
 
 
-def weighted(found: Sequence[Example]) -> list[Example]:
+def weighted(found: Sequence[LabelledCandidate]) -> list[LabelledCandidate]:
     """Examples that count `CELL` for each answer, whatever their number."""
     counts = Counter(one.concerns for one in found)
     return [replace(one, weight=CELL / counts[one.concerns]) for one in found]
 
 
-def material(data: Data, asked: Sequence[Asked], encoder: TextEncoder) -> list[Example]:
+def material(data: Data, asked: Sequence[Asked], encoder: TextEncoder) -> list[LabelledCandidate]:
     """Examples of a data set in a store of its own."""
-    return examples(blank(encoder), probes(asked), EditIndex.of(data.edits, encoder))
+    return labelled_candidates(blank(encoder), probes(asked), EditIndex.of(data.edits, encoder))
 
 
-def is_named(example: Example) -> bool:
+def is_named(example: LabelledCandidate) -> bool:
     """Whether the query named the subject."""
     return "masked" in example.features
 

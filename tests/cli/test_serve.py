@@ -43,9 +43,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (("--upstream", "https://host.example", "--model", "embedded"), "give one of them"),
         (("--upstream", "http://host.example/v1"), "is not encrypted"),
-        (("--upstream", "ftp://host.example/v1"), "is no address"),
+        (("--upstream", "ftp://host.example/v1"), "is not an address"),
         (("--upstream", "https://key@host.example/v1"), "put the key into"),
-        (("--upstream", "https://[host.example/v1"), "is no address"),
+        (("--upstream", "https://[host.example/v1"), "is not an address"),
         (("--port", "8801"), "is given twice"),
         (("--host", "0.0.0.0"), "without a key"),
         (("--admin-host", "0.0.0.0"), "without a key"),

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from drike.encoders import HashingEncoder
-from drike.gates.calibrated import CROWD
+from drike.gates.calibrated import MIN_SEMANTIC_TEXTS
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Gate
 from drike.gates.index import NEAREST, EditIndex
@@ -38,7 +38,7 @@ def test_wordings_without_the_subject_count_only_among_many() -> None:
     semantic = replace(GATE, semantic=True)
     query = "The capital of Republic Chile is"
     assert semantic.candidates(query, indexed(PERU)) == []
-    many = [EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(CROWD)]
+    many = [EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(MIN_SEMANTIC_TEXTS)]
     found = semantic.candidates(query, indexed(PERU, *many))
     assert len(found) == NEAREST
     assert (found[0].edit.id, found[0].name) == (1, None)
@@ -88,9 +88,8 @@ def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_abo
 
     assert uncertain(query, PERU) == [1]
     assert uncertain(PERU.query, PERU) == []
-    assert (
-        uncertain("The largest town", PERU, *(EditRecord(f"Land{i}", f"Land{i} is", "x") for i in range(CROWD))) == []
-    )
+    others = (EditRecord(f"Land{i}", f"Land{i} is", "x") for i in range(MIN_SEMANTIC_TEXTS))
+    assert uncertain("The largest town", PERU, *others) == []
     assert uncertain(query, replace(PERU, negatives=(query,))) == []
     towns = [
         EditRecord("Peru", f"The {size} town of Peru is", f"t{size}") for size in ("large", "wide", "long", "tall")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import GateProbe, calibrated, certified, load, lowest_threshold, save, written
+from drike.gates.calibration import GateProbe, calibrated, certified, load, lowest_threshold, make_probes, save
 from drike.stores.records import EditRecord, StoreError
 from tests.worlds.indexes import GATE, PERU, indexed, stored
 
@@ -52,7 +52,7 @@ def test_probes_of_single_edits_shift_these_only_and_by_little() -> None:
 
 def test_probes_written_with_edits_are_not_stored_while_they_are_asked() -> None:
     anthem = EditRecord("Peru", "The anthem of Peru is", "Ode")
-    edits, probes = written(stored(replace(PERU, paraphrases=("Peru's capital",), negatives=("Peru",)), anthem))
+    edits, probes = make_probes(stored(replace(PERU, paraphrases=("Peru's capital",), negatives=("Peru",)), anthem))
     assert [one.record.paraphrases + one.record.negatives for one in edits] == [(), ()]
     assert probes == [
         GateProbe("Peru's capital", 1, True),

@@ -22,7 +22,7 @@ from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.names import NameMatch, spoken
+from drike.gates.names import NameMatch, tokenize
 from drike.gates.nearest import Nearest
 from drike.gates.store_view import StoreView
 from drike.stores.log import Snapshot
@@ -124,7 +124,7 @@ def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
         assert ParsedQuery.of(text, now.index).mentions == ParsedQuery.of(text, fresh.index).mentions
     queries = [relation.format(text) for relation, text in zip(cycle(RELATIONS), sorted(texts)[:12], strict=False)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drike.gates.calibrated.CROWD", 1)
+        patch.setattr("drike.gates.calibrated.MIN_SEMANTIC_TEXTS", 1)
         for gate in gates:
             for query in queries:
                 assert gate.decide(query, now.index) == gate.decide(query, fresh.index)
@@ -134,7 +134,7 @@ def test_words_of_names_are_no_typos_while_an_edit_has_them() -> None:
     names = FIRST[None].index._names
 
     def kinds(text: str) -> list[NameMatch]:
-        return [mention.kind for mention in names.find(text, spoken(text))]
+        return [mention.kind for mention in names.find(text, tokenize(text))]
 
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([NameMatch.TYPO], [])
     names = names.changed({}, {81: ["Lovelase X", "Valparaiso"], 82: ["Lovelase Y"]})

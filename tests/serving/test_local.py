@@ -43,7 +43,7 @@ def test_messages_are_read_as_the_gateway_reads_them() -> None:
         ("/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "content of text"),
         ("/chat/completions", {"messages": [{"role": "assistant", "content": None}]}, "content of text"),
         ("/chat/completions", {"messages": []}, "at least one message"),
-        ("/chat/completions", b'{"messages": [], "temperature": NaN}', "no JSON object"),
+        ("/chat/completions", b'{"messages": [], "temperature": NaN}', "not a JSON object"),
         ("/chat/completions", b'{"a": ' + b"[" * 99 + b"]" * 99 + b"}", "levels deep"),
         ("/completions", {"prompt": ["a", "b"]}, "one text"),
         ("/completions", {"prompt": "a", "max_tokens": 0}, "max_tokens"),

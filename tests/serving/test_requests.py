@@ -119,8 +119,8 @@ def test_questions_are_read_one_a_line(tmp_path: Path) -> None:
     [
         ("", "has no question"),
         ('{"messages": []}', "has no question"),
-        ("{", "line 1 is no request"),
-        ('"a"\n\n{"a": 1}\n', "line 3 is no request .no messages"),
+        ("{", "line 1 is not a request"),
+        ('"a"\n\n{"a": 1}\n', "line 3 is not a request .no messages"),
     ],
 )
 def test_a_file_without_questions_is_refused_with_the_line(tmp_path: Path, text: str, message: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drike.stores.importing import import_file
+from drike.stores.importing import import_edits, read_edits
 from drike.stores.log import EditStore, snapshot
 from drike.stores.records import EditRecord, Status, to_json
 from tests.worlds.stores import PERU, Opener
@@ -18,7 +18,7 @@ from tests.worlds.stores import PERU, Opener
 
 def imported(store: EditStore, path: Path, text: str, **options: Any) -> tuple[int, int, tuple[str, ...]]:
     path.write_text(text, "utf-8")
-    done = import_file(store, path, **options)
+    done = import_edits(store, read_edits(path), **options)
     return len(done.added), done.repeated, done.refused
 
 
@@ -111,7 +111,7 @@ def test_counterfact_rows_give_edits_without_their_probes(store: EditStore, tmp_
     [stored] = store.changes()
     assert (stored.record.relation, stored.record.target_true, stored.record.paraphrases) == ("P1", "Po", ())
     assert stored.record.source == f"{tmp_path / 'cf.json'}, row 0 (case_id 1)"
-    assert import_file(store, tmp_path / "cf.json", supersede=True).added[-1].record.target_new == "Rhine"
+    assert import_edits(store, read_edits(tmp_path / "cf.json"), supersede=True).added[-1].record.target_new == "Rhine"
 
 
 @pytest.mark.reliability

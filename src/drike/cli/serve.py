@@ -14,6 +14,7 @@ import typer
 from drike.cli.console import say
 from drike.cli.options import API, DATA, METHOD, MODEL, AnyGate, Command, flag, option, takes_options
 from drike.errors import UsageError
+from drike.serving.keys import KeyRole, Keys, keys_path
 from drike.serving.options import GatewayOptions, Mode
 
 EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
@@ -141,15 +142,13 @@ def add(
             "NAME",
             "use, edit (facts, too) or admin (metrics and the upstream's files, too)",
             METHOD,
-            choices=("use", "edit", "admin"),
+            choices=tuple(KeyRole),
         ),
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
     store: StoreFile = "edits.db",
 ) -> None:
     """Make a key and print it; only its SHA-256 is kept."""
-    from drike.serving.keys import KeyRole, Keys, keys_path
-
     say(Keys(keys_path(store)).add(tenant, KeyRole(role)))
 
 
@@ -157,8 +156,6 @@ def add(
 @takes_options
 def list_(*, store: StoreFile = "edits.db") -> None:
     """List the keys."""
-    from drike.serving.keys import Keys, keys_path
-
     for key in Keys(keys_path(store)).keys:
         say(f"{key.id} {key.role} {key.tenant} {key.created_at}")
 
@@ -171,8 +168,6 @@ def revoke(
     store: StoreFile = "edits.db",
 ) -> None:
     """Revoke keys; a running gateway refuses them at once."""
-    from drike.serving.keys import Keys, keys_path
-
     keys = Keys(keys_path(store))
     for id in ids:
         key = keys.revoke(id)

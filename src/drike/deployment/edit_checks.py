@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from drike.deployment.edited_model import BeforeAfter, EditedModel
 from drike.deployment.routing import route_each
 from drike.encoders import TextEncoder
-from drike.gates.calibration import written
+from drike.gates.calibration import make_probes
 from drike.gates.decision import Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.questions import common_questions
@@ -72,7 +72,7 @@ def verification_table(
     gate: Gate, edits: Sequence[EditVersion], encoder: TextEncoder | None, model: LanguageModel
 ) -> Table:
     """What verification by a model changes, on the paraphrases and negative exemplars as if none were stored."""
-    bare, probes = written(edits)
+    bare, probes = make_probes(edits)
     before = route_each(gate, EditIndex.of(bare, encoder), [probe.query for probe in probes])
     after = verify(before, model)
     rows = []

@@ -126,10 +126,8 @@ def candidates_table(decision: Decision) -> Table:
     rows = []
     for candidate in decision.candidates[:_MAX_CANDIDATES]:
         edit, answer = candidate.edit, candidate.answer
-        notes = ("fires" if edit.id in matched else "", f"(model: {answer})" if answer else "")
-        outcome = " ".join(filter(None, notes))
-        cells = (str(edit.id), edit.record.edit.fact, candidate.name or "", f"{candidate.probability:.3f}", outcome)
-        rows.append(cells)
+        notes = " ".join(filter(None, ("fires" if edit.id in matched else "", f"(model: {answer})" if answer else "")))
+        rows.append((str(edit.id), edit.record.edit.fact, candidate.name or "", f"{candidate.probability:.3f}", notes))
     more = len(decision.candidates) - len(rows)
     hidden = (f"{more} less probable ones are not shown.",) if more else ()
     return Table("Edits considered", ("edit", "fact", "named as", "p", ""), tuple(rows), hidden, wide=True)
@@ -173,16 +171,16 @@ class EditedModel:
         if not isinstance(edits, Edit | Sequence):
             self._store = edits
             return
-        given = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
-        if not given:
+        listed = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
+        if not listed:
             raise ValueError("an edited model needs at least one edit")
-        without = next((edit for edit in given if not edit.subject), None)
-        if without is not None and not isinstance(gate, EveryQuery):
+        nameless = next((edit for edit in listed if not edit.subject), None)
+        if nameless is not None and not isinstance(gate, EveryQuery):
             raise ValueError(
-                f"the edit {without.fact!r} has no subject that a query could name: give it one, or put every query "
+                f"the edit {nameless.fact!r} has no subject that a query could name: give it one, or put every query "
                 "under the edits (gate=EveryQuery())"
             )
-        self._now = StoreView(index=EditIndex.of(as_stored(given), encoder), until=None)
+        self._now = StoreView(index=EditIndex.of(as_stored(listed), encoder), until=None)
 
     @property
     def index(self) -> EditIndex:
@@ -223,10 +221,8 @@ class EditedModel:
         decision = self.decide(query)
         if decision.edits and ranks_retains(self.editor):
             selection = self.editor.fit(self.editor.select(decision.edits, [query])[0], [query])
-            [prompt] = self.editor.show(selection, [query])
-            side = column_of(self.editor, selection, prompt)
+            side = column_of(self.editor, selection, self.editor.show(selection, [query])[0])
         else:
-            [prompt] = write_prompts(self.editor, [decision])
-            side = EditorColumn(self.editor.name, prompt, (), (), None, None)
+            side = EditorColumn(self.editor.name, write_prompts(self.editor, [decision])[0], (), (), None, None)
         [written] = write_answers(self.model, [side.prompt])
         return Explanation(query, decision, first_line(written.answer or ""), written.prompt_tokens, side)

@@ -24,7 +24,6 @@ from drike.prompts import Prompt
 from drike.stores.records import EditVersion, as_stored, conflict_keys
 
 UNRELATED = "unrelated"
-STAYING = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
 
 
 class SimulatedStores:
@@ -111,40 +110,38 @@ def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
     """The case with the right answers to its probes under its store."""
     own, index = stores.own(case.edits), stores.of(case.edits)
 
-    def under(probe: Probe) -> Probe:
-        other = None if _asks(probe, own) else _other_asked(probe, index)
-        if other is None or other in own:
+    def with_answer(probe: Probe) -> Probe:
+        asked = _asked(probe, own, index)
+        if not asked or asked[0] in own:
             return probe
-        return replace(probe, target=other.record.target_new, distractor=other.record.target_true, also=())
+        record = asked[0].record
+        return replace(probe, target=record.target_new, distractor=record.target_true, also=())
 
-    probes, further = (tuple(map(under, some)) for some in (case.probes, case.further))
+    probes, further = (tuple(map(with_answer, group)) for group in (case.probes, case.further))
     return replace(case, probes=probes, further=further)
 
 
-def _asks(probe: Probe, own: Sequence[EditVersion]) -> bool:
-    """Whether a probe asks for its case's edits, or for what follows from them; if not, its answer should stay.
+def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequence[EditVersion]:
+    """The edits in force that a probe asks for: its case's, or one about the same fact if its answer should stay.
 
-    A distracting sentence may stand before either kind of question: those about the edit name its subject.
+    A distracting sentence may stand before either kind of question: those about the case's edits name their subject.
+    An edit is about the same fact if the probe names its subject and has its old or new object for an answer: data sets
+    that do not name relations say no more.
     """
     if probe.aspect is Aspect.DISTRACTOR:
-        return any(mentions(probe.query, edit.record.subject) for edit in own)
-    return probe.aspect not in STAYING
-
-
-def _other_asked(probe: Probe, index: EditIndex) -> EditVersion | None:
-    """The edit in force that asks for the same fact as a probe whose answer should stay, if any.
-
-    That is so if the probe names the edit's subject and its answer is the edit's old or new object: data sets that do
-    not name relations say no more about which questions are about the same fact.
-    """
-    same_fact = (
+        stays = not any(mentions(probe.query, edit.record.subject) for edit in own)
+    else:
+        stays = probe.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
+    if not stays:
+        return own
+    same_fact = [
         edit
         for edit in index.edits.values()
         if edit.record.target_true is not None
         and probe.target in (edit.record.target_true, edit.record.target_new)
         and mentions(probe.query, edit.record.subject)
-    )
-    return max(same_fact, key=lambda edit: (len(edit.record.subject), -edit.id), default=None)
+    ]
+    return sorted(same_fact, key=lambda edit: (-len(edit.record.subject), edit.id))[:1]
 
 
 @dataclass(frozen=True)
@@ -193,9 +190,7 @@ def gate_records(
         own, index = stores.own(case.edits), stores.of(case.edits)
         decisions = route_each(gate, index, [probe.query for probe in case.asked], model)
         for probe, decision in zip(case.asked, decisions, strict=True):
-            other = None if _asks(probe, own) else _other_asked(probe, index)
-            asked = own if _asks(probe, own) else [] if other is None else [other]
-            yield _record(case.case_id, probe.aspect.value, decision, asked)
+            yield _record(case.case_id, probe.aspect.value, decision, _asked(probe, own, index))
     for decision in route_each(gate, stores.whole, unrelated, model):
         yield _record("", UNRELATED, decision, [])
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Protocol
 
+from drike.editors.editor import Editor
 from drike.edits import Edit
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
@@ -22,13 +22,6 @@ from drike.gates.verification import verify
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 from drike.stores.records import Status
-
-
-class Writer(Protocol):
-    """An editor, as far as routing and serving need it."""
-
-    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """One prompt per query, in order, each under all of the edits."""
 
 
 def route(gate: Gate, index: EditIndex, queries: Sequence[str], *, verifying: bool = False) -> Decision:
@@ -66,7 +59,7 @@ def route_each(
     return decisions if model is None else verify(decisions, model)
 
 
-def write_prompts(editor: Writer, decisions: Sequence[Decision]) -> list[Prompt]:
+def write_prompts(editor: Editor, decisions: Sequence[Decision]) -> list[Prompt]:
     """A prompt for each decision: the query as it is, or under its edits.
 
     Queries under the same edits share one call of the editor.

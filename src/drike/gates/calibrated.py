@@ -11,11 +11,14 @@ from math import exp
 from drike.encoders.base import FloatArray
 from drike.gates.decision import Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.names import Mention, NameMatch, continued, masked, without, words
+from drike.gates.names import Mention, NameMatch, continued, masked, with_pronoun, words
 from drike.gates.relations import answer_kind, contrary
 from drike.stores.records import EditVersion, Status
 
-CROWD = 1000  # texts in an index, from which the distance to the next says that one is meant
+Features = Mapping[str, float]
+Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
+
+MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class LogisticHead:
     weights: Mapping[str, float]
     bias: float
 
-    def logit(self, features: Mapping[str, float]) -> float:
+    def logit(self, features: Features) -> float:
         """The logarithm of the odds that the query concerns the edit."""
         return self.bias + sum(weight * features[name] for name, weight in self.weights.items())
 
@@ -39,7 +42,7 @@ class Calibrated:
         named, unnamed: the probability where the query names the subject, and where it does not.
         threshold: the least probability that matches.
         grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked.
-        semantic: look at the nearest edits also where no subject is named, if the index has `CROWD` texts.
+        semantic: look at the nearest edits also where no subject is named, if the index has `MIN_SEMANTIC_TEXTS` texts.
         shifts: what is added to the logit of single edits, by id.
         edits: the number of edits in the store when it was calibrated; 0 for the default.
     """
@@ -72,23 +75,20 @@ class Calibrated:
         if encoder != self.encoder:
             raise ValueError(f"calibrated for {self.encoder}, not for {encoder}: calibrate again")
         parsed = ParsedQuery.of(query, index)
-        semantic = self.semantic and index.text_count >= CROWD
-        if not parsed.mentions and not semantic:
-            return []
-        candidates = [
-            self._candidate(index.edits[id], self.named, features, name) for id, name, features in _named(parsed, index)
-        ]
+        semantic = self.semantic and index.text_count >= MIN_SEMANTIC_TEXTS
+        found = _named(parsed, index)
         if semantic:
-            unnamed = _unnamed(parsed, index, {candidate.edit.id for candidate in candidates})
-            candidates += [self._candidate(index.edits[id], self.unnamed, features) for id, features in unnamed]
-        candidates = [replace(c, probability=0.0) if parsed.excluded(c.edit) else c for c in candidates]
+            found += _unnamed(parsed, index, {edit.id for edit, _, _ in found})
+        candidates = [
+            Candidate(edit, 0.0 if parsed.excluded(edit) else self._probability(edit, name, features), name, features)
+            for edit, name, features in found
+        ]
         return sorted(candidates, key=lambda c: (-c.probability, -c.edit.record.priority, c.edit.id))
 
-    def _candidate(
-        self, edit: EditVersion, head: LogisticHead, features: Mapping[str, float], name: str | None = None
-    ) -> Candidate:
+    def _probability(self, edit: EditVersion, name: str | None, features: Features) -> float:
+        head = self.unnamed if name is None else self.named
         logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
-        return Candidate(edit, 1 / (1 + exp(-logit)) if logit > -700 else 0.0, name, features)
+        return 1 / (1 + exp(-logit)) if logit > -700 else 0.0
 
     def _is_uncertain(self, candidate: Candidate) -> bool:
         """Whether a language model may be asked; never about a negative exemplar, whose probability is 0."""
@@ -96,8 +96,8 @@ class Calibrated:
         return candidate.name is not None and candidate.probability > 0 and low <= candidate.probability < high
 
 
-def _named(parsed: ParsedQuery, index: EditIndex) -> list[tuple[int, str, dict[str, float]]]:
-    """The edits whose subject is named: their ids, the names, and features for `Calibrated.named`."""
+def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
+    """The edits whose subject is named, with features for `Calibrated.named`."""
     mentions_of: dict[int, list[Mention]] = defaultdict(list)
     for mention in parsed.mentions:
         for id in mention.edits:
@@ -107,12 +107,12 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[tuple[int, str, dict[s
     groups: dict[str, list[int]] = defaultdict(list)  # edits by the query without their name: those of one subject
     for id, mentions in mentions_of.items():
         spans = {(mention.begin, mention.end) for mention in mentions}
-        groups[without(parsed.text, parsed.words, spans)].append(id)
+        groups[with_pronoun(parsed.text, parsed.words, spans)].append(id)
     questions = list(dict.fromkeys(part for text in groups for part in parts(text)))
     wholes = parts(parsed.text)
     embedded = index.embed([*wholes, *questions])
     vectors = dict(zip(questions, embedded[len(wholes) :], strict=True))
-    rows = []
+    rows: list[Found] = []
     for text, ids in groups.items():
         nearest = _nearest_parts(index, ids, {part: vectors[part] for part in parts(text)})
         for id, (nearness, margin, part) in nearest.items():
@@ -126,7 +126,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[tuple[int, str, dict[s
                 "partial": float(all(mention.kind is NameMatch.PARTIAL for mention in mentions)),
                 "typo": float(all(mention.kind is NameMatch.TYPO for mention in mentions)),
             }
-            rows.append((id, mentions[0].name, features))
+            rows.append((index.edits[id], mentions[0].name, features))
     return rows
 
 
@@ -170,14 +170,14 @@ def parts(text: str) -> list[str]:
     return [text, *(questions if len(questions) > 1 else [])]
 
 
-def _unnamed(parsed: ParsedQuery, index: EditIndex, known: Set[int]) -> list[tuple[int, dict[str, float]]]:
-    """The nearest edits whose subject is not named: their ids, and features for `Calibrated.unnamed`."""
+def _unnamed(parsed: ParsedQuery, index: EditIndex, known: Set[int]) -> list[Found]:
+    """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
     [vector] = index.embed([parsed.text])
     near = {id: cosine for id, cosine in index.nearest(vector).items() if id not in known}
-    rows = []
+    rows: list[Found] = []
     for id, cosine in near.items():
-        record = index.edits[id].record
+        edit, record = index.edits[id], index.edits[id].record
         rival = max((near[other] for other in near if index.edits[other].record.subject != record.subject), default=0.0)
         named = max(len(parsed.vocabulary.intersection(name)) / max(1, len(name)) for name in map(words, record.names))
-        rows.append((id, {"whole": cosine, "margin": cosine - rival, "named": named}))
+        rows.append((edit, None, {"whole": cosine, "margin": cosine - rival, "named": named}))
     return rows

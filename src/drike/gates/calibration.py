@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
 from itertools import permutations
@@ -46,8 +46,8 @@ class GateProbe:
 
 
 @dataclass(frozen=True)
-class Example:
-    """A candidate for a probe: its features, and whether the probe concerns it. edit: its id."""
+class LabelledCandidate:
+    """A candidate's features, and whether the probe it was found for concerns it. edit: its id."""
 
     features: Mapping[str, float]
     concerns: bool
@@ -62,7 +62,6 @@ class Certificate:
     Attributes:
         threshold: the lowest that is certified; None if none is.
         edits: how many were tested.
-        fires: the mean rate of false matches per edit at the threshold, or at the strictest if none is certified.
         possible: the lowest level that these probes certify at any threshold.
         missing: how many more edits with probes, none of which matches, a certificate of the level would take.
     """
@@ -71,7 +70,6 @@ class Certificate:
     confidence: float
     threshold: float | None
     edits: int
-    fires: float
     possible: float
     missing: int
 
@@ -89,7 +87,7 @@ class Certificate:
         )
 
 
-def written(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateProbe]]:
+def make_probes(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateProbe]]:
     """The edits without their paraphrases and negative exemplars, and the probes made of these.
 
     A paraphrase concerns its edit; a negative exemplar does not, nor does the query of another edit of the subject.
@@ -104,26 +102,28 @@ def written(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateP
     return [replace(edit, record=replace(edit.record, paraphrases=(), negatives=())) for edit in edits], probes
 
 
-def examples(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[Example]:
+def labelled_candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[LabelledCandidate]:
     """Each probe's own edit as a candidate, where the gate considers it."""
-    own = []
-    for probe, candidates in zip(probes, _candidates(gate, probes, index), strict=True):
-        own += [Example(c.features, probe.concerns, probe.edit) for c in candidates if c.edit.id == probe.edit]
-    return own
+    return [
+        LabelledCandidate(candidate.features, probe.concerns, probe.edit)
+        for probe, candidates in zip(probes, _candidates(gate, probes, index), strict=True)
+        for candidate in candidates
+        if candidate.edit.id == probe.edit
+    ]
 
 
 def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[list[Candidate]]:
     """The candidates for each probe; all texts are embedded beforehand in one batch, which is faster."""
-    known = [probe for probe in probes if probe.edit in index.edits]
-    if index.encoder is not None and known:
-        names = [index.edits[probe.edit].record.names for probe in known]
-        index.encoder.encode(
-            [text for probe, own in zip(known, names, strict=True) for text in (probe.query, masked(probe.query, own))]
-        )
+    texts = []
+    for probe in probes:
+        if edit := index.edits.get(probe.edit):
+            texts += [probe.query, masked(probe.query, edit.record.names)]
+    if texts:
+        index.require_encoder().encode(texts)
     return [gate.candidates(probe.query, index) for probe in probes]
 
 
-def fit(examples: Sequence[Example], prior: LogisticHead, strength: float = _STRENGTH) -> LogisticHead:
+def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: float = _STRENGTH) -> LogisticHead:
     """The head of largest posterior for examples, with a Gaussian prior of precision `strength` around another head."""
     names = tuple(prior.weights)
     x = np.array([[example.features[name] for name in names] + [1.0] for example in examples], dtype=np.float64)
@@ -153,19 +153,19 @@ def calibrated(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) 
 
     Certify it with probes of other edits: on those it was fitted to, it looks better than it is.
     """
-    fitted = examples(gate, probes, index)
+    fitted = labelled_candidates(gate, probes, index)
     if len({example.edit for example in fitted}) >= _MIN_EDITS:
         named = fit([example for example in fitted if "masked" in example.features], gate.named)
         unnamed = fit([example for example in fitted if "masked" not in example.features], gate.unnamed)
         gate = replace(gate, named=named, unnamed=unnamed)
-    of_edit: dict[int, list[Example]] = defaultdict(list)
+    of_edit: dict[int, list[LabelledCandidate]] = defaultdict(list)
     for example in fitted:
         of_edit[example.edit].append(example)
     shifts = {str(edit): _shift(gate, own) for edit, own in sorted(of_edit.items())}
     return replace(gate, shifts=shifts, edits=len(index.edits))
 
 
-def _shift(gate: Calibrated, examples: Sequence[Example]) -> float:
+def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
     """The shift of largest posterior for the examples of one edit, with a Gaussian prior around 0."""
     logits = np.array([(gate.named if "masked" in e.features else gate.unnamed).logit(e.features) for e in examples])
     at = 0.0
@@ -197,19 +197,14 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
     if not probabilities or not 0 < level < 1:
         raise ValueError("a certificate needs probes that must not fire, and a level between 0 and 1")
     threshold = lowest_threshold(probabilities, level, confidence)
-    false_matches = _false_matches(probabilities)
-    strictest = 1 - false_matches(THRESHOLDS[0])
-    return Certificate(
-        level,
-        confidence,
-        threshold,
-        len(probabilities),
-        float(np.mean(false_matches(THRESHOLDS[0] if threshold is None else threshold))),
-        _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000,
-        0
-        if threshold is not None
-        else _smallest(lambda n: exceeds(np.concatenate([strictest, np.ones(n)]), 1 - level, confidence), _MAX_EDITS),
-    )
+    strictest = 1 - _false_matches(probabilities)(THRESHOLDS[0])
+    possible = _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000
+    missing = 0
+    if threshold is None:
+        missing = _smallest(
+            lambda n: exceeds(np.concatenate([strictest, np.ones(n)]), 1 - level, confidence), _MAX_EDITS
+        )
+    return Certificate(level, confidence, threshold, len(probabilities), possible, missing)
 
 
 def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> float | None:
@@ -257,12 +252,14 @@ def gate_of(content: str | bytes, name: str) -> Calibrated:
     """The gate of `to_json`. Raises StoreError if it is damaged; `name`: where it was found."""
     try:
         value = records.parse(content)
-        record = records.read(_Record, value)
+        if not isinstance(value, dict):
+            raise ValueError("it is not an object")
+        gate = records.read(Calibrated, {name: field for name, field in value.items() if name != "sha256"})
         if not checksum_ok(value, needed=True):
             raise ValueError("its checksum does not match")
-    except (ValueError, KeyError) as problem:
+        return gate
+    except ValueError as problem:
         raise StoreError(f"{name} holds no calibration of a gate ({problem}): calibrate again") from None
-    return Calibrated(**{field.name: getattr(record, field.name) for field in fields(Calibrated)})
 
 
 def save(gate: Calibrated, path: Path) -> None:
@@ -279,18 +276,3 @@ def load(path: Path) -> Calibrated:
 def default_gate() -> Calibrated:
     """The gate that comes with drike, for stores without probes; docs/results/gate.md says how it was made."""
     return gate_of(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")
-
-
-@dataclass(frozen=True)
-class _Record:
-    """A gate's parameters as JSON."""
-
-    encoder: str
-    named: LogisticHead
-    unnamed: LogisticHead
-    threshold: float
-    grey: tuple[float, float]
-    semantic: bool
-    shifts: Mapping[str, float]
-    edits: int
-    sha256: str = ""

@@ -114,7 +114,6 @@ class Gate(Protocol):
 
         Shadow edits do not change which active edits match.
         """
-        ...
 
 
 def foremost(index: EditIndex, ids: Sequence[int]) -> list[int]:

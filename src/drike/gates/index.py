@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, unit
-from drike.gates.names import Mention, NameIndex, QueryWord, composed, masked, spoken, words
+from drike.gates.names import Mention, NameIndex, QueryWord, composed, masked, tokenize, words
 from drike.gates.overlay import OverlayDict
 from drike.gates.vectors import TextVectors
 from drike.stores.records import EditRecord, EditVersion, Status
@@ -131,8 +131,8 @@ class ParsedQuery:
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
         """Read a query, and look up its words in an index."""
         text = composed(query)
-        spoken_words = spoken(text)
-        return cls(text, spoken_words, index._names.find(text, spoken_words))
+        tokens = tokenize(text)
+        return cls(text, tokens, index._names.find(text, tokens))
 
     @property
     def vocabulary(self) -> set[str]:
@@ -141,9 +141,8 @@ class ParsedQuery:
 
     def excluded(self, edit: EditVersion) -> bool:
         """Whether the query is a negative exemplar of the edit."""
-        return bool(edit.record.negatives) and any(
-            words(text) == [word.folded for word in self.words] for text in edit.record.negatives
-        )
+        asked = [word.folded for word in self.words]
+        return any(words(text) == asked for text in edit.record.negatives)
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:
@@ -172,6 +171,6 @@ def _vectors(
     texts: Iterable[str], encoder: TextEncoder, known: Sequence[Mapping[str, FloatArray]]
 ) -> dict[str, FloatArray]:
     """A unit vector [d] for each text: a known one, else computed."""
-    vectors = {text: some[text] for text in texts for some in known if text in some}
+    vectors = {text: earlier[text] for text in texts for earlier in known if text in earlier}
     missing = [text for text in texts if text not in vectors]
     return {**vectors, **dict(zip(missing, unit(encoder.encode(missing)), strict=True))} if missing else vectors

@@ -55,11 +55,11 @@ class Mention:
 
 
 def composed(text: str) -> str:
-    """The text in the form (NFKC) to which the places of `spoken` refer."""
+    """The text in the form (NFKC) to which the places of `tokenize` refer."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
-def spoken(text: str) -> list[QueryWord]:
+def tokenize(text: str) -> list[QueryWord]:
     """The words of a composed text: case folded, without diacritics and punctuation."""
     return [QueryWord(_folded(match[0]), match.start(), match.end()) for match in _WORD.finditer(text)]
 
@@ -78,44 +78,44 @@ def _folded(word: str) -> str:
 def masked(text: str, names: Iterable[str]) -> str:
     """A text with "it" for the first of the names that it mentions."""
     text = composed(text)
-    asked = spoken(text)
-    folded = [word.folded for word in asked]
+    tokens = tokenize(text)
+    folded = [word.folded for word in tokens]
     for name in map(words, names):
         size = len(name)
-        spans = [(i, i + size) for i in range(len(asked) - size + 1) if size and folded[i : i + size] == name]
+        spans = [(i, i + size) for i in range(len(tokens) - size + 1) if size and folded[i : i + size] == name]
         if spans:
-            return without(text, asked, spans)
+            return with_pronoun(text, tokens, spans)
     return text
 
 
-def without(text: str, asked: Sequence[QueryWord], spans: Iterable[tuple[int, int]]) -> str:
+def with_pronoun(text: str, tokens: Sequence[QueryWord], spans: Iterable[tuple[int, int]]) -> str:
     """A composed text with "it" for spans of its words."""
     for begin, end in sorted(spans, reverse=True):
-        text = text[: asked[begin].begin] + "it" + text[asked[end - 1].end :]
+        text = text[: tokens[begin].begin] + "it" + text[tokens[end - 1].end :]
     return text
 
 
-def continued(text: str, asked: Sequence[QueryWord], mention: Mention) -> bool:
+def continued(text: str, tokens: Sequence[QueryWord], mention: Mention) -> bool:
     """Whether a mention seems part of a longer name: "Chile" in "University of Chile", "iPhone" in "iPhone X".
 
     True where a word in capitals, other than the first of the text, or a number adjoins it.
     """
 
     def capital(i: int) -> bool:
-        return text[asked[i].begin].isupper() or text[asked[i].begin].isdigit()
+        return text[tokens[i].begin].isupper() or text[tokens[i].begin].isdigit()
 
     def adjoin(i: int) -> bool:
-        return text[asked[i].end : asked[i + 1].begin] in (" ", "-", "–")
+        return text[tokens[i].end : tokens[i + 1].begin] in (" ", "-", "–")
 
     begin, end = mention.begin, mention.end
-    if end < len(asked) and adjoin(end - 1) and capital(end):
+    if end < len(tokens) and adjoin(end - 1) and capital(end):
         return True
-    if begin > 1 and asked[begin - 1].folded == "of" and adjoin(begin - 2) and adjoin(begin - 1):
+    if begin > 1 and tokens[begin - 1].folded == "of" and adjoin(begin - 2) and adjoin(begin - 1):
         begin -= 1
     return begin > 1 and adjoin(begin - 1) and capital(begin - 1)
 
 
-class _Spelled(NamedTuple):
+class _NameForms(NamedTuple):
     """The names of an edit as `NameIndex` has them, and the words of the full ones."""
 
     full: set[str]
@@ -124,7 +124,7 @@ class _Spelled(NamedTuple):
     words: set[str]
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> _Spelled:
+    def of(cls, names: Iterable[str]) -> _NameForms:
         full, short, people = set(), set(), set()
         for name in names:
             full.add(" ".join(words(name)))
@@ -159,7 +159,7 @@ class NameIndex:
 
     def changed(self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]) -> NameIndex:
         """A copy without the names of some edits and with those of others, both by id."""
-        old, added = ({id: _Spelled.of(names) for id, names in names_of.items()} for names_of in (gone, new))
+        old, added = ({id: _NameForms.of(names) for id, names in names_of.items()} for names_of in (gone, new))
         counts = Counter(word for spelled in added.values() for word in spelled.words)
         counts.subtract(word for spelled in old.values() for word in spelled.words)
         vocabulary = self.vocabulary.changed({w: self.vocabulary.get(w, 0) + n or None for w, n in counts.items() if n})
@@ -189,17 +189,17 @@ class NameIndex:
             ),
         )
 
-    def find(self, text: str, asked: Sequence[QueryWord]) -> list[Mention]:
+    def find(self, text: str, tokens: Sequence[QueryWord]) -> list[Mention]:
         """The names among the words of a composed text, in their order; none that is part of a longer one."""
-        folded = [word.folded for word in asked]
+        folded = [word.folded for word in tokens]
         mentions = self._spelled(folded)
-        free = [True] * len(asked)
+        free = [True] * len(tokens)
         for mention in mentions:
             free[mention.begin : mention.end] = [False] * (mention.end - mention.begin)
         for i, word in enumerate(folded):
             if free[i] and len(word) >= _LONG_WORD and word not in self.vocabulary:
                 mentions += self._misspelt(folded, i)
-        mentions += self._people(text, asked, free)
+        mentions += self._people(text, tokens, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
     def _spelled(self, folded: Sequence[str]) -> list[Mention]:
@@ -228,18 +228,18 @@ class NameIndex:
                     mentions.append(Mention(mention.name, NameMatch.TYPO, mention.begin, mention.end, mention.edits))
         return mentions
 
-    def _people(self, text: str, asked: Sequence[QueryWord], free: Sequence[bool]) -> list[Mention]:
+    def _people(self, text: str, tokens: Sequence[QueryWord], free: Sequence[bool]) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
         mentions = []
-        for begin, first in enumerate(asked):
-            for end in range(begin + 1, min(begin + 2 + _MIDDLE_NAMES, len(asked))):
+        for begin, first in enumerate(tokens):
+            for end in range(begin + 1, min(begin + 2 + _MIDDLE_NAMES, len(tokens))):
                 if not free[begin] or not free[end]:
                     break
-                edits = self.people.get(_pair(first.folded, asked[end].folded))
+                edits = self.people.get(_pair(first.folded, tokens[end].folded))
                 if edits is not None:
-                    name = text[first.begin : asked[end].end]
+                    name = text[first.begin : tokens[end].end]
                     mentions.append(Mention(name, NameMatch.PARTIAL, begin, end + 1, edits))
-                if not (text[asked[end].begin].isupper() or asked[end].folded in _PARTICLES):
+                if not (text[tokens[end].begin].isupper() or tokens[end].folded in _PARTICLES):
                     break
         return mentions
 

@@ -23,7 +23,7 @@ def answer_kind(text: str) -> str | None:
 
 
 _CONTRARIES = [  # of each line, a fact is one of these
-    [frozenset(words.split()) for words in line.split("|")]
+    [frozenset(relation.split()) for relation in line.split("|")]
     for line in (
         "father dad | mother mom | spouse wife husband married marry | child children son daughter"
         " | sibling siblings brother sister",
@@ -42,9 +42,9 @@ _CONTRARIES = [  # of each line, a fact is one of these
 
 def contrary(first: str, second: str) -> bool:
     """Whether two texts ask for different relations of one kind, such as the father and the mother."""
-    said = set(words(first)), set(words(second))
+    vocabularies = set(words(first)), set(words(second))
     for group in _CONTRARIES:
-        relations = [{i for i, names in enumerate(group) if names & spoken} for spoken in said]
+        relations = [{i for i, names in enumerate(group) if names & said} for said in vocabularies]
         if all(relations) and not relations[0] & relations[1]:
             return True
     return False

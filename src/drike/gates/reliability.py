@@ -10,7 +10,7 @@ from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.stores.records import EditVersion
 
-_FOLDS = 5
+_FOLDS, _BINS = 5, 10
 _MAX_TEXTS = 500
 
 
@@ -23,7 +23,7 @@ class Bin:
     count: int
 
 
-def curve(gate: Gate, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
+def curve(gate: Gate, index: EditIndex) -> tuple[Bin, ...]:
     """The reliability diagram over paraphrases, which concern their edit, and negative exemplars, which do not.
 
     By cross-validation: the gate decides on each text with an index that lacks the texts of its fold. Bins have equal
@@ -37,7 +37,7 @@ def curve(gate: Gate, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
         for id, text, concerned in texts:
             candidates = gate.decide(text, rest).candidates
             probability = next((candidate.probability for candidate in candidates if candidate.edit.id == id), 0.0)
-            rows[min(int(probability * bins), bins - 1)].append((probability, concerned))
+            rows[min(int(probability * _BINS), _BINS - 1)].append((probability, concerned))
     columns = [tuple(zip(*rows[i], strict=True)) for i in sorted(rows)]
     return tuple(
         Bin(sum(probabilities) / len(concerned), sum(concerned) / len(concerned), len(concerned))

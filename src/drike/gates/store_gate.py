@@ -11,7 +11,7 @@ from drike.encoders.base import TextEncoder
 from drike.errors import UsageError
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import Certificate, calibrated, certify, default_gate, gate_of, load, to_json, written
+from drike.gates.calibration import Certificate, calibrated, certify, default_gate, gate_of, load, make_probes, to_json
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.stores.log import EditStore
@@ -45,9 +45,10 @@ def save_gate(store: EditStore, gate: Calibrated | Named) -> None:
 def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
     """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
     latest = store.gate(after)
-    if latest is None and not after and (beside := Path(f"{store.name}.gate.json")).is_file():
-        raise StoreError(f"{beside} is no longer read: calibrate the store again (drike edits calibrate), or remove it")
     if latest is None:
+        if not after and (beside := Path(f"{store.name}.gate.json")).is_file():
+            remedy = "calibrate the store again (drike edits calibrate), or remove it"
+            raise StoreError(f"{beside} is no longer read: {remedy}")
         return None
     number, text = latest
     return number, gate_of(text, f"the gate of {store.name}") if text else Named()
@@ -56,12 +57,12 @@ def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
 def calibrate(
     edits: Sequence[EditVersion], encoder: TextEncoder, level: float, confidence: float = 0.95
 ) -> tuple[Calibrated, Certificate]:
-    """A gate calibrated on the probes of one half of the edits (`written`), and certified on those of the other half.
+    """A gate calibrated on the probes of one half of the edits, and certified on those of the other half.
 
     level: the rate of false matches. The gate has the lowest threshold that is certified or, if none is, the default
     gate's. Raises StoreError if no edit of the other half has a probe that must not match.
     """
-    bare, probes = written(edits)
+    bare, probes = make_probes(edits)
     index = EditIndex.of(bare, encoder)
     ids = sorted({probe.edit for probe in probes})
     fitted = set(random.Random(0).sample(ids, len(ids) // 2))

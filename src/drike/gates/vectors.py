@@ -25,10 +25,7 @@ class TextVectors:
     matrix: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def changed(
-        self,
-        gone: Mapping[int, Iterable[str]],
-        new: Mapping[int, Iterable[str]],
-        known: Mapping[str, FloatArray],
+        self, gone: Mapping[int, Iterable[str]], new: Mapping[int, Iterable[str]], known: Mapping[str, FloatArray]
     ) -> TextVectors:
         """A copy without the texts of some edits and with those of others, by id. known: vectors of these."""
         edits = regrouped(self.edits, gone.items(), new.items())

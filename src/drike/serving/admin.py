@@ -1,34 +1,31 @@
 """The admin application, on a port of its own: the edits of a tenant, decisions and their reasons, health and metrics.
 
 Everything is JSON; errors are {"error": {"message", "code"}}. POST takes `Content-Type: application/json`. Where keys
-are in use, a request needs `Authorization: Bearer KEY` with a key for `edit`; its tenant's edits are all it sees.
+are in use, a request needs `Authorization: Bearer KEY` with a key for `edit`, and sees its tenant's edits only.
 
-    GET  /admin/v1/status                 {"mode", "upstream", "problems": [...], "edits", "revision", "tenant", "role"}
-    GET  /admin/v1/edits?q=&status=&after=&limit=   {"edits": [EDIT...], "total"}; newest first, retired ones only if
-                                          status=retired or status=all; q: words of names, query or object;
-                                          after: leave out this many; limit: at most (default 50, 500 at most)
-    GET  /admin/v1/edits/ID               {"versions": [EDIT...]}, the latest last
-    POST /admin/v1/edits                  the fields of an edit, and "supersede": true to retire those it contradicts
-                                          -> {"changes": [EDIT...]}, the new one last. 409 where it contradicts or
-                                          repeats active edits: {"error", "rivals": [EDIT...], "repeated"}
-    POST /admin/v1/edits/ID/retire        {"reason"?}
-    POST /admin/v1/edits/ID/rollback      {"version"?, "reason"?}
-    POST /admin/v1/edits/ID/negatives     {"text", "reason"?}: must not match this
-    POST /admin/v1/edits/ID/wordings      {"text", "reason"?}: should have matched this
-                                          all four -> {"changes": [EDIT...]}
-    GET  /admin/v1/decide?q=TEXT&model=&ask=   DECISION; changes and records nothing. Asks the upstream where the
-                                          gateway would, unless ask=no
-    POST /admin/v1/try                    {"query", "model"?, "max_tokens"?} -> {"decision", "before", "after"}: asks
-                                          the upstream twice, in chat, without and with the edits that match
-    GET  /admin/v1/fired?limit=           {"fired": [RECORDED...], "missed": [RECORDED...]}, the last ones first;
-                                          missed are those with candidates of which none matches. They are kept in
-                                          memory only, 200 of each
-    GET  /admin/v1/calibration            {"bins": [{"probability", "share", "count"}...]}: the gate on the
-                                          store's own paraphrases and negative exemplars (see `reliability.curve`)
-    GET  /          a page for all this
-    GET  /healthz   200 while the process answers
-    GET  /readyz    200 {"ready": true}, or 503 {"ready": false, "problems": [...]}
-    GET  /metrics   for Prometheus; a key for `admin` where keys are in use
+    GET  /admin/v1/status       {"mode", "upstream", "problems": [...], "edits", "revision", "tenant", "role"}
+    GET  /admin/v1/edits        ?q=&status=&after=&limit= -> {"edits": [EDIT...], "total"}, newest first; retired ones
+                                only if status=retired or status=all; q: words of names, query or object; after: how
+                                many to skip; limit: how many at most (default 50, up to 500)
+    GET  /admin/v1/edits/ID     {"versions": [EDIT...]}, the latest last
+    POST /admin/v1/edits        the fields of an edit, and "supersede": true to retire those it contradicts ->
+                                {"changes": [EDIT...]}, the new one last; 409 where it contradicts or repeats active
+                                edits: {"error", "rivals": [EDIT...], "repeated"}
+    POST /admin/v1/edits/ID/retire     {"reason"?} -> {"changes": [EDIT...]}, like the next three
+    POST /admin/v1/edits/ID/rollback   {"version"?, "reason"?}
+    POST /admin/v1/edits/ID/negatives  {"text", "reason"?}: the edit must not match this text
+    POST /admin/v1/edits/ID/wordings   {"text", "reason"?}: the edit should have matched this text
+    GET  /admin/v1/decide       ?q=TEXT&model=&ask= -> DECISION; changes and records nothing; asks the upstream where
+                                the gateway would, unless ask=no
+    POST /admin/v1/try          {"query", "model"?, "max_tokens"?} -> {"decision", "before", "after"}: asks the
+                                upstream twice, in chat, without and with the edits that match
+    GET  /admin/v1/fired        ?limit= -> {"fired": [RECORDED...], "missed": [RECORDED...]}, the last first; missed:
+                                with candidates of which none matches. 200 of each are kept, in memory only
+    GET  /admin/v1/calibration  {"bins": [{"probability", "share", "count"}...]}: the gate on the store's own
+                                paraphrases and negative exemplars (see `reliability.curve`)
+    GET  /                      a page for all this
+    GET  /healthz, /readyz      200 while the process answers; 200 {"ready": true}, or 503 {"ready": false, "problems"}
+    GET  /metrics               for Prometheus; needs a key for `admin` where keys are in use
 
     EDIT      the fields of a record (docs/edits.md) and "id", "version", "created_at", "number", "in_force"
     DECISION  {"query", "fired": [EDIT...], "considered": [{"edit": EDIT, "probability", "name", "features"}...],
@@ -61,7 +58,7 @@ from drike.gates.reliability import Bin, curve
 from drike.serving import page
 from drike.serving.admission import permit
 from drike.serving.editing import RequestEditor
-from drike.serving.feed import EditFeed, RecordedDecision
+from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
 from drike.serving.relay import RequestError
@@ -73,8 +70,10 @@ from drike.stores.records import ConflictError, EditVersion, Status, Unavailable
 
 _MAX_BODY = 1 << 20  # bytes of a request
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
+_TEXTS = ("negatives", "wordings")  # changes that add a text
 _CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
-Endpoint = Callable[[Request], Awaitable[Response]]
+Guarded = Callable[[Request, Principal], Awaitable[Any]]
+Json = dict[str, object]
 
 
 def application(admin: Admin) -> Starlette:
@@ -123,8 +122,7 @@ async def healthy(request: Request) -> Response:
 class Admin:
     """The endpoints.
 
-    editor: decides on questions as on requests. upstream: answers those that are tried. keys: who may ask; None is
-    everyone on this machine.
+    editor: decides on trial questions, too. upstream: answers them. keys: None admits everyone on this machine.
     """
 
     editor: RequestEditor
@@ -134,10 +132,8 @@ class Admin:
     keys: Keys | None = None
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
-    def guarded(
-        self, endpoint: Callable[[Request, Principal], Awaitable[Any]], role: KeyRole = KeyRole.EDIT
-    ) -> Endpoint:
-        """The endpoint for requests that may ask it, with errors as JSON."""
+    def guarded(self, endpoint: Guarded, role: KeyRole = KeyRole.EDIT) -> Callable[[Request], Awaitable[Response]]:
+        """The endpoint behind the checks of a request and its key, with errors as JSON."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -155,18 +151,18 @@ class Admin:
 
         return answer
 
-    async def status(self, request: Request, principal: Principal) -> dict[str, object]:
+    async def status(self, request: Request, principal: Principal) -> Json:
         """What the gateway is doing."""
-        feed = await self._feed(principal)
+        feed = await self.tenants.feed(principal.tenant)
         return {
             "mode": self.editor.mode, "upstream": self.upstream.name, "tenant": principal.tenant,
             "role": principal.role, "problems": await self._problems(), "edits": len(feed.index.edits),
             "revision": feed.snapshot.revision,
         }  # fmt: skip
 
-    async def edits(self, request: Request, principal: Principal) -> dict[str, object]:
+    async def edits(self, request: Request, principal: Principal) -> Json:
         """Edits that hold all words of q."""
-        feed = await self._feed(principal)
+        feed = await self.tenants.feed(principal.tenant)
         wanted, status = set(words(request.query_params.get("q", ""))), request.query_params.get("status")
         if status not in (None, "all", *Status):
             raise RequestError(400, "bad_request", f"status is all, {', '.join(Status)}")
@@ -174,15 +170,15 @@ class Admin:
         after, limit = _number(request, "after", 0), min(_number(request, "limit", 50), _MAX_LISTED)
         return {"edits": [_edit_json(edit, feed) for edit in found[after : after + limit]], "total": len(found)}
 
-    async def versions(self, request: Request, principal: Principal) -> dict[str, object]:
+    async def versions(self, request: Request, principal: Principal) -> Json:
         """All versions of an edit."""
-        feed = await self._feed(principal)
+        feed = await self.tenants.feed(principal.tenant)
         if request.path_params["id"] not in feed.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {request.path_params['id']}")
         versions = await asyncio.to_thread(stores.versions, feed.store, request.path_params["id"])
         return {"versions": [_edit_json(version, feed) for version in versions]}
 
-    async def add(self, request: Request, principal: Principal) -> dict[str, object]:
+    async def add(self, request: Request, principal: Principal) -> Json:
         """Add an edit."""
         values = await _body(request)
         supersede = values.pop("supersede", False) is True
@@ -190,30 +186,25 @@ class Admin:
         record = replace(record, author=_author(principal, record.author))
         return await self._write(principal, lambda feed: feed.store.put(record, supersede=supersede))
 
-    async def change(self, request: Request, principal: Principal) -> dict[str, object]:
+    async def change(self, request: Request, principal: Principal) -> Json:
         """Make a new version of an edit."""
         values, change, id = await _body(request), request.path_params["change"], request.path_params["id"]
-        reason, author = values.get("reason"), _author(principal)
+        author, reason, version = _author(principal), values.get("reason"), values.get("version")
+        text: Any = values.get("text")
         if not isinstance(reason, str | None):
-            raise RequestError(400, "bad_request", "reason is no text")
-        if change == "retire":
-            return await self._write(
-                principal, lambda feed: stores.retire(feed.store, id, author=author, reason=reason)
-            )
-        if change == "rollback":
-            version = values.get("version")
-            if type(version) not in (int, type(None)):
-                raise RequestError(400, "bad_request", "version is no number")
-            return await self._write(
-                principal, lambda feed: stores.rollback(feed.store, id, version, author=author, reason=reason)
-            )
-        if change not in ("negatives", "wordings"):
+            raise RequestError(400, "bad_request", "reason must be a text")
+        if change not in ("retire", "rollback", *_TEXTS):
             raise RequestError(404, "no_such_path", f"an edit has no {change}")
-        text = values.get("text")
-        if not isinstance(text, str):
+        if change == "rollback" and type(version) not in (int, type(None)):
+            raise RequestError(400, "bad_request", "version must be a number")
+        if change in _TEXTS and not isinstance(text, str):
             raise RequestError(400, "bad_request", "text is missing")
 
-        def append(feed: EditFeed) -> Sequence[EditVersion]:
+        def make(feed: EditFeed) -> Sequence[EditVersion]:
+            if change == "retire":
+                return stores.retire(feed.store, id, author=author, reason=reason)
+            if change == "rollback":
+                return stores.rollback(feed.store, id, version, author=author, reason=reason)
             *_, latest = stores.versions(feed.store, id)
             record = replace(latest.record, author=author, reason=reason)
             if change == "negatives":
@@ -222,22 +213,22 @@ class Admin:
                 record = replace(record, paraphrases=(*record.paraphrases, text))
             return feed.store.put(record, replaces=latest)
 
-        return await self._write(principal, append)
+        return await self._write(principal, make)
 
-    async def decide(self, request: Request, principal: Principal) -> dict[str, object]:
+    async def decide(self, request: Request, principal: Principal) -> Json:
         """The decision on a query, which is not recorded."""
-        feed, params = await self._feed(principal), request.query_params
+        feed, params = await self.tenants.feed(principal.tenant), request.query_params
         chat = one_message(params.get("model", "default"), params.get("q", ""))
         decision = await self.editor.decide(chat, _CHAT, feed, ask=params.get("ask") != "no")
         return _decision_json(decision, feed)
 
-    async def ask(self, request: Request, principal: Principal) -> dict[str, object]:
+    async def ask(self, request: Request, principal: Principal) -> Json:
         """Ask the upstream without and with the edits that match."""
         values = await _body(request)
         query, model, max_tokens = values.get("query"), values.get("model", "default"), values.get("max_tokens", 64)
         if not isinstance(query, str) or not isinstance(model, str) or type(max_tokens) is not int:
             raise RequestError(400, "bad_request", "query, model or max_tokens is missing, or is not of its type")
-        feed = await self._feed(principal)
+        feed = await self.tenants.feed(principal.tenant)
         chat = one_message(model, query, max_tokens=max_tokens)
         decision = await self.editor.decide(chat, _CHAT, feed, ask=True)
         edited = await asyncio.to_thread(self.editor.applied, chat, decision)
@@ -245,17 +236,20 @@ class Admin:
         texts = [await self._answer(call) for call in calls]
         return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1]}
 
-    async def matched(self, request: Request, principal: Principal) -> dict[str, object]:
+    async def matched(self, request: Request, principal: Principal) -> Json:
         """The last decisions on requests."""
-        feed, limit = await self._feed(principal), _number(request, "limit", 50)
+        feed, limit = await self.tenants.feed(principal.tenant), _number(request, "limit", 50)
         return {
-            name: [_recorded_json(recorded, feed) for recorded in list(decisions)[::-1][:limit]]
+            name: [
+                {"at": recorded.at, "request": recorded.request, "decision": _decision_json(recorded.decision, feed)}
+                for recorded in list(decisions)[::-1][:limit]
+            ]
             for name, decisions in (("fired", feed.matched), ("missed", feed.missed))
         }
 
-    async def calibration(self, request: Request, principal: Principal) -> dict[str, object]:
+    async def calibration(self, request: Request, principal: Principal) -> Json:
         """How well the gate's probabilities hold on the tenant's own texts."""
-        feed = await self._feed(principal)
+        feed = await self.tenants.feed(principal.tenant)
         index, bins = self._curves.get(principal.tenant, (None, ()))
         if index is not feed.index:
             index = feed.index
@@ -266,29 +260,21 @@ class Admin:
     async def ready(self, request: Request) -> Response:
         """Whether requests would be answered."""
         problems = await self._problems()
-        if not problems:
-            return JSONResponse({"ready": True})
-        return JSONResponse({"ready": False, "problems": problems}, 503)
+        return JSONResponse({"ready": False, "problems": problems}, 503) if problems else JSONResponse({"ready": True})
 
     async def counts(self, request: Request, principal: Principal) -> Response:
-        """Everything that is counted."""
+        """All metrics."""
         self.metrics.edits.set(sum(len(feed.index.edits) for feed in self.tenants.feeds.values()))
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    async def _feed(self, principal: Principal) -> EditFeed:
-        return await self.tenants.feed(principal.tenant)
-
     async def _problems(self) -> list[str]:
-        upstream = await self.upstream.problem()
-        return [*([upstream] if upstream else []), *self.tenants.problems()]
+        return list(filter(None, (await self.upstream.problem(), *self.tenants.problems())))
 
-    async def _write(
-        self, principal: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]
-    ) -> dict[str, object]:
+    async def _write(self, principal: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]) -> Json:
         """Make changes, and answer when they are in force here."""
-        feed = await self._feed(principal)
+        feed = await self.tenants.feed(principal.tenant)
 
-        def work() -> dict[str, object]:
+        def work() -> Json:
             changes = make(feed)
             feed.refresh()
             return {"changes": [_edit_json(edit, feed) for edit in changes]}
@@ -301,8 +287,8 @@ class Admin:
             async with self.upstream.exchange(call) as reply:
                 raw = b"".join([chunk async for chunk in reply.chunks])
             answer = json.loads(raw)
-            choices = reply.status == 200
-            return str(answer["choices"][0]["message"]["content"] if choices else answer["error"]["message"])
+            answered = reply.status == 200
+            return str(answer["choices"][0]["message"]["content"] if answered else answer["error"]["message"])
         except UpstreamError as error:
             raise RequestError(error.status, "upstream_error", str(error)) from None
         except (ValueError, LookupError, TypeError):
@@ -325,14 +311,14 @@ async def _body(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise RequestError(400, "bad_request", "the body is no JSON object")
+        raise RequestError(400, "bad_request", "the body is not a JSON object")
     return values
 
 
 def _number(request: Request, name: str, default: int) -> int:
     text = request.query_params.get(name, str(default))
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise RequestError(400, "bad_request", f"{name} is a number")
+        raise RequestError(400, "bad_request", f"{name} must be a number")
     return int(text)
 
 
@@ -356,12 +342,12 @@ def _author(principal: Principal, claimed: str | None = None) -> str:
     return who if claimed is None else f"{claimed} ({who})"
 
 
-def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> dict[str, object]:
+def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
     version = {"id": edit.id, "version": edit.version, "created_at": edit.created_at, "number": edit.number}
     return {**version, **to_values(edit.record), **({} if feed is None else {"in_force": feed.has(edit)})}
 
 
-def _decision_json(decision: Decision, feed: EditFeed) -> dict[str, object]:
+def _decision_json(decision: Decision, feed: EditFeed) -> Json:
     candidates = [
         {
             "edit": _edit_json(candidate.edit, feed),
@@ -374,7 +360,3 @@ def _decision_json(decision: Decision, feed: EditFeed) -> dict[str, object]:
     ]
     matched = [_edit_json(edit, feed) for edit in decision.matched]
     return {"query": decision.query, "fired": matched, "considered": candidates, "reason": decision.reason}
-
-
-def _recorded_json(recorded: RecordedDecision, feed: EditFeed) -> dict[str, object]:
-    return {"at": recorded.at, "request": recorded.request, "decision": _decision_json(recorded.decision, feed)}

@@ -16,7 +16,7 @@ from drike.serving.relay import Limits, RequestError
 
 PREFIX = b"/v1"
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-# What any key may use of the upstream: it answers, and lists and changes nothing that it keeps for other clients.
+# What any key may use of the upstream: requests that neither list nor change what it keeps for other clients.
 _FOR_ALL = re.compile(
     rb"(GET|HEAD) /v1/models(/.*)?"
     rb"|POST /v1/((chat/)?completions|embeddings|responses|messages(/count_tokens)?|moderations|rerank|score"
@@ -40,9 +40,17 @@ class Admission:
 
         in_flight: requests at this moment, this one included.
         """
-        path = bytes(scope["raw_path"])
-        self._check_limits(scope, in_flight)
-        _check_path(path)
+        path, limits = bytes(scope["raw_path"]), self.limits
+        if in_flight > limits.at_once:
+            raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
+        if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.headers:
+            raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
+        if scope["method"] not in _METHODS:
+            raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
+        if not path.startswith(PREFIX + b"/") and path not in guardrail.PATHS:
+            raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
+        if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
+            raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
         if self.keys is None:
             _check_site(scope)
         principal = principal_of(scope, self.keys)
@@ -53,25 +61,16 @@ class Admission:
             raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
         return principal
 
-    def _check_limits(self, scope: Scope, in_flight: int) -> None:
-        limits = self.limits
-        if in_flight > limits.at_once:
-            raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
-        if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.headers:
-            raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
-        if scope["method"] not in _METHODS:
-            raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
-
 
 def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:
-    """Who sent a request to the admin port, by host, origin, type of content and key. Raises RequestError."""
+    """The sender of a request to the admin port. Checks host, origin, content type and key. Raises RequestError."""
     host = request.headers.get("host", "")
     if keys is None and not is_loopback(request.url.hostname):
         raise RequestError(403, "wrong_host", "without keys this port answers on localhost and 127.0.0.1 only")
     origin = request.headers.get("origin")
     embedded = request.headers.get("sec-fetch-site") == "cross-site"  # as an image: such a GET has no Origin
     if embedded or (origin and origin.partition("://")[2] != host):
-        raise RequestError(403, "wrong_origin", "another site's page may not ask this")
+        raise RequestError(403, "wrong_origin", "pages of other sites may not use this port")
     if request.method == "POST" and not request.headers.get("content-type", "").startswith("application/json"):
         raise RequestError(415, "wrong_type", "send Content-Type: application/json")
     principal = principal_of(request.scope, keys)
@@ -83,21 +82,12 @@ def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:
 
 def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
     """Who sent a request: the holder of its key, or anyone where there are no keys; None for an unknown key."""
-    return Principal() if keys is None else keys.principal(_key_of(scope))
-
-
-def _key_of(scope: Scope) -> str:
-    """The key in a request's headers, also where webhooks send it; empty without one."""
+    if keys is None:
+        return Principal()
     headers: dict[bytes, bytes] = dict(scope["headers"])
     kind, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    return key.strip() if kind.casefold() == "bearer" else headers.get(b"x-api-key", b"").decode("latin-1")
-
-
-def _check_path(path: bytes) -> None:
-    if not path.startswith(PREFIX + b"/") and path not in guardrail.PATHS:
-        raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
-    if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
-        raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
+    webhook_key = headers.get(b"x-api-key", b"").decode("latin-1")
+    return keys.principal(key.strip() if kind.casefold() == "bearer" else webhook_key)
 
 
 def _check_site(scope: Scope) -> None:

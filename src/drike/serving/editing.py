@@ -55,14 +55,7 @@ class EditedRequest:
 
 
 class RequestEditor:
-    """Edits requests.
-
-    Args:
-        upstream: is asked where the gate is uncertain.
-        chat, completion: how edits change chats, and prompts to complete.
-        options: the mode, the deadline, and whether the upstream is asked.
-        metrics: counts the questions.
-    """
+    """Edits requests. chat, completion: how edits change chats, and prompts to complete."""
 
     def __init__(
         self, upstream: Upstream, *, chat: Placement, completion: Placement, options: GatewayOptions, metrics: Metrics

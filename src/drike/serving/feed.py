@@ -64,7 +64,7 @@ class EditFeed:
         gate: Gate | None = None,
         *,
         encoder: Callable[[Gate], TextEncoder | None] = lambda gate: None,
-        prepare: Callable[[Sequence[EditVersion]], None] | None = None,
+        prepare: Callable[[Sequence[EditVersion]], None] = lambda edits: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = store
@@ -96,7 +96,7 @@ class EditFeed:
 
     @property
     def index(self) -> EditIndex:
-        """Those in force, and those that are counted as if they were."""
+        """The edits in force, and shadow edits, which are only counted."""
         return self._state.view.index
 
     def refresh(self) -> None:
@@ -111,8 +111,7 @@ class EditFeed:
             self.problem = None
             if view is state.view:
                 return
-            if self._prepare:
-                self._prepare(view.new)
+            self._prepare(view.new)
             self._enforced |= {edit.id for edit in view.new if edit.record.enforce}
             self._state = replace(state, view=view)
 
@@ -136,7 +135,7 @@ class EditFeed:
             self.gate_problem = str(problem)
 
     def has(self, edit: EditVersion) -> bool:
-        """Whether this version of an edit is in force, or counted as one that might be."""
+        """Whether this version of an edit is in force, or a shadow edit that is counted."""
         known = self.index.edits.get(edit.id)
         return known is not None and known.version == edit.version
 

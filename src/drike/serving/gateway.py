@@ -9,11 +9,12 @@ Answers carry `x-drike-scope` (fired, abstained, degraded; off where the mode is
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -27,8 +28,8 @@ from drike.serving.relay import (
     RequestError,
     drain,
     read_body,
-    reply_json,
     send_error,
+    send_json,
     stream_response,
     while_connected,
 )
@@ -38,32 +39,16 @@ from drike.serving.upstream import Headers, Upstream, UpstreamCall, UpstreamErro
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 
 
+@dataclass(eq=False)
 class Gateway:
-    """The ASGI application of the gateway's port.
+    """The ASGI application of the gateway's port. feed: the edits of a tenant, by its name."""
 
-    Args:
-        upstream: answers.
-        feed: the edits of a tenant, by its name.
-        editor: edits requests.
-        admission: refuses requests.
-        metrics: counts.
-    """
-
-    def __init__(
-        self,
-        upstream: Upstream,
-        feed: Callable[[str], Awaitable[EditFeed]],
-        *,
-        editor: RequestEditor,
-        admission: Admission,
-        metrics: Metrics,
-    ) -> None:
-        self.editor = editor
-        self._upstream = upstream
-        self._feed = feed
-        self._admission = admission
-        self._metrics = metrics
-        self._in_flight = 0
+    upstream: Upstream
+    feed: Callable[[str], Awaitable[EditFeed]]
+    editor: RequestEditor
+    admission: Admission
+    metrics: Metrics
+    _in_flight: int = field(default=0, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -79,23 +64,23 @@ class Gateway:
             await send(message)
 
         self._in_flight += 1
-        self._metrics.in_flight.set(self._in_flight)
+        self.metrics.in_flight.set(self._in_flight)
         try:
-            principal = self._admission.admit(scope, self._in_flight)
-            call = _call(scope, await read_body(scope, receive, self._admission.limits), request_id)
+            principal = self.admission.admit(scope, self._in_flight)
+            call = _call(scope, await read_body(scope, receive, self.admission.limits), request_id)
             whole = True
             endpoint = call.path.partition("?")[0]
             if scope["raw_path"] in guardrail.PATHS:
-                feed = await self._feed(principal.tenant)
+                feed = await self.feed(principal.tenant)
                 decided = await self._answer_webhook(call, feed, request_id.decode(), send_and_see, more)
                 return
             if call.method == "POST" and endpoint in (CHAT, COMPLETION):
-                feed = await self._feed(principal.tenant)
+                feed = await self.feed(principal.tenant)
                 edited = await self.editor.edit(endpoint, call, feed, request_id.decode(), ask=self.editor.asks)
                 call, decided = replace(call, body=edited.body), edited.scope
                 more += self._headers(edited)
             overhead = time.perf_counter() - began
-            async with while_connected(receive), self._upstream.exchange(call) as reply:
+            async with while_connected(receive), self.upstream.exchange(call) as reply:
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
@@ -113,8 +98,8 @@ class Gateway:
                 await send_error(send_and_see, failure, more)
         finally:
             self._in_flight -= 1
-            self._metrics.in_flight.set(self._in_flight)
-            self._metrics.count(status, decided, overhead)
+            self.metrics.in_flight.set(self._in_flight)
+            self.metrics.count(status, decided, overhead)
 
     async def _answer_webhook(
         self, call: UpstreamCall, feed: EditFeed, request_id: str, send: Send, more: Headers
@@ -130,7 +115,7 @@ class Gateway:
             return edited.body
 
         try:
-            await reply_json(send, 200, await guardrail.answer(call.body, edit), more)
+            await send_json(send, 200, json.dumps(await guardrail.answer(call.body, edit)).encode(), more)
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
         return decided
@@ -145,8 +130,5 @@ def _call(scope: Scope, body: bytes, request_id: bytes) -> UpstreamCall:
     """The request as it is passed on."""
     path, query = bytes(scope["raw_path"]).removeprefix(PREFIX), scope["query_string"]
     address = (path + b"?" + query if query else path).decode("latin-1")
-    return UpstreamCall(scope["method"], address, _with_id(scope["headers"], request_id), body)
-
-
-def _with_id(headers: Sequence[tuple[bytes, bytes]], request_id: bytes) -> Headers:
-    return [*((name, value) for name, value in headers if name != b"x-request-id"), (b"x-request-id", request_id)]
+    headers = [(name, value) for name, value in scope["headers"] if name != b"x-request-id"]
+    return UpstreamCall(scope["method"], address, [*headers, (b"x-request-id", request_id)], body)

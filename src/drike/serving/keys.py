@@ -40,8 +40,7 @@ class KeyRole(StrEnum):
 
     def includes(self, other: KeyRole) -> bool:
         """Whether a key with this role may do what the other is for."""
-        roles = list(KeyRole)
-        return roles.index(self) >= roles.index(other)
+        return [*KeyRole].index(self) >= [*KeyRole].index(other)
 
 
 @dataclass(frozen=True)
@@ -93,21 +92,21 @@ class Keys:
             if self._read:  # fail closed: without its file every key is unknown
                 raise KeysError(f"{self.path} is gone: restore it, or stop the gateway") from None
         except (OSError, ValueError) as problem:
-            raise KeysError(f"{self.path} is no file of keys ({problem}): restore it from a copy") from None
+            raise KeysError(f"{self.path} is not a file of keys ({problem}): restore it from a copy") from None
 
     def principal(self, secret: str) -> Principal | None:
         """The holder of a key; None if it is none of these."""
         match = _KEY.fullmatch(secret)
         digest = hashlib.sha256(secret.encode()).hexdigest()
-        for key in self.keys:
-            if match and key.id == match[1]:
-                return Principal(key.tenant, key.role, key.id) if hmac.compare_digest(key.sha256, digest) else None
-        return None
+        key = next((key for key in self.keys if match and key.id == match[1]), None)
+        if key is None or not hmac.compare_digest(key.sha256, digest):
+            return None
+        return Principal(key.tenant, key.role, key.id)
 
     def add(self, tenant: str, role: KeyRole) -> str:
         """Make a key, and return it; only its hash is kept. Raises KeysError for an unusable tenant."""
         if not _NAME.fullmatch(tenant):
-            raise KeysError(f"{tenant!r} is no name of a tenant: use small letters, digits and hyphens, up to 63")
+            raise KeysError(f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63")
         secret = f"drike-{secrets.token_hex(4)}-{secrets.token_urlsafe(24)}"
         digest = hashlib.sha256(secret.encode()).hexdigest()
         self._write([*self.keys, AccessKey(secret.split("-")[1], tenant, role, digest, stamp(datetime.now(UTC)))])

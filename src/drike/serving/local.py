@@ -26,17 +26,8 @@ _MAX_TOKENS, _REPLY_TOKENS = 4096, 256
 WriteReply = Callable[[list[dict[str, str]], int], Completion]
 
 
-class _UnusableRequestError(ValueError):
-    """A request that this model cannot answer."""
-
-
 class LocalUpstream:
-    """A model as an upstream.
-
-    Args:
-        model: completes texts.
-        reply: answers messages with role and content; None for a model that only completes.
-    """
+    """A model as an upstream. reply: answers messages with role and content; None where it only completes texts."""
 
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
         self.name = model.info.name
@@ -54,7 +45,7 @@ class LocalUpstream:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def problem(self) -> str | None:
-        """None."""
+        """None: a loaded model answers."""
         return None
 
     @asynccontextmanager
@@ -63,27 +54,31 @@ class LocalUpstream:
         path = call.path.partition("?")[0]
         if (call.method, path) == ("GET", "/models"):
             entry = {"id": self.name, "object": "model", "created": self._began, "owned_by": "drike"}
-            yield _whole({"object": "list", "data": [entry]})
+            yield _json_reply({"object": "list", "data": [entry]})
             return
         if call.method != "POST" or path not in (CHAT, COMPLETION):
-            yield _whole(f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404)
+            yield _json_reply(f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404)
             return
         if self._waiting >= _MAX_WAITING:
             raise UpstreamError(f"{self._waiting} requests wait for {self.name}: try again in a second", 429)
-        self._waiting += 1
         try:
             request = _read(path, call.body)
+        except ValueError as problem:
+            yield _json_reply(str(problem), 400)
+            return
+        self._waiting += 1
+        try:
             completion = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, request)
-        except (_UnusableRequestError, ModelError) as problem:
-            yield _whole(str(problem), 400)
+        except ModelError as problem:
+            yield _json_reply(str(problem), 400)
             return
         finally:
             self._waiting -= 1
         if request.stream:
             events = _events(request, completion, self.name)
-            yield Reply(200, [(b"content-type", b"text/event-stream")], _sent(events))
+            yield Reply(200, [(b"content-type", b"text/event-stream")], _stream(events))
         else:
-            yield _whole(_answer_object(request, completion, self.name))
+            yield _json_reply(_answer_object(request, completion, self.name))
 
     def _answer(self, request: _LocalRequest) -> Completion:
         if request.messages is None:
@@ -112,22 +107,19 @@ class _LocalRequest:
 
 
 def _read(path: str, body: bytes) -> _LocalRequest:
-    """Raises _UnusableRequestError with the field."""
-    try:
-        values = parse(body)
-    except ValueError as problem:
-        raise _UnusableRequestError(str(problem)) from None
+    """Raises ValueError with the field."""
+    values = parse(body)
     if values is None:
-        raise _UnusableRequestError("the body is no JSON object: send one with messages or a prompt")
+        raise ValueError("the body is not a JSON object: send one with messages or a prompt")
     tokens = values.get("max_completion_tokens") or values.get("max_tokens")
     if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= _MAX_TOKENS):
-        raise _UnusableRequestError(f"max_tokens must be a number from 1 to {_MAX_TOKENS}")
+        raise ValueError(f"max_tokens must be a number from 1 to {_MAX_TOKENS}")
     stop = values.get("stop") or []
     stop = [stop] if isinstance(stop, str) else stop
     if not isinstance(stop, list) or not all(isinstance(text, str) and text for text in stop):
-        raise _UnusableRequestError("stop must be a text or a list of texts")
+        raise ValueError("stop must be a text or a list of texts")
     if values.get("n") not in (None, 1):
-        raise _UnusableRequestError("n must be 1: this model answers greedily")
+        raise ValueError("n must be 1: this model answers greedily")
     options = values.get("stream_options")
     usage = isinstance(options, Mapping) and options.get("include_usage") is True
     more: dict[str, Any] = {
@@ -136,11 +128,11 @@ def _read(path: str, body: bytes) -> _LocalRequest:
     if path == COMPLETION:
         target = completion_target(values)
         if target is None:
-            raise _UnusableRequestError("prompt must be one text")
+            raise ValueError("prompt must be one text")
         return _LocalRequest(None, encodable(target.text), **more)
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise _UnusableRequestError("messages must be a list with at least one message")
+        raise ValueError("messages must be a list with at least one message")
     return _LocalRequest([_message(message) for message in messages], "", **more)
 
 
@@ -148,7 +140,7 @@ def _message(message: object) -> dict[str, str]:
     role = message.get("role") if isinstance(message, dict) else None
     text = message_text(message) if isinstance(message, dict) else None
     if not isinstance(role, str) or text is None:
-        raise _UnusableRequestError("every message needs a role and a content of text")
+        raise ValueError("every message needs a role and a content of text")
     return {"role": role, "content": encodable(text)}
 
 
@@ -197,13 +189,13 @@ def _event(value: object) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
-def _whole(value: dict[str, object] | str, status: int = 200) -> Reply:
-    """An answer, or an error from a sentence."""
+def _json_reply(value: dict[str, object] | str, status: int = 200) -> Reply:
+    """A reply with a JSON object, or with an error message."""
     body = error_body(value, "bad_request") if isinstance(value, str) else json.dumps(value).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    return Reply(status, headers, _sent(iter([body])))
+    return Reply(status, headers, _stream(iter([body])))
 
 
-async def _sent(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _stream(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     for chunk in chunks:
         yield chunk

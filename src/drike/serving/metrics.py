@@ -34,5 +34,5 @@ class Metrics:
             self._overhead.observe(overhead)
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """All metrics, as Prometheus reads them."""
         return generate_latest(self.registry)

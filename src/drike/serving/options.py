@@ -1,4 +1,4 @@
-"""What `drike serve` is asked for."""
+"""The options of `drike serve`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Mode(StrEnum):
 class GatewayOptions:
     """The options of a gateway, each named as its flag; None is the default.
 
-    upstream, model: one of both, or neither for the embedded model. store: a file, or an address. run: a folder.
+    upstream, model: one of the two, or neither for the embedded model. store: a file, or an address. run: a folder.
     demonstrations: at most, without a run. gate: "named", "calibrated", or a file; the store's own if it has one, else
     "named". ask: ask the upstream, yes or no, where the gate is uncertain; any other answer, or none within the
     deadline, counts as no. mode: a `Mode`; "on" over a local model, else "shadow". deadline_ms: to decide on and edit a

@@ -1,7 +1,7 @@
 """`python -m drike.serving.process JSON`: a gateway in a process that has loaded neither the command line nor torch.
 
-`drike serve --upstream` checks and says everything, and then becomes this process, which listens on the same sockets in
-a quarter of the memory.
+`drike serve --upstream` checks and prints everything, and then becomes this process, which listens on the same sockets
+in a quarter of the memory.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
 
 
 async def drain(receive: Receive) -> bool:
-    """Read the rest of a refused body, as a client may listen only once it has sent all; whether it was read."""
+    """Read the rest of a refused body, as a client may listen only once it has sent all. Return whether it ended."""
     size = 0
     try:
         async with asyncio.timeout(_SECONDS_TO_DRAIN):
@@ -130,15 +130,11 @@ async def send_error(send: Send, error: RequestError | UpstreamError, more: Head
     """Answer with an error in OpenAI's form."""
     code = error.code if isinstance(error, RequestError) else UPSTREAM_CODE
     retry = [(b"retry-after", b"1")] if error.status == 429 else []
-    await _reply(send, error.status, error_body(str(error), code), [*more, *retry])
+    await send_json(send, error.status, error_body(str(error), code), [*more, *retry])
 
 
-async def reply_json(send: Send, status: int, value: object, more: Headers) -> None:
+async def send_json(send: Send, status: int, body: bytes, more: Headers) -> None:
     """Answer with JSON."""
-    await _reply(send, status, json.dumps(value).encode(), more)
-
-
-async def _reply(send: Send, status: int, body: bytes, more: Headers) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

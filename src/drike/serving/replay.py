@@ -23,12 +23,9 @@ class ReplayedQuery:
 class Replay:
     """Decisions on logged requests.
 
-    Attributes:
-        requests: lines with a request.
-        matched: requests for which an edit matches.
-        matches: with each edit that matches, the least probable first.
-        misses: where none matches, with the most probable candidate, the most probable first.
-        unread: how many lines were left out, by reason.
+    requests: how many were read. matched: how many of them get an edit. matches: the queries with each edit that
+    matches, the least probable first. misses: where none matches, the queries with their most probable candidate, the
+    most probable first. unread: how many lines were left out, by reason.
     """
 
     requests: int

@@ -8,7 +8,7 @@ local model, its webhooks and logs of requests are all read here, so that they a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -201,7 +201,7 @@ def _logged_queries_at(place: str, line: bytes) -> tuple[str, ...]:
     try:
         return logged_queries(line)
     except ValueError as problem:
-        raise DataError(f"{place} is no request ({problem}): correct it, or name the file .txt") from None
+        raise DataError(f"{place} is not a request ({problem}): correct it, or name the file .txt") from None
 
 
 def _not_blank(*queries: str) -> tuple[str, ...]:
@@ -231,17 +231,13 @@ def _changed(value: Any, path: Sequence[str | int], text: str) -> Any:
 
 
 def _too_deep(value: object) -> bool:
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
-        inner = chain.from_iterable(_items(container) for container in level)
-        level = [item for item in inner if isinstance(item, dict | list)]
+        inner = (container.values() if isinstance(container, dict) else container for container in level)
+        level = [item for item in chain.from_iterable(inner) if isinstance(item, dict | list)]
         if not level:
             return False
     return True
-
-
-def _items(container: Any) -> Iterable[object]:
-    return container.values() if isinstance(container, dict) else container
 
 
 def _parse_json(text: bytes | str) -> object:
@@ -256,4 +252,4 @@ def _json_or_none(text: bytes | str) -> object:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")

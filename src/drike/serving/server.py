@@ -20,7 +20,7 @@ _SECONDS_IDLE = 75  # longer than clients keep connections, so that none is clos
 _UPGRADE = re.compile(rb"(\r\nconnection:[^\r\n]*?)\bupgrade\b", re.IGNORECASE)
 
 
-class GuardedProtocol(asyncio.Protocol):
+class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol, which also closes connections whose request's head is late, incomplete or endless.
 
     An offer to change to HTTP/2, which Java's client makes with every first request, is ignored: httptools would drop
@@ -28,54 +28,39 @@ class GuardedProtocol(asyncio.Protocol):
     """
 
     def __init__(self, **options: Any) -> None:
-        self._http = HttpToolsProtocol(**options)
-        self._transport: asyncio.BaseTransport | None = None
+        super().__init__(**options)
         self._timer: asyncio.TimerHandle | None = None
         self._head_size = 0  # bytes of a request whose head is not complete
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
-        self._transport = transport
-        self._http.connection_made(transport)  # type: ignore[arg-type]
+        super().connection_made(transport)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._stop_waiting()
-        self._http.connection_lost(exc)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Pass data on, and see whether a request has begun."""
-        previous = self._http.cycle
+        previous = self.cycle
         if previous is None or previous.response_complete:
             head, end, body = data.partition(b"\r\n\r\n")
             data = _UPGRADE.sub(rb"\1ignored", head) + end + body
-        self._http.data_received(data)
-        cycle = self._http.cycle
+        super().data_received(data)
+        cycle = self.cycle
         if cycle is not previous or (cycle is not None and not cycle.response_complete):
             self._stop_waiting()
             return
         self._head_size += len(data)
         if self._timer is None:
             self._wait()
-        if self._head_size > _BYTES_OF_HEADERS and self._transport:
-            self._transport.abort()  # type: ignore[attr-defined]
-
-    def eof_received(self) -> None:
-        """Close the connection, as uvicorn does."""
-        self._http.eof_received()
-
-    def pause_writing(self) -> None:
-        """Let uvicorn wait."""
-        self._http.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Let uvicorn continue."""
-        self._http.resume_writing()
+        if self._head_size > _BYTES_OF_HEADERS:
+            self.transport.abort()
 
     def _wait(self) -> None:
-        if self._transport:
-            self._timer = asyncio.get_running_loop().call_later(_SECONDS_FOR_HEADERS, self._transport.close)
+        self._timer = self.loop.call_later(_SECONDS_FOR_HEADERS, self.transport.close)
 
     def _stop_waiting(self) -> None:
         self._head_size = 0

@@ -175,11 +175,8 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
         variable = _key_variable(options.upstream)
         key = os.environ.get(variable)
         upstream = HttpUpstream(options.upstream, key, keep_credentials=keyless, timeout=options.timeout)
-        if key:
-            note = f"${variable} is sent to the upstream"
-        else:
-            sent = "the clients' keys are passed on" if keyless else "no key is sent to the upstream"
-            note = f"${variable} is not set: {sent}"
+        sent = "the clients' keys are passed on" if keyless else "no key is sent to the upstream"
+        note = f"${variable} is sent to the upstream" if key else f"${variable} is not set: {sent}"
         return upstream, AsBlock(editor), [note]
     from drike.models import EMBEDDED
     from drike.models import load as load_model
@@ -218,10 +215,7 @@ def _tenants(
 
 def _key_variable(upstream: str) -> str:
     """The variable with the key: a service's own for its own address, else drike's, so that no other server gets it."""
-    try:
-        origin = urlsplit(upstream)[:2]
-    except ValueError:  # `HttpUpstream` says so
-        return KEY
+    origin = urlsplit(upstream)[:2]
     return next((own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY)
 
 

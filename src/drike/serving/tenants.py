@@ -13,10 +13,9 @@ from drike.serving.keys import Keys
 from drike.stores.opening import TENANT
 from drike.stores.records import StoreError
 
-_SECONDS = 0.05  # between two looks at the file of keys
+# Seconds between two looks at the file of keys, at which edits hold now, and for new gates.
+_KEYS_INTERVAL, _EDITS_INTERVAL, _GATES_INTERVAL = 0.05, 0.25, 0.5
 _SECONDS_TO_END = 15.0
-_SECONDS_OF_TIME = 0.25  # between two looks at which edits hold now
-_SECONDS_OF_GATES = 0.5  # between two looks for new gates
 
 
 class Tenants:
@@ -60,21 +59,21 @@ class Tenants:
                     self.problem = None
                 except DrikeError as problem:  # the keys stay as they were
                     self.problem = str(problem)
-                await asyncio.sleep(_SECONDS)
+                await asyncio.sleep(_KEYS_INTERVAL)
         finally:
             self._stopped.set()
 
     def _follow(self, feed: EditFeed) -> None:
         while not self._stopped.is_set():
             try:
-                feed.store.wait(feed.snapshot.revision, _SECONDS_OF_TIME)
+                feed.store.wait(feed.snapshot.revision, _EDITS_INTERVAL)
             except StoreError:  # `refresh` says so
-                time.sleep(_SECONDS_OF_TIME)
+                time.sleep(_EDITS_INTERVAL)
             feed.refresh()
 
     def _follow_gates(self) -> None:
         """For all tenants, apart from their edits: encoding all of these for a new gate takes time."""
-        while not self._stopped.wait(_SECONDS_OF_GATES):
+        while not self._stopped.wait(_GATES_INTERVAL):
             for feed in tuple(self.feeds.values()):
                 feed.follow_gate()
 

@@ -28,8 +28,7 @@ _HOP_BY_HOP = frozenset(
 _CREDENTIALS = frozenset(  # and who pays
     b"authorization api-key x-api-key x-goog-api-key cookie openai-organization openai-project".split()
 )
-_REDIRECTS = range(300, 400)
-_NOT_MODIFIED = 304
+_REDIRECTS = {*range(300, 400)} - {304}  # that is "not modified"
 _MAX_HEADERS = 32 << 10
 # Below the time after which common servers close idle connections (5 s), so that no request meets a closed one.
 _IDLE_SECONDS = 3.0
@@ -63,11 +62,9 @@ class Reply:
 
 
 class Upstream(Protocol):
-    """Answers calls, many at once."""
+    """Answers calls, many at once. name: what it is, for messages."""
 
-    @property
-    def name(self) -> str:
-        """What it is, for messages."""
+    name: str
 
     async def open(self) -> None:
         """Get ready for calls."""
@@ -87,17 +84,17 @@ class HttpUpstream:
 
     Args:
         address: where the API begins, as https://host/v1.
-        key: sent as bearer token in place of the client's credentials; None passes these on.
+        key: sent as bearer token in place of the client's credentials.
         keep_credentials: pass the client's on where there is no key. False where they are the gateway's own.
         timeout: seconds without a byte after which an answer is given up.
 
-    Raises UsageError for an address that is not https, but for this machine's, or that holds more than a path.
+    Raises UsageError for an address that is neither https nor on this machine, or that has more than a path.
     """
 
     def __init__(
         self, address: str, key: str | None = None, *, keep_credentials: bool = True, timeout: float = 600.0
     ) -> None:
-        self.name = self._base = checked_address(address)
+        self.name = checked_address(address)
         self._authorization = [(b"authorization", b"Bearer " + key.encode())] if key else []
         self._removed = _HOP_BY_HOP if keep_credentials and not key else _HOP_BY_HOP | _CREDENTIALS
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=timeout)
@@ -128,7 +125,7 @@ class HttpUpstream:
         try:
             response = await self._session.request(
                 call.method,
-                URL(self._base + call.path, encoded=True),
+                URL(self.name + call.path, encoded=True),
                 headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept],
                 data=call.body or None,
                 allow_redirects=False,
@@ -137,7 +134,7 @@ class HttpUpstream:
             raise _as_upstream_error(self.name, error) from error
         try:
             status = response.status
-            if status in _REDIRECTS and status != _NOT_MODIFIED:
+            if status in _REDIRECTS:
                 raise UpstreamError(f"{self.name} redirects ({status}): give the final address as --upstream")
             if status == 401 and self._authorization:  # its answer may quote the key, which is not the client's
                 raise UpstreamError(f"{self.name} refuses the gateway's key: tell its operator")
@@ -149,7 +146,7 @@ class HttpUpstream:
 
     async def problem(self) -> str | None:
         """Whether a connection can be made; the server's keys and models are not asked for."""
-        url = urlsplit(self._base)
+        url = urlsplit(self.name)
         try:
             async with asyncio.timeout(2.0):
                 _, writer = await asyncio.open_connection(url.hostname, url.port or {"http": 80}.get(url.scheme, 443))
@@ -172,9 +169,9 @@ def checked_address(address: str) -> str:
         url = urlsplit(address)
         port = url.port
     except ValueError as error:
-        raise UsageError(f"--upstream {address} is no address ({error}): give it as https://host/v1") from None
+        raise UsageError(f"--upstream {address} is not an address ({error}): give it as https://host/v1") from None
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise UsageError(f"--upstream {address} is no address: give it as https://host/v1")
+        raise UsageError(f"--upstream {address} is not an address: give it as https://host/v1")
     if url.username or url.password or url.query or url.fragment or port == 0:
         raise UsageError(f"--upstream {url.hostname} has more than a path: put the key into $DRIKE_API_KEY")
     if url.scheme == "http" and not is_loopback(url.hostname):

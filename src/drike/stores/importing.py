@@ -27,6 +27,8 @@ from drike.stores.records import (
     record_of,
 )
 
+ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why it is refused
+
 _FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}  # of a record, by their names in own facts
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id")
 
@@ -40,17 +42,12 @@ class Imported:
     refused: tuple[str, ...]
 
 
-def import_file(store: EditStore, path: Path, *, supersede: bool = False, author: str | None = None) -> Imported:
-    """Add the usable edits of a file: `read_edits`, then `import_edits`."""
-    return import_edits(store, read_edits(path), supersede=supersede, author=author)
-
-
-def read_edits(path: Path) -> list[tuple[str, EditRecord] | str]:
+def read_edits(path: Path) -> list[ReadRow]:
     """The rows of a file: place and record of each usable one, and why others are refused.
 
     Raises DataError for an unusable file.
     """
-    edits: list[tuple[str, EditRecord] | str] = []
+    edits: list[ReadRow] = []
     for row in _rows(path):
         if isinstance(row, DataError):
             edits.append(str(row))
@@ -65,11 +62,7 @@ def read_edits(path: Path) -> list[tuple[str, EditRecord] | str]:
 
 
 def import_edits(
-    store: EditStore,
-    rows: Iterable[tuple[str, EditRecord] | str],
-    *,
-    supersede: bool = False,
-    author: str | None = None,
+    store: EditStore, rows: Iterable[ReadRow], *, supersede: bool = False, author: str | None = None
 ) -> Imported:
     """Add the edits of `read_edits`, all at once.
 

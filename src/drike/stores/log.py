@@ -67,11 +67,9 @@ class EditStore(Protocol):
     @property
     def name(self) -> str:
         """How messages name the store: a path, or an address without its password."""
-        ...
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make all changes of the block at once, or none if it raises. Others wait before they change anything."""
-        ...
 
     def put(
         self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
@@ -81,27 +79,21 @@ class EditStore(Protocol):
         supersede: retire the active edits that the record contradicts. Raises RecordError for a record that `checked`
         refuses, ConflictError where it contradicts or repeats active edits, StoreError if `replaces` has changed.
         """
-        ...
 
     def changes(self, after: int = 0, edit: int | None = None) -> Sequence[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
-        ...
 
     def gate(self, after: int = 0) -> tuple[int, str] | None:
         """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
-        ...
 
     def save_gate(self, gate: str) -> None:
         """Save a gate for these edits as the latest one."""
-        ...
 
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
-        ...
 
     def close(self) -> None:
         """Let go of the store."""
-        ...
 
 
 Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, the record as JSON, checksum
@@ -112,19 +104,15 @@ class Log(Protocol):
 
     def last(self) -> tuple[int, int]:
         """The highest number of a change and of an edit; zeros if there is none."""
-        ...
 
     def claimants(self, keys: Collection[str]) -> Sequence[int]:
         """The active edits that have one of these conflict keys."""
-        ...
 
     def changes(self, after: int = 0, edit: int | None = None) -> Sequence[EditVersion]:
         """The log, as in `EditStore`."""
-        ...
 
     def write(self, row: Row, keys: Collection[str]) -> None:
         """Add a change; its edit now has these conflict keys and no others."""
-        ...
 
 
 def append(

@@ -10,11 +10,6 @@ from drike.stores.records import POSTGRES, StoreError
 TENANT = "default"
 
 
-def store_path(store: Path, tenant: str) -> Path:
-    """The file of a tenant's store: the given one, or one beside it."""
-    return store if tenant == TENANT else store.with_name(f"{store.stem}.{tenant}{store.suffix}")
-
-
 def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True) -> EditStore:
     """A store in the SQLite file at a path, or in a PostgreSQL database at postgresql://USER@HOST/DATABASE.
 
@@ -24,7 +19,10 @@ def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True
     if not str(address).startswith(POSTGRES):
         from drike.stores.sqlite import SqliteStore
 
-        return SqliteStore(store_path(Path(address), tenant), create=create)
+        path = Path(address)
+        if tenant != TENANT:
+            path = path.with_name(f"{path.stem}.{tenant}{path.suffix}")
+        return SqliteStore(path, create=create)
     try:
         from drike.stores.postgres import PostgresStore
     except ImportError:

@@ -82,14 +82,14 @@ class PostgresStore:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         try:
-            given = conninfo_to_dict(address)
-            timeout_from_conninfo(given)
+            params = conninfo_to_dict(address)
+            timeout_from_conninfo(params)
         except psycopg.Error:  # its message may show the password
             form = "postgresql://USER@HOST:PORT/DATABASE, special characters as %40 and the like"
             raise StoreError(f"the address of the store cannot be read: write {form}") from None
-        place = "".join(f"{before}{given[key]}" for before, key in (("", "host"), (":", "port")) if given.get(key))
-        self.name = f"postgresql://{place}/{given.get('dbname', '')}"
-        self._settings: dict[str, Any] = {**_SETTINGS, **given}
+        place = "".join(f"{before}{params[key]}" for before, key in (("", "host"), (":", "port")) if params.get(key))
+        self.name = f"postgresql://{place}/{params.get('dbname', '')}"
+        self._settings: dict[str, Any] = {**_SETTINGS, **params}
         self._schema = schema
         self._wait = wait
         self._clock = clock

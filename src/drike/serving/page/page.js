@@ -3,7 +3,7 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const PAGE = 50;
-  let key = null, shown = 0, asked = 0, current = null, undo = null, vanish = 0;
+  let key = null, shown = 0, searches = 0, current = null, undo = null, vanish = 0;
 
   function h(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -33,12 +33,12 @@
     } catch {
       throw new Error('The gateway does not answer: check that it is running.');
     }
-    const found = await reply.json().catch(() => ({}));
-    if (reply.status === 401 || reply.status === 403) askForKey(found.error?.message);
+    const answer = await reply.json().catch(() => ({}));
+    if (reply.status === 401 || reply.status === 403) askForKey(answer.error?.message);
     if (!reply.ok) {
-      throw Object.assign(new Error(found.error?.message || `The gateway answered with status ${reply.status}.`), {status: reply.status, found});
+      throw Object.assign(new Error(answer.error?.message || `The gateway answered with status ${reply.status}.`), {status: reply.status, answer});
     }
-    return found;
+    return answer;
   }
 
   function say(text, back) {
@@ -83,16 +83,16 @@
   }
 
   async function showEdits(append) {
-    const turn = ++asked, after = append ? shown : 0;
+    const search = ++searches, after = append ? shown : 0;
     const query = new URLSearchParams({q: $('q').value, after, limit: PAGE});
     if ($('status').value) query.set('status', $('status').value);
-    const found = await api(`edits?${query}`);
-    if (turn !== asked) return;  // an answer to an earlier search
-    const rows = found.edits.map(rowOf);
+    const answer = await api(`edits?${query}`);
+    if (search !== searches) return;  // an answer to an earlier search
+    const rows = answer.edits.map(rowOf);
     if (append) $('edits').append(...rows); else fill($('edits'), ...rows);
     shown = after + rows.length;
-    $('count').textContent = found.total ? `${found.total.toLocaleString()} ${found.total === 1 ? 'edit' : 'edits'}` : $('q').value ? 'No edit has these words.' : 'No edits yet.';
-    $('more').hidden = shown >= found.total;
+    $('count').textContent = answer.total ? `${answer.total.toLocaleString()} ${answer.total === 1 ? 'edit' : 'edits'}` : $('q').value ? 'No edit has these words.' : 'No edits yet.';
+    $('more').hidden = shown >= answer.total;
   }
 
   function openRetire(edit) {
@@ -125,10 +125,10 @@
     fill($('fields'), list);
     $('teach').reset();
     $('teach').hidden = last.status === 'retired';
-    fill($('versions'), ...versions.slice().reverse().map((one) => h('li', {},
-      h('div', {class: 'body'}, fact(one), h('div', {class: 'small'}, `${one.id}@${one.version} ${one.status} \u00b7 `, when(one.created_at), one.author ? ` \u00b7 ${one.author}` : '', one.reason ? ` \u00b7 ${one.reason}` : '')),
-      one === last ? h('span', {class: 'small'}, 'latest') : button('Go back to this', tried(async () => {
-        await change(id, 'rollback', {version: one.version}, `Edit ${id} is back at version ${one.version}.`);
+    fill($('versions'), ...versions.slice().reverse().map((edit) => h('li', {},
+      h('div', {class: 'body'}, fact(edit), h('div', {class: 'small'}, `${edit.id}@${edit.version} ${edit.status} \u00b7 `, when(edit.created_at), edit.author ? ` \u00b7 ${edit.author}` : '', edit.reason ? ` \u00b7 ${edit.reason}` : '')),
+      edit === last ? h('span', {class: 'small'}, 'latest') : button('Go back to this', tried(async () => {
+        await change(id, 'rollback', {version: edit.version}, `Edit ${id} is back at version ${edit.version}.`);
         await openDetails(id);
       })))));
     if (!$('details').open) $('details').showModal();
@@ -158,8 +158,8 @@
       say(`Edit ${changes[changes.length - 1].id} is stored.`);
       await refresh();
     } catch (problem) {
-      const rivals = problem.found?.rivals || [];
-      fill($('why-add'), h('p', {}, problem.message), ...rivals.map((one) => h('div', {}, `${one.id}@${one.version} `, fact(one))));
+      const rivals = problem.answer?.rivals || [];
+      fill($('why-add'), h('p', {}, problem.message), ...rivals.map((rival) => h('div', {}, `${rival.id}@${rival.version} `, fact(rival))));
       $('supersede').hidden = !rivals.length;
     }
   }
@@ -167,18 +167,18 @@
   // Decisions
 
   function showDecision(decision) {
-    const fired = new Set(decision.fired.map((one) => one.id)), text = decision.query;
+    const fired = new Set(decision.fired.map((edit) => edit.id)), text = decision.query;
     fill($('decision'),
       h('h2', {}, fired.size ? `${fired.size === 1 ? 'One edit fires' : `${fired.size} edits fire`}` : 'No edit fires'),
       h('p', {class: 'muted'}, decision.reason),
-      h('ul', {class: 'list'}, ...decision.considered.map((one) => h('li', {},
-        h('div', {class: 'body'}, fact(one.edit), h('div', {class: 'small'},
-          h('span', {class: fired.has(one.edit.id) ? 'pill good' : 'pill'}, !fired.has(one.edit.id) ? 'does not fire' : one.edit.status === 'shadow' ? 'fires, only counted' : 'fires'), ' ',
-          h('meter', {min: 0, max: 1, value: one.probability, 'aria-label': 'probability'}), ` ${percent(one.probability)}`,
-          one.name ? ` \u00b7 names \u201c${one.name}\u201d` : ' \u00b7 no name',
-          one.answer ? ` \u00b7 the model was asked: ${one.answer}` : '',
-          ...Object.entries(one.features || {}).map(([name, value]) => ` \u00b7 ${name} ${Number(value).toFixed(2)}`))),
-        h('div', {class: 'does'}, fired.has(one.edit.id) ? never(one.edit, text) : should(one.edit, text))))));
+      h('ul', {class: 'list'}, ...decision.considered.map((candidate) => h('li', {},
+        h('div', {class: 'body'}, fact(candidate.edit), h('div', {class: 'small'},
+          h('span', {class: fired.has(candidate.edit.id) ? 'pill good' : 'pill'}, !fired.has(candidate.edit.id) ? 'does not fire' : candidate.edit.status === 'shadow' ? 'fires, only counted' : 'fires'), ' ',
+          h('meter', {min: 0, max: 1, value: candidate.probability, 'aria-label': 'probability'}), ` ${percent(candidate.probability)}`,
+          candidate.name ? ` \u00b7 names \u201c${candidate.name}\u201d` : ' \u00b7 no name',
+          candidate.answer ? ` \u00b7 the model was asked: ${candidate.answer}` : '',
+          ...Object.entries(candidate.features || {}).map(([name, value]) => ` \u00b7 ${name} ${Number(value).toFixed(2)}`))),
+        h('div', {class: 'does'}, fired.has(candidate.edit.id) ? never(candidate.edit, text) : should(candidate.edit, text))))));
   }
 
   // A question to try, where there is none.
@@ -191,35 +191,35 @@
     const query = $('question').value.trim();
     if (!query) return $('question').focus();
     const buttons = $('ask').querySelectorAll('button');
-    buttons.forEach((one) => { one.disabled = true; });
+    buttons.forEach((button) => { button.disabled = true; });
     try {
       $('answers').hidden = true;
       const model = $('model').value.trim(), named = model ? {model} : {};
       showDecision(await api(`decide?${new URLSearchParams({q: query, ...named, ...(both ? {ask: 'no'} : {})})}`));
       if (!both) return;
-      const found = await api('try', {query, ...named});
-      showDecision(found.decision);
-      $('before').textContent = found.before.trim();
-      $('after').textContent = found.after.trim();
+      const answer = await api('try', {query, ...named});
+      showDecision(answer.decision);
+      $('before').textContent = answer.before.trim();
+      $('after').textContent = answer.after.trim();
       $('answers').hidden = false;
     } finally {
-      buttons.forEach((one) => { one.disabled = false; });
+      buttons.forEach((button) => { button.disabled = false; });
     }
   }
 
-  function seenOf(one, act) {
-    const {decision} = one;
+  function recordedRow(recorded, act) {
+    const {decision} = recorded;
     const edits = act === never ? decision.fired : decision.considered.slice(0, 2).map((candidate) => candidate.edit);
     const chance = new Map(decision.considered.map((candidate) => [candidate.edit.id, candidate.probability]));
     return h('li', {},
-      h('div', {class: 'body'}, h('div', {}, decision.query), h('div', {class: 'small'}, when(one.at), ` \u00b7 ${decision.reason}`),
+      h('div', {class: 'body'}, h('div', {}, decision.query), h('div', {class: 'small'}, when(recorded.at), ` \u00b7 ${decision.reason}`),
         ...edits.map((edit) => h('div', {class: 'small'}, fact(edit), chance.has(edit.id) ? `edit ${edit.id}, ${percent(chance.get(edit.id))} ` : `edit ${edit.id} `, act(edit, decision.query)))));
   }
 
   async function showActivity() {
-    const found = await api('fired?limit=50');
+    const answer = await api('fired?limit=50');
     for (const [name, act] of [['fired', never], ['missed', should]]) {
-      const rows = found[name].map((one) => seenOf(one, act));
+      const rows = answer[name].map((recorded) => recordedRow(recorded, act));
       fill($(name), ...(rows.length ? rows : [h('li', {class: 'none'}, 'Nothing yet.')]));
     }
   }
@@ -238,17 +238,17 @@
     const ticks = [0, 0.25, 0.5, 0.75, 1];
     const line = (from, to, name) => svg('line', {x1: x(from[0]), y1: y(from[1]), x2: x(to[0]), y2: y(to[1]), class: name});
     const text = (p, q, anchor, words) => svg('text', {x: p, y: q, 'text-anchor': anchor}, words);
-    const points = bins.map((one) => [x(one.probability), y(one.share)]);
-    const most = Math.max(...bins.map((one) => one.count));
+    const points = bins.map((bin) => [x(bin.probability), y(bin.share)]);
+    const largest = Math.max(...bins.map((bin) => bin.count));
     fill($('curve'),
       svg('svg', {viewBox: `0 0 ${size + left + 20} ${size + top + 50}`, role: 'img', 'aria-label': 'Calibration curve; the table below has its numbers'},
         ...ticks.flatMap((p) => [line([p, 0], [p, 1], 'axis'), line([0, p], [1, p], 'axis'), text(x(p), top + size + 18, 'middle', percent(p)), text(left - 6, y(p) + 4, 'end', percent(p))]),
         line([0, 0], [1, 1], 'ideal'),
-        svg('polyline', {points: points.map((one) => one.join(',')).join(' '), class: 'line'}),
-        ...points.map(([cx, cy], i) => svg('circle', {cx, cy, r: 3 + 5 * Math.sqrt(bins[i].count / most), class: 'dot'})),
+        svg('polyline', {points: points.map((point) => point.join(',')).join(' '), class: 'line'}),
+        ...points.map(([cx, cy], i) => svg('circle', {cx, cy, r: 3 + 5 * Math.sqrt(bins[i].count / largest), class: 'dot'})),
         text(left + size / 2, top + size + 40, 'middle', 'Probability that the gate gave')),
       h('table', {}, h('thead', {}, h('tr', {}, ...['Probability', 'Concerned', 'Questions'].map((name) => h('th', {scope: 'col'}, name)))),
-        h('tbody', {}, ...bins.map((one) => h('tr', {}, h('td', {}, percent(one.probability)), h('td', {}, percent(one.share)), h('td', {}, one.count.toLocaleString()))))));
+        h('tbody', {}, ...bins.map((bin) => h('tr', {}, h('td', {}, percent(bin.probability)), h('td', {}, percent(bin.share)), h('td', {}, bin.count.toLocaleString()))))));
   }
 
   async function showGate() {
@@ -260,13 +260,13 @@
   // Sections
 
   async function showStatus() {
-    const found = await api('status');
-    $('mode').textContent = {on: 'edits on', off: 'edits off', shadow: 'shadow: answers stay as they are'}[found.mode] || found.mode;
-    $('mode').className = found.mode === 'on' ? 'pill good' : 'pill';
+    const answer = await api('status');
+    $('mode').textContent = {on: 'edits on', off: 'edits off', shadow: 'shadow: answers stay as they are'}[answer.mode] || answer.mode;
+    $('mode').className = answer.mode === 'on' ? 'pill good' : 'pill';
     $('mode').hidden = false;
-    $('upstream').textContent = [found.upstream, found.tenant === 'default' ? '' : found.tenant].filter(Boolean).join(' \u00b7 ');
-    $('problems').hidden = !found.problems.length;
-    fill($('problems'), ...found.problems.map((one) => h('div', {}, one)));
+    $('upstream').textContent = [answer.upstream, answer.tenant === 'default' ? '' : answer.tenant].filter(Boolean).join(' \u00b7 ');
+    $('problems').hidden = !answer.problems.length;
+    fill($('problems'), ...answer.problems.map((problem) => h('div', {}, problem)));
   }
 
   const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, gate: showGate};
@@ -324,7 +324,7 @@
     await refresh();
   });
   $('key').addEventListener('cancel', (event) => event.preventDefault());  // nothing works without a key
-  for (const one of document.querySelectorAll('[data-close]')) one.addEventListener('click', () => one.closest('dialog').close());
+  for (const button of document.querySelectorAll('[data-close]')) button.addEventListener('click', () => button.closest('dialog').close());
   $('question').addEventListener('keydown', (event) => {
     if (event.key === 'Enter' && !event.shiftKey) { event.preventDefault(); $('ask').requestSubmit(); }
   });
