@@ -36,9 +36,9 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
-from drike.report import Table, as_markdown
 from drike.report.tables import INTERVALS
 from drike.runs.checkpoint import Checkpoint
+from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from drike.training.s_objective import train_query_policy

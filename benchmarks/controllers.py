@@ -30,7 +30,8 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
-from drike.report import Table, as_markdown, table1
+from drike.report.tables import table1
+from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from lib import pages

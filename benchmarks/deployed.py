@@ -29,10 +29,9 @@ from drike.evaluation.metrics import Outcome, Summary, counted, summary_of
 from drike.gates.by_name import Named
 from drike.gates.questions import common_questions
 from drike.models.protocols import LanguageModel
-from drike.report import as_markdown
 from drike.report.deployed import gate_table
 from drike.report.tables import INTERVALS
-from drike.support.table import as_text
+from drike.support.table import as_markdown, as_text
 from lib import pages
 
 TITLE = "Many edits in force"

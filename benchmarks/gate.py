@@ -51,9 +51,8 @@ from drike.gates.names import masked
 from drike.gates.nearest import Nearest
 from drike.gates.relations import contrary
 from drike.matching import normalise
-from drike.report import as_markdown
 from drike.stores.records import EditRecord, EditVersion, conflict_keys
-from drike.support.table import Table
+from drike.support.table import Table, as_markdown
 from lib import pages
 
 TITLE = "The gate on public data"

@@ -20,8 +20,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GREEDY, RULES
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load
-from drike.report import disagreement
-from drike.report.tables import INTERVALS
+from drike.report.tables import INTERVALS, disagreement
 from drike.support.table import as_text
 from lib import pages
 

@@ -32,9 +32,8 @@ from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
-from drike.report import Table, as_markdown
 from drike.report.tables import INTERVALS, STARRED
-from drike.support.table import Difference
+from drike.support.table import Difference, Table, as_markdown
 from drike.training.s_objective import train_query_policy
 from lib import pages
 from results import measured, trained

@@ -34,8 +34,8 @@ from drike.evaluation.ceilings import (
     retains_of,
     shows_all_fixed,
 )
-from drike.report import as_markdown
 from drike.report.ceilings import ceilings_table
+from drike.support.table import as_markdown
 from drike.training.s_objective import train_query_policy
 from lib import pages
 

@@ -22,10 +22,11 @@ from pathlib import Path
 from drike.datasets.splits import SplitIds
 from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome, counted, summary_of
-from drike.report import Table, costs, differences, table1
+from drike.report.tables import costs, differences, table1
 from drike.runs.folder import append, outcomes_path, write_record
 from drike.runs.run import FILE, SPLIT
 from drike.support.files import with_checksum
+from drike.support.table import Table
 from lib import pages
 
 TITLE = "Reports of many cases"

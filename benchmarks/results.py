@@ -35,7 +35,8 @@ from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
-from drike.report import Table, as_markdown, costs, differences, table1
+from drike.report.tables import costs, differences, table1
+from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top

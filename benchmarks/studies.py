@@ -36,13 +36,14 @@ from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Estimate, Outcome, Summary, paired_difference, summarise
+from drike.evaluation.metrics import Outcome, Summary, paired_difference, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
-from drike.report import Table, as_markdown, costs, table1
+from drike.report.tables import costs, table1
 from drike.report.training import by_epoch, epochs_table
 from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
+from drike.support.table import Estimate, Table, as_markdown
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
 from drike.training.schedules import disturbed

@@ -2,7 +2,6 @@
 
 from drike import datasets as _datasets
 from drike import models as _models
-from drike.datasets.counts import Cleaning as Cleaning
 from drike.datasets.counts import Cut as Cut
 from drike.datasets.counts import Dropped as Dropped
 from drike.datasets.dataset import Dataset as Dataset
@@ -65,7 +64,6 @@ from drike.evaluation.judge import Judge as Judge
 from drike.evaluation.judge import Question as Question
 from drike.evaluation.judge import Rule as Rule
 from drike.evaluation.judge import Verdict as Verdict
-from drike.evaluation.metrics import Estimate as Estimate
 from drike.evaluation.metrics import Outcome as Outcome
 from drike.evaluation.metrics import Share as Share
 from drike.evaluation.metrics import Summary as Summary
@@ -103,6 +101,7 @@ from drike.stores.records import EditRecord as EditRecord
 from drike.stores.records import EditVersion as EditVersion
 from drike.stores.records import Status as Status
 from drike.stores.sqlite import SqliteStore as SqliteStore
+from drike.support.table import Estimate as Estimate
 from drike.support.table import Table as Table
 from drike.training.algorithm1 import Episode as Episode
 from drike.training.algorithm1 import train as train

@@ -13,7 +13,7 @@ import pytest
 
 from drike.datasets import load
 from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, choice, with_generated, yes_no
-from drike.datasets.own_facts import KINDS, two_hops
+from drike.datasets.own_facts import KINDS
 from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
@@ -30,6 +30,7 @@ from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import Handler, chat_answer, connect, serve
 from tests.worlds.small import CAPITALS, follows_the_fact, old_object
+from tools.tinyfacts.check import two_hops
 
 ADDED = (Aspect.YES_NO, Aspect.CHOICE, Aspect.PUSHBACK, Aspect.DISTRACTOR)
 CASES = with_generated(CAPITALS[:8])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
-from drike.datasets import Cleaning, Dataset, load
+from drike.datasets import Dataset, load
 from drike.datasets.splits import SplitIds
 from drike.edits import Edit, EditCase, rewrite_probe
 from drike.errors import DataError
@@ -26,7 +26,7 @@ def dataset(rows: int, name: str = "data", order: random.Random | None = None) -
     cases = [EditCase(str(i * 7), edit, (rewrite_probe(edit),)) for i, edit in enumerate(edits)]
     if order:
         order.shuffle(cases)
-    return Dataset(name, (), tuple(cases), (), Cleaning())
+    return Dataset(name, (), tuple(cases), ())
 
 
 def draw(data: Dataset, **options: Any) -> SplitIds:
@@ -40,7 +40,7 @@ def with_shared_facts(numbers: list[list[int]]) -> Dataset:
     cases = [
         EditCase(str(i), one[0], tuple(map(rewrite_probe, one)), (), (), tuple(one[1:])) for i, one in enumerate(edits)
     ]
-    return Dataset("hops", (), tuple(cases), (), Cleaning())
+    return Dataset("hops", (), tuple(cases), ())
 
 
 sizes = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12), st.integers(0, 8), st.integers(0, 8))
@@ -122,7 +122,7 @@ class TestDraw:
 
     @given(st.integers(0, 30000))
     def test_default_sizes_fit_every_data_set(self, rows) -> None:
-        editable = Dataset("data", (), dataset(1).cases * rows, (), Cleaning()).editable
+        editable = Dataset("data", (), dataset(1).cases * rows, ()).editable
         assert editable <= rows - editable
         if rows <= 500:
             split = draw(dataset(rows))

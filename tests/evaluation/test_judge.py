@@ -20,7 +20,7 @@ from drike.evaluation.metrics import summarise
 from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, Request, Score, cut
 from drike.prompts import Prompt
-from drike.report import disagreement
+from drike.report.tables import disagreement
 from drike.training.rewards import is_right, rewrite_reward
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel

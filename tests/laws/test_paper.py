@@ -14,18 +14,18 @@ from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.evaluation.metrics import harmonic_mean
 from drike.prompts import PromptStyle
-from drike.report import PAPER_TABLE1
+from drike.report.paper import TABLES
 from tests.worlds.small import CAPITALS
 
 
-@pytest.mark.parametrize("row", PAPER_TABLE1, ids=lambda row: f"{row.model} {row.editor}")
+@pytest.mark.parametrize("row", TABLES[0].rows, ids=lambda row: f"{row.model} {row.editor}")
 def test_s_of_table_1_follows_from_its_esr_pc_rr(row) -> None:  # type: ignore[no-untyped-def]
-    s = harmonic_mean([row.esr, row.pc, row.rr])
-    assert s == pytest.approx(row.s, abs=0.0006)
+    s = harmonic_mean([row.values[column] for column in ("ESR", "PC", "RR")])
+    assert s == pytest.approx(row.values["S"], abs=0.0006)
 
 
 def test_table_1_has_its_eight_rows() -> None:
-    assert len({(row.model, row.editor) for row in PAPER_TABLE1}) == 8
+    assert len({(row.model, row.editor) for row in TABLES[0].rows}) == 8
 
 
 def published_layout(demonstrations: list[tuple[int, str, str, str, str]], edit: tuple[str, str], query: str) -> str:

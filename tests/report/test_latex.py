@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.evaluation.metrics import Estimate
 from drike.report.document import document, latex
 from drike.report.groups import grouped
 from drike.report.latex import as_latex, escaped
 from drike.report.reading import read_runs
-from drike.support.table import Table
+from drike.support.table import Estimate, Table
 from tests.worlds.reports import HOSTILE
 
 LATEX = {

@@ -6,11 +6,10 @@ import re
 
 import pytest
 
-from drike.evaluation.metrics import Estimate
 from drike.report.document import document
 from drike.report.groups import grouped
 from drike.report.page import blocks, html
-from drike.support.table import Cell, Difference, Number, Table
+from drike.support.table import Cell, Difference, Estimate, Number, Table
 from tests.worlds.reports import HOSTILE, Page, run_of
 
 

@@ -29,7 +29,7 @@ def test_published_numbers_are_those_printed_in_the_paper(table) -> None:  # typ
             printed.append((heading, cells[0].removesuffix(" (Ours)"), extra, [n and float(n) for n in numbers]))
     assert len(printed) == len(table.rows)
     for (heading, name, extra, numbers), row in zip(printed, table.rows, strict=True):
-        assert numbers == [row.value(column) for column in table.columns]
+        assert numbers == [row.values.get(column) for column in table.columns]
         assert extra == row.extra_parameters
         assert heading in ("", row.model, row.data)
         label = row.variant or (row.model if table.number == 3 else row.editor)

@@ -35,15 +35,17 @@ def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path)
                 roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[outcome.query]), strict=True)
                 assert roles.count("retain") == outcome.shots and outcome.query in texts[-1]
     [example] = [shown.example for shown in map(overview, grouped([run]))]
-    assert example is not None and example.took and "the first of the sample that took effect" in example.chosen
-    assert example.after == example.new != example.before
+    assert (
+        example is not None and example.outcome.correct and "the first of the sample that took effect" in example.chosen
+    )
+    assert example.after == example.outcome.target != example.before
 
 
 def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-all", "--out", str(again)) == 0
     [run] = read_runs([again])
-    assert len(run.steps) == 30 and run.training_edits == 15 and run.settings["epochs"] == "2"
+    assert len(run.episodes) == 30 and run.training_edits == 15 and run.settings["epochs"] == "2"
     shutil.rmtree(again / "outcomes")
     (demo / "outcomes").rename(tmp_path / "kept")
     try:
@@ -94,7 +96,7 @@ def test_an_episode_whose_line_was_cut_off_is_left_out(copy: Path) -> None:
     path = copy / "episodes.jsonl"
     path.write_text(path.read_text("utf-8")[:-40], "utf-8")
     [run] = read_runs([copy])
-    assert len(run.steps) == 29
+    assert len(run.episodes) == 29
     assert "Epoch 2 was stopped after 14 of 15 edits" in markdown(document(grouped([run])))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.editors.budgets import Fraction, Threshold
-from drike.report.training import by_epoch, epochs_table, step_of
+from drike.report.training import by_epoch, epochs_of, epochs_table
 from drike.runs.folder import EpisodeRecord
 from drike.support.records import read
 from drike.support.table import as_text
@@ -21,10 +21,11 @@ from tests.worlds.reports import run_of
 def test_epochs_sum_their_episodes() -> None:
     run = run_of(0)
     assert [epoch.calls for epoch in run.epochs] == [12, 12]
-    assert sum(e.seconds for e in run.epochs) == sum(step.seconds for step in run.steps)
-    assert run.epochs[-1].sigma == run.steps[-1].sigma
+    assert sum(e.seconds for e in run.epochs) == sum(episode.seconds for episode in run.episodes)
+    assert run.epochs[-1].sigma == run.episodes[-1].sigma
     assert (
-        replace(run, steps=(replace(run.steps[0], prompt_tokens=None), *run.steps[1:])).epochs[0].prompt_tokens is None
+        replace(run, episodes=(replace(run.episodes[0], prompt_tokens=None), *run.episodes[1:])).epochs[0].prompt_tokens
+        is None
     )
 
 
@@ -66,4 +67,5 @@ def test_an_epoch_takes_its_last_sigma_and_keeps_unknown_tokens_unknown() -> Non
 def test_training_esr_is_measured_at_the_budgets_cut() -> None:
     tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
     assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
-    assert step_of(read(EpisodeRecord, json.loads(json.dumps(asdict(EpisodeRecord.of(tried[0])))))).correct
+    record = read(EpisodeRecord, json.loads(json.dumps(asdict(EpisodeRecord.of(tried[0])))))
+    assert epochs_of([record]) == by_epoch(tried[:1])

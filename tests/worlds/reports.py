@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome
 from drike.report.groups import ReportedRun
-from drike.report.training import Step
+from drike.runs.folder import EpisodeRecord
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- \"'`| %$&_{}\\ #~^ *a* [b](http://c) ]]> \u2028 \ud800"
 PROBES = ((Aspect.REWRITE, 1), (Aspect.PARAPHRASE, 2), (Aspect.NEIGHBORHOOD, 3))
@@ -44,6 +44,16 @@ def outcomes_of(
     return tuple(made)
 
 
+def episode_of(epoch: int, i: int) -> EpisodeRecord:
+    """Of one to three prefixes, of which the budget keeps the first."""
+    k, right = 1 + i % 3, i % 4 > 0
+    return EpisodeRecord(
+        epoch=epoch, case_id=str(i), order=tuple(range(k)), probs=(1 / k,) * k, k=k, kept=1, probes=None,
+        rewards=(0.5 if right else -0.5,) * k, correct=(right,) * k, loss=0.0,
+        prompt_tokens=500 + i, seconds=0.5, sigma=0.01 * (6 * epoch + i), share=None,
+    )  # fmt: skip
+
+
 def run_of(
     seed: int = 0,
     *,
@@ -58,11 +68,7 @@ def run_of(
 ) -> ReportedRun:
     """Make a run on the cases of its seed; seeds share some cases."""
     ids = tuple(f"{seed * 5 + n}" for n in range(cases))
-    steps = tuple(
-        Step(epoch, 1 + i % 3, 1, i % 4 > 0, 0.5 if i % 4 else -0.5, 0.01 * (6 * epoch + i), None, 500 + i, 0.5)
-        for epoch in (1, 2)
-        for i in range(6)
-    )
+    episodes = tuple(episode_of(epoch, i) for epoch in (1, 2) for i in range(6))
     outcomes = {name: outcomes_of(name, ids, hostile=hostile, scores=scores, neighbours=neighbours) for name in editors}
     written: dict[str, dict[str, tuple[str | None, ...]]] = {name: {} for name in editors}
     for name, of_editor in outcomes.items():
@@ -75,7 +81,7 @@ def run_of(
         identity={"dtype": "float32"},
         test=ids,
         outcomes=outcomes, written=written,
-        steps=steps, training_edits=6, started="today", versions={"drike": "0.1.0"},
+        episodes=episodes, training_edits=6, started="today", versions={"drike": "0.1.0"},
     )  # fmt: skip
 
 

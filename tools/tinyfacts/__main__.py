@@ -13,7 +13,7 @@ from drike.cli.console import console, draw, progress
 from drike.cli.options import LARGEST_SEED
 from drike.errors import UsageError
 from drike.models import EMBEDDED, load
-from drike.report import Table
+from drike.support.table import Table
 from tools.tinyfacts.check import Measure, held_out, measure
 from tools.tinyfacts.world import other_templates
 

@@ -17,7 +17,7 @@ from statistics import fmean
 
 from drike.datasets import load
 from drike.datasets.generated import with_generated, with_swapped_objects
-from drike.datasets.own_facts import two_hops
+from drike.datasets.own_facts import DESCRIPTIONS, described
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.editors.pool import IKE_ROLES
 from drike.edits import Aspect, EditCase
@@ -122,6 +122,19 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
     chains = two_hops()
     verdicts = Judge(model).ask([Question(Prompt(query), end) for query, end in chains])
     yield Measure(f"two hops ({len(chains)})", fmean(bool(one.correct) for one in verdicts), None, None)
+
+
+def two_hops(wording: int = 3) -> list[tuple[str, str]]:
+    """Every question that leads from a fact to one about its object, in one wording, with its answer."""
+    objects = {(fact.relation, fact.subject): fact.object for fact in facts()}
+    chains = []
+    for first in facts():
+        for then in TEMPLATES:
+            end = objects.get((then, first.object))
+            if end is not None and first.relation in DESCRIPTIONS and first.subject != end:
+                query = TEMPLATES[then][wording].format(described(first.relation, first.subject))
+                chains.append((query[0].upper() + query[1:], end))
+    return chains
 
 
 def _by_shots(trials: Sequence[_Trial]) -> Iterator[Measure]:

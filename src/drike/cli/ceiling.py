@@ -18,7 +18,6 @@ from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Chosen, hindsight_answers, measured
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
-from drike.report import as_markdown
 from drike.report.ceilings import FILE, read_ceilings
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import write_record
@@ -26,6 +25,7 @@ from drike.runs.recording import recorded_answers
 from drike.runs.resume import recovered_answers
 from drike.runs.run import Setup
 from drike.support.files import write_text
+from drike.support.table import as_markdown
 
 
 @takes_options

@@ -20,11 +20,11 @@ from rich.text import Text
 
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.models.protocols import LanguageModel, Usage
-from drike.report import Table
 from drike.runs.evaluating import CaseEvaluated
 from drike.runs.folder import add_usage
 from drike.runs.recording import PhaseStarted
 from drike.support.escape import visible
+from drike.support.table import Table
 from drike.training.algorithm1 import Episode
 
 Event = TypeVar("Event")

@@ -20,8 +20,8 @@ from drike.models import EMBEDDED, load
 from drike.models.protocols import Template
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
-from drike.report import Table
 from drike.runs.folder import versions
+from drike.support.table import Table
 
 Finding = tuple[str, str, str]
 _QUESTION = "The capital of France is"

@@ -17,8 +17,8 @@ from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
 from drike.prompts import YES_OR_NO, PromptStyle, chat_messages, demonstration_block
-from drike.report import Table
 from drike.support.huggingface import pinned
+from drike.support.table import Table
 
 
 def count_only(model: LanguageModel, api: ApiOptions, work: Callable[[CountingModel], object]) -> bool:

@@ -19,7 +19,7 @@ from drike.edits import Edit, EditCase, mentions
 from drike.errors import UsageError
 from drike.gates.by_name import EveryQuery, Named
 from drike.models.served.options import ApiOptions
-from drike.report import Table
+from drike.support.table import Table
 
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")

@@ -22,12 +22,12 @@ from drike.gates import store_gate
 from drike.gates.calibrated import Calibrated
 from drike.gates.verification import require_uncertainty
 from drike.models.served.options import ApiOptions
-from drike.report import Table
 from drike.runs.run import TrainedRun
 from drike.stores import log as stores
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
 from drike.stores.records import EditVersion, StoreError
+from drike.support.table import Table
 
 _MAX_ROWS = 60  # of a table of checks; of more checks only those that failed are shown
 

@@ -8,9 +8,9 @@ import typer
 
 from drike.cli.console import draw, say
 from drike.errors import UsageError
-from drike.report import Table
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, STUDIES, TABLES, Study, study
 from drike.report.tables import published
+from drike.support.table import Table
 
 
 def paper(

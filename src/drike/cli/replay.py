@@ -20,11 +20,11 @@ from drike.encoders.base import BULK
 from drike.errors import DataError
 from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
-from drike.report import Table
 from drike.serving.feed import EditFeed
 from drike.serving.replay import ReplayedQuery
 from drike.serving.replay import replay as decide_again
 from drike.stores.opening import open_store
+from drike.support.table import Table
 
 
 @app.command("replay", cls=Command)

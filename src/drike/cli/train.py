@@ -24,7 +24,7 @@ from drike.evaluation.judge import Judge
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
-from drike.report import work
+from drike.report.tables import work
 from drike.report.training import by_epoch
 from drike.runs.folder import read_usage
 from drike.runs.recording import PhaseStarted, Prepared

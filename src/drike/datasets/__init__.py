@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drike import tinyfacts
-from drike.datasets.counts import Cleaning, Cut, Dropped, ReadLog
+from drike.datasets.counts import Cut, Dropped, ReadLog
 from drike.datasets.dataset import Dataset, Source, by_case_id, order_of, with_pool
 from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Paraphrases, Target, read_cases
@@ -23,7 +23,7 @@ from drike.datasets.rows import GROUP, Row, read_rows, shown
 from drike.edits import EditCase
 from drike.errors import DataError
 
-__all__ = ["TINYFACTS", "Cleaning", "Cut", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
+__all__ = ["TINYFACTS", "Cut", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
 
 _NAMED = 4  # of more files, only the first is named
 TINYFACTS = "tinyfacts"  # the name of the embedded benchmark
@@ -88,7 +88,7 @@ def _load(
     titles = ["TinyFacts" if source.sha256 == tinyfacts.rows_sha256() else Path(source.given).stem for source in read]
     shown_titles = titles if len(titles) <= _NAMED else [titles[0], f"{len(titles) - 1} more"]
     title = name or "+".join(shown_titles)
-    return Dataset(title, tuple(read), tuple(cases), dropped, Cleaning(tuple(log.cuts)))
+    return Dataset(title, tuple(read), tuple(cases), dropped, tuple(log.cuts))
 
 
 _embedded = lru_cache(_load)  # a part of the package, which does not change

@@ -31,22 +31,6 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Cleaning:
-    """The cut of every paraphrase that was examined."""
-
-    cuts: tuple[Cut, ...] = field(default=(), repr=False)
-
-    def count(self, how: How) -> int:
-        """The number of paraphrases cut in this way."""
-        return sum(cut.how == how for cut in self.cuts)
-
-    @property
-    def suspicious(self) -> tuple[Cut, ...]:
-        """The cuts that may be wrong."""
-        return tuple(cut for cut in self.cuts if cut.suspicious)
-
-
-@dataclass(frozen=True)
 class ReadLog:
     """Collects the dropped rows and probes, by what and reason, and the cuts, while files are read."""
 

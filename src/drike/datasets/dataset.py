@@ -6,12 +6,12 @@ import hashlib
 import random
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from drike import tinyfacts
-from drike.datasets.counts import Cleaning, Dropped
+from drike.datasets.counts import Cut, Dropped
 from drike.datasets.splits import Split, SplitIds
 from drike.edits import EditCase, Key
 from drike.errors import DataError
@@ -35,16 +35,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Cases in order of case_id, their sources, and what reading them dropped and cleaned.
+    """Cases in order of case_id, their sources, and what reading them dropped.
 
-    pool: case ids of rows that are never edited; these cases stand last.
+    cuts: of every paraphrase that was examined. pool: case ids of rows that are never edited; these cases stand last.
     """
 
     name: str
     sources: tuple[Source, ...]
     cases: tuple[EditCase, ...]
     dropped: tuple[Dropped, ...]
-    cleaning: Cleaning
+    cuts: tuple[Cut, ...] = field(default=(), repr=False)
     pool: frozenset[str] = frozenset()
 
     @cached_property
@@ -201,7 +201,7 @@ def with_pool(dataset: Dataset, pool: Dataset) -> Dataset:
         (*dataset.sources, *pool.sources),
         (*dataset.cases, *named),
         (*dataset.dropped, *pool.dropped),
-        Cleaning((*dataset.cleaning.cuts, *pool.cleaning.cuts)),
+        (*dataset.cuts, *pool.cuts),
         frozenset(case.case_id for case in named),
     )
 

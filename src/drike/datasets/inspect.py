@@ -38,7 +38,7 @@ class Nearness:
 
 def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
     """The lines that `drike data inspect` prints."""
-    cases, cleaning = dataset.cases, dataset.cleaning
+    cases = dataset.cases
     yield f"{dataset.name}: {len(cases):,} cases, {len({case.edit.relation for case in cases} - {None})} relations"
     for source in dataset.sources:
         public = PUBLISHED.get(source.given)
@@ -71,18 +71,20 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
     yield "dropped:" if dataset.dropped else "dropped: nothing"
     for drop in dataset.dropped:
         yield f"  {drop.count:,} x {drop.what}: {drop.reason} (first: {drop.example})"
-    if cleaning.cuts:
+    suspicious = [cut for cut in dataset.cuts if cut.suspicious]
+    if dataset.cuts:
+        times = Counter(cut.how for cut in dataset.cuts)
         yield (
-            f"paraphrases: {len(cleaning.cuts):,} examined; {cleaning.count('unchanged'):,} unchanged, "
-            f"{cleaning.count('template'):,} cut to a known wording, {cleaning.count('sentence'):,} after a sentence "
-            f"end, {cleaning.count('subject'):,} at the subject; {len(cleaning.suspicious):,} doubtful"
+            f"paraphrases: {len(dataset.cuts):,} examined; {times['unchanged']:,} unchanged, "
+            f"{times['template']:,} cut to a known wording, {times['sentence']:,} after a sentence "
+            f"end, {times['subject']:,} at the subject; {len(suspicious):,} doubtful"
         )
     else:
         yield "paraphrases: as published"
-    changed = [cut for cut in cleaning.cuts if cut.before != cut.after]
+    changed = [cut for cut in dataset.cuts if cut.before != cut.after]
     for cut in changed[:: max(1, len(changed) // _CUTS_SHOWN)][:_CUTS_SHOWN]:
         yield f"  cut: {cut.before!r} -> {cut.after!r}"
-    for cut in cleaning.suspicious[:_SUSPICIOUS_SHOWN]:
+    for cut in suspicious[:_SUSPICIOUS_SHOWN]:
         yield f"  doubtful: {cut.before!r} -> {cut.after!r}"
     if near:
         yield (

@@ -87,23 +87,11 @@ def _two_hops(edit: Edit, rng: random.Random) -> Iterator[BaselineQuestion]:
     objects = _objects()
     for then in TEMPLATES:
         was, now = objects.get((then, old)), objects.get((then, edit.target_new))
-        if relation in _DESCRIPTIONS and was and now and was != now:
-            yield _chain(_described(relation, subject), then, was, now, rng)
-    before = [fact for fact in facts() if fact.object == subject and fact.relation in _DESCRIPTIONS]
+        if relation in DESCRIPTIONS and was and now and was != now:
+            yield _chain(described(relation, subject), then, was, now, rng)
+    before = [fact for fact in facts() if fact.object == subject and fact.relation in DESCRIPTIONS]
     for fact in rng.sample(before, min(CHAINS, len(before))):
-        yield _chain(_described(fact.relation, fact.subject), relation, old, edit.target_new, rng)
-
-
-def two_hops(wording: int = 3) -> list[tuple[str, str]]:
-    """Every question that leads from a fact to one about its object, in one wording, with its answer."""
-    chains = []
-    for first in facts():
-        for then in TEMPLATES:
-            end = _objects().get((then, first.object))
-            if end is not None and first.relation in _DESCRIPTIONS and first.subject != end:
-                query = TEMPLATES[then][wording].format(_described(first.relation, first.subject))
-                chains.append((query[0].upper() + query[1:], end))
-    return chains
+        yield _chain(described(fact.relation, fact.subject), relation, old, edit.target_new, rng)
 
 
 def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> BaselineQuestion:
@@ -112,12 +100,13 @@ def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) ->
 
 
 # "The birthplace of {} is" describes an object: the birthplace of {}.
-_DESCRIPTIONS = {
+DESCRIPTIONS = {
     relation: next(template for template in wordings if template.startswith("The ") and template.endswith(" is"))[4:-3]
     for relation, wordings in TEMPLATES.items()
     if any(template.startswith("The ") and template.endswith(" is") for template in wordings)
 }
 
 
-def _described(relation: str, subject: str) -> str:
-    return f"the {_DESCRIPTIONS[relation].format(subject)}"
+def described(relation: str, subject: str) -> str:
+    """The object of a fact by its relation: "the birthplace of Ada Lovelace"."""
+    return f"the {DESCRIPTIONS[relation].format(subject)}"

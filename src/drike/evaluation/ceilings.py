@@ -22,10 +22,11 @@ from drike.editors.role_counts import RoleCountPolicy, RoleCounts
 from drike.editors.selectors import RetainSubset, Selector
 from drike.edits import Aspect, EditCase
 from drike.evaluation.answer_matrix import CaseAnswers, answers_to
-from drike.evaluation.metrics import Estimate, Floats, estimated, harmonic_mean, resampled
+from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
+from drike.support.table import Estimate
 
 Both = NDArray[np.object_]  # whether answers are right, and prompt tokens, [2, probes, choices]
 Chosen = NDArray[np.int64]  # the column of the choice for each probe, [probes]

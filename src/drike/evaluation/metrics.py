@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.support.records import ADDED
+from drike.support.table import Estimate
 
 RESAMPLES = 1000
 METRICS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
@@ -62,15 +63,6 @@ class Outcome:
     calls: int
     seconds: float
     hops: int | None = field(default=None, metadata=ADDED)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A statistic with its 95 % bootstrap interval; `value` is None where nothing was measured."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -222,6 +214,14 @@ def estimated(values: Floats, drawn: Floats) -> list[Estimate]:
         ends = [float(ordered[round(share * last)]) for share in (0.025, 0.975)] if last >= 0 else [None, None]
         estimates.append(Estimate(None) if math.isnan(value) else Estimate(value, *ends))
     return estimates
+
+
+def share_over_cases(held: Iterable[Sequence[bool]]) -> Estimate:
+    """How often something held, given probe by probe for each case, with its interval over cases."""
+    counts = np.array([(sum(of_case), len(of_case)) for of_case in held], dtype=float)
+    whole, drawn = counts.sum(axis=0), resampled(counts)
+    [share] = estimated(whole[:1] / whole[1:], drawn[:, :1] / drawn[:, 1:])
+    return share
 
 
 def paired_difference(

@@ -98,7 +98,7 @@ class _Packing:
         return cases
 
     def at(self, text: str | None) -> int:
-        """The place of a text, where it is put if it is new."""
+        """The index of a text, which is added if it is new."""
         return -1 if text is None else self.strings.setdefault(text, len(self.strings))
 
     def answers(self, outcomes: Sequence[Outcome]) -> list[object]:
@@ -108,7 +108,7 @@ class _Packing:
         nats = [None if o.logprob_margin is None else round(o.logprob_margin, 2) for o in outcomes]
         tokens = [o.prompt_tokens for o in outcomes if o.prompt_tokens is not None]
         shots = [o.shots for o in outcomes]
-        kept = self.run.prompts.get(name, {}).get(outcomes[0].case_id)
+        saved = self.run.prompts.get(name, {}).get(outcomes[0].case_id)
         return [
             self.editors.index(name),
             "".join("-" if o.correct is None else "01"[o.correct] for o in outcomes),
@@ -116,14 +116,14 @@ class _Packing:
             texts if any(text >= 0 for text in texts) else 0,
             shots if len({*shots}) > 1 else shots[0],
             round(sum(tokens) / len(tokens)) if tokens else None,
-            [self.prompt(kept, o.query) for o in outcomes] if kept else 0,
+            [self.prompt(saved, o.query) for o in outcomes] if saved else 0,
         ]
 
-    def prompt(self, kept: CasePrompts, query: str) -> int:
-        """The place of a query's prompt; -1 if it was not kept."""
-        if not (numbers := kept.prompts.get(query)):
+    def prompt(self, saved: CasePrompts, query: str) -> int:
+        """The index of a query's prompt; -1 if it was not saved."""
+        if not (numbers := saved.prompts.get(query)):
             return -1
-        *blocks, (_, last) = (kept.blocks[i] for i in numbers)
+        *blocks, (_, last) = (saved.blocks[i] for i in numbers)
         flat = tuple(number for role, text in blocks for number in (ROLES.index(role), self.at(text)))
         pair = (self.shown.setdefault(flat, len(self.shown)), self.at(last))
         return self.prompts.setdefault(pair, len(self.prompts))

@@ -102,9 +102,9 @@ def with_published_halluedit(groups: Iterable[Group]) -> Table:
                 (editor, *(share.estimate for share in shares), two_hops.estimate if two_hops else NOT_MEASURED)
             )
     rows.append(("Published, not measured here: ICE, its in-context editor",))
-    for row in HALLUEDIT:
-        published = (row.rewrite, row.same_subject, row.pushback, row.two_hops)
-        rows.append((row.model, *(Number(value, ".2f") for value in published)))
+    for model, published in HALLUEDIT.items():
+        aspects = ("rewrite", "same_subject", "pushback", "two_hops")
+        rows.append((model, *(Number(published[aspect], ".2f") for aspect in aspects)))
     columns = ("rewrite (efficacy)", "same_subject (locality)", "pushback (robustness)", "multi_hop, 2 hops")
     return Table(
         "HalluEditBench: compared with its published figures",

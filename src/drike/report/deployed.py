@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
-
 from drike.deployment.evaluation import GateRecord
 from drike.evaluation.judge import RULES
-from drike.evaluation.metrics import Counts, counted, estimated, resampled, summary_of
+from drike.evaluation.metrics import Counts, counted, share_over_cases, summary_of
 from drike.report.figures import Figure, gate_curve
 from drike.report.groups import ReportedRun
 from drike.report.tables import INTERVALS, aspects
@@ -172,12 +170,7 @@ def _share(records: Sequence[GateRecord], holds: Callable[[GateRecord], bool]) -
     """The share of records for which something holds, with its interval over cases, and the counts."""
     if not records:
         return NOT_MEASURED
-    by_case: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    by_case: dict[str, list[bool]] = defaultdict(list)
     for record in records:
-        sums = by_case[record.case_id or record.query]
-        sums[0] += holds(record)
-        sums[1] += 1
-    counts = np.array(list(by_case.values()))
-    drawn = resampled(counts)
-    [share] = estimated(np.array([counts[:, 0].sum() / counts[:, 1].sum()]), drawn[:, :1] / drawn[:, 1:])
-    return Noted(share, f"({sum(map(holds, records)):,} of {len(records):,})")
+        by_case[record.case_id or record.query].append(holds(record))
+    return Noted(share_over_cases(by_case.values()), f"({sum(map(holds, records)):,} of {len(records):,})")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from drike.report import figures
 from drike.report.comparison import paper_tables
@@ -40,9 +41,9 @@ class Section:
 
     id: str
     title: str
-    text: tuple[str, ...] = ()
-    figures: tuple[Figure, ...] = ()
-    tables: tuple[Table, ...] = ()
+    text: Sequence[str] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,10 @@ def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iter
     sections = (
         _summary(groups),
         _hops(groups),
-        Section("paper", "Compared with the paper", tables=tuple(paper_tables(groups, across))),
+        Section("paper", "Compared with the paper", tables=list(paper_tables(groups, across))),
         _differences(groups),
         _deployed(groups),
-        Section("ceilings", "Ceilings", tables=tuple(ceilings)),
+        Section("ceilings", "Ceilings", tables=list(ceilings)),
         _variants(groups),
         _cost(groups),
         _training(groups),
@@ -95,25 +96,24 @@ def latex(document: Document) -> str:
 
 def _summary(groups: Sequence[Group]) -> Section:
     """Best editor, its scores, cost and uncertainty."""
-    text = [sentence for said_of in (gaps, findings) for group in groups for sentence in said_of(group)]
+    text = [sentence for part in (gaps, findings) for group in groups for sentence in part(group)]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
     meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
     columns = (*SCORES, "retains/prompt", "tokens/prompt")
-    tables = tuple(
+    tables = [
         summary_table(group.label, group.summaries.values(), columns, meanings, *judges(group), INTERVALS, PER_PROMPT)
         for group in groups
-    )
-    further = ((group, aspects(list(group.summaries.values()), *generated(group))) for group in groups)
-    tables += tuple(_labelled(table, group.label) for group, table in further if table)
-    return Section("summary", "Summary", tuple(text), tables=tables)
+    ]
+    for group in groups:
+        tables += _labelled(group.label, aspects(list(group.summaries.values()), *generated(group)))
+    return Section("summary", "Summary", text, tables=tables)
 
 
 def _hops(groups: Sequence[Group]) -> Section:
     """Multi-hop questions by their number of hops, where it varies."""
-    by_hops = ((group, hops(list(group.summaries.values()))) for group in groups)
-    tables = tuple(_labelled(table, group.label) for group, table in by_hops if table)
-    return Section("hops", "Multi-hop questions", tables=tables)
+    by_group = [_labelled(group.label, hops(list(group.summaries.values()))) for group in groups]
+    return Section("hops", "Multi-hop questions", tables=[*chain.from_iterable(by_group)])
 
 
 def _differences(groups: Sequence[Group]) -> Section:
@@ -126,7 +126,7 @@ def _differences(groups: Sequence[Group]) -> Section:
         pairs += compared(list(group.outcomes))
         comparable = [pair for pair in dict.fromkeys(pairs) if group.comparable(*pair)]
         tables += paired(group.counts, comparable, f"Paired differences, {group.label}")
-    return Section("differences", "Differences", tables=tuple(tables))
+    return Section("differences", "Differences", tables=tables)
 
 
 def _deployed(groups: Sequence[Group]) -> Section:
@@ -135,8 +135,8 @@ def _deployed(groups: Sequence[Group]) -> Section:
     return Section(
         "deployed",
         "Many edits in force",
-        figures=tuple(figure for _, figures_of in of_runs for figure in figures_of),
-        tables=tuple(table for tables, _ in of_runs for table in tables),
+        figures=[figure for _, figures_of in of_runs for figure in figures_of],
+        tables=[table for tables, _ in of_runs for table in tables],
     )
 
 
@@ -149,27 +149,28 @@ def _variants(groups: Sequence[Group]) -> Section:
             name: of_editor for name, of_editor in group.outcomes.items()
             if not (base := reordered_of(name)) or group.comparable(name, base)
         }  # fmt: skip
-        of_variants = variations(measured, {name: group.counts[name] for name in measured})
-        tables += (_labelled(table, group.label) for table in of_variants)
-    return Section("variants", "Order and sigma", tables=tuple(tables))
+        tables += _labelled(group.label, *variations(measured, {name: group.counts[name] for name in measured}))
+    return Section("variants", "Order and sigma", tables=tables)
 
 
 def _cost(groups: Sequence[Group]) -> Section:
     """The cost of each editor, and the model's work."""
-    tables = []
+    tables: list[Table] = []
     for group in groups:
-        tables.append(_labelled(costs(list(group.summaries.values())), group.label))
-        tables += [_labelled(work(run.usage), f"{group.label}, seed {run.seed}") for run in group.runs if run.usage]
-    return Section("cost", "Quality and cost", tables=tuple(tables))
+        tables += _labelled(group.label, costs(list(group.summaries.values())))
+        for run in group.runs:
+            tables += _labelled(f"{group.label}, seed {run.seed}", work(run.usage) if run.usage else None)
+    return Section("cost", "Quality and cost", tables=tables)
 
 
-def _labelled(table: Table, label: str) -> Table:
-    return replace(table, title=f"{table.title}, {label}")
+def _labelled(label: str, *tables: Table | None) -> list[Table]:
+    """The tables that there are, with the label in their titles."""
+    return [replace(table, title=f"{table.title}, {label}") for table in tables if table]
 
 
 def _training(groups: Sequence[Group]) -> Section:
     """Training by epoch of every run; empty if no run was trained."""
-    runs = {f"{group.label}, seed {run.seed}": run for group in groups for run in group.runs if run.steps}
+    runs = {f"{group.label}, seed {run.seed}": run for group in groups for run in group.runs if run.episodes}
     if not runs:
         return Section("training", "Training")
     curves = [figures.training(groups, curve) for curve in figures.CURVES]
@@ -182,7 +183,7 @@ def _training(groups: Sequence[Group]) -> Section:
         for name, (*_, last) in epochs.items() if last.episodes < runs[name].training_edits
     )  # fmt: skip
     table = replace(table, notes=(*table.notes, *unfinished))
-    return Section("training", "Training", text, tuple(filter(None, curves)), (table,))
+    return Section("training", "Training", text, [*filter(None, curves)], [table])
 
 
 def _budgets(groups: Sequence[Group]) -> Section:
@@ -209,9 +210,8 @@ def _budgets(groups: Sequence[Group]) -> Section:
     )
     header = ("Editor", "mean retains/edit", "std", "min", "max")
     table = Table("Retains kept per test edit", header, tuple(rows), notes)
-    return Section(
-        "budget", "Retain budget", (), tuple(figures.budget(group, editor) for group, editor in with_budgets), (table,)
-    )
+    drawn = [figures.budget(group, editor) for group, editor in with_budgets]
+    return Section("budget", "Retain budget", figures=drawn, tables=[table])
 
 
 def _about(groups: Sequence[Group]) -> Section:
@@ -231,4 +231,4 @@ def _about(groups: Sequence[Group]) -> Section:
         *((name, *(run.versions.get(name, "n/a") for run in runs)) for name in ("drike", "torch", "transformers")),
     ]
     header = ("", *(f"run {i}" for i in range(1, len(runs) + 1)))
-    return Section("runs", "Settings", tables=(Table("Settings of the runs", header, tuple(rows), wide=True),))
+    return Section("runs", "Settings", tables=[Table("Settings of the runs", header, tuple(rows), wide=True)])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from drike.evaluation.metrics import Estimate, Summary
+from drike.evaluation.metrics import Summary
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.reading import evaluate_again
 from drike.report.tables import SCORES
-from drike.support.table import Difference, as_text
+from drike.support.table import Difference, Estimate, as_text
 
 # On fewer edits no difference is claimed: of two equally good editors, one would win on all of five edits with a
 # probability of 2 / 2**5, above 5 %.
@@ -24,8 +24,8 @@ def gaps(group: Group) -> Iterator[str]:
                 f"Incomplete: {run.folder} has no outcomes of {', '.join(run.missing)}, which this report leaves out; "
                 f"to measure what is missing: {evaluate_again(run.folder)}"
             )
-        if 0 < len(run.steps) < run.asked_episodes:
-            done = f"{len(run.steps)} of {run.asked_episodes} episodes"
+        if 0 < len(run.episodes) < run.asked_episodes:
+            done = f"{len(run.episodes)} of {run.asked_episodes} episodes"
             yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
     summaries = group.summaries.values()
     if absent := [name for name in SCORES if all(summary.metric(name).value is None for summary in summaries)]:
@@ -102,10 +102,10 @@ def overall(groups: Sequence[Group]) -> str:
     return f"{winner} has the highest {metric} in {times} of {len(groups)} settings, {lead}{also}."
 
 
-def listed(names: Sequence[str], maximum: int = 3) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names as a phrase: "A, B and C", or "A, B and 4 others"."""
-    if len(names) > maximum:
-        return f"{', '.join(names[: maximum - 1])} and {len(names) - maximum + 1} others"
+    if len(names) > 3:
+        return f"{', '.join(names[:2])} and {len(names) - 2} others"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 

@@ -13,18 +13,10 @@ from itertools import combinations
 
 from drike.deployment.evaluation import GateRecord
 from drike.errors import ReportError
-from drike.evaluation.metrics import (
-    METRICS,
-    Counts,
-    Outcome,
-    Summary,
-    counted,
-    paired_differences,
-    summary_of,
-)
+from drike.evaluation.metrics import METRICS, Counts, Outcome, Summary, counted, paired_differences, summary_of
 from drike.models.protocols import Usage
-from drike.report.training import Epoch, Step, epochs_of
-from drike.runs.folder import CasePrompts
+from drike.report.training import Epoch, epochs_of
+from drike.runs.folder import CasePrompts, EpisodeRecord
 from drike.support.table import Difference
 
 UNEDITED, BASELINE, METHOD, PER_QUERY = "Unedited", "IKE", "DR-IKE", "DR-IKE-Q"
@@ -35,11 +27,11 @@ ORDER = (UNEDITED, "FactPrompt", "EditCoT", "EditCoT-full", "IKE", "Rank-All", "
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """What a report needs of one run's folder.
+    """What a report needs from one run's folder.
 
     settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that
-    were to be evaluated and have no outcomes. steps, training_edits, asked_episodes: of the training run behind it; 0
-    where unknown. own_sigma: whether the budget gives every edit a sigma of its own. parameters: trained for each
+    were to be evaluated and have no outcomes. episodes, training_edits, asked_episodes: of the training run behind it;
+    0 where unknown. own_sigma: whether the budget gives every edit a sigma of its own. parameters: trained for each
     editor, where known. form: of the data files. usage: what the model did for training and for each editor.
     written: by editor and case id, what the model wrote, by probe. prompts: by editor and case id.
     stored: how many edits were in force behind a gate, as --stored gave it; "" if that was not evaluated. deployed:
@@ -55,7 +47,7 @@ class ReportedRun:
     test: tuple[str, ...]
     outcomes: Mapping[str, tuple[Outcome, ...]]
     missing: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
+    episodes: tuple[EpisodeRecord, ...] = ()
     training_edits: int = 0
     asked_episodes: int = 0
     own_sigma: bool = False
@@ -73,7 +65,7 @@ class ReportedRun:
     @property
     def epochs(self) -> tuple[Epoch, ...]:
         """Training, epoch by epoch; the last may be unfinished."""
-        return epochs_of(self.steps, own_sigma=self.own_sigma)
+        return epochs_of(self.episodes, own_sigma=self.own_sigma)
 
 
 @dataclass(frozen=True)

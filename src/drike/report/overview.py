@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drike.datasets.generated import GENERATED
 from drike.edits import Aspect
 from drike.evaluation.judge import RULES
-from drike.evaluation.metrics import Share, Summary
+from drike.evaluation.metrics import Outcome, Summary
 from drike.report.figures import Figure, pareto
 from drike.report.findings import findings, listed, verdict
 from drike.report.groups import BASELINE, UNEDITED, Group
@@ -37,39 +37,25 @@ CHOSEN = (
 
 
 @dataclass(frozen=True)
-class Example:
+class ExampleEdit:
     """An edit's own query, and what the model says without an editor and under the best one.
 
-    before, after: the first line, or why it is not known. took: whether the edit took effect; None if not judged.
-    chosen: why this edit is the example.
+    outcome: of the query under the best editor. before, after: the first line, or why it is not known. chosen: why this
+    edit is the example.
     """
 
-    case_id: str
-    query: str
-    old: str | None
-    new: str
-    editor: str
+    outcome: Outcome
     before: str
     after: str
-    took: bool | None
     chosen: str
-
-
-@dataclass(frozen=True)
-class Profile:
-    """An editor's share of right answers in each aspect that was asked of any editor; lowest: the lowest in words."""
-
-    editor: str
-    best: bool
-    shares: Mapping[Aspect, Share]
-    lowest: str
 
 
 @dataclass(frozen=True)
 class Overview:
     """What the page shows of a group above its tables.
 
-    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, number of probes.
+    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, number of probes. profiles: the summaries
+    of the editors shown, each with its lowest aspects in words.
     """
 
     label: str
@@ -77,12 +63,12 @@ class Overview:
     about: str
     metrics: tuple[tuple[str, str, str], ...]
     best: str
-    example: Example | None
+    example: ExampleEdit | None
     chart: Figure | None
     scores: Table
     notes: tuple[str, ...]
     asked: tuple[tuple[Aspect, str, str], ...]
-    profiles: tuple[Profile, ...]
+    profiles: tuple[tuple[Summary, str], ...]
     weakest: str
 
 
@@ -108,15 +94,7 @@ def overview(group: Group) -> Overview:
             *notes,
         ),
         asked=tuple((aspect, MEANINGS[aspect], _asked(aspect, summaries)) for aspect in asked),
-        profiles=tuple(
-            Profile(
-                summary.editor,
-                summary is best,
-                {aspect: summary.aspects[aspect] for aspect in asked},
-                _lowest_words(summary, asked),
-            )
-            for summary in _first(group).values()
-        ),
+        profiles=tuple((summary, _lowest_words(summary, asked)) for summary in _first(group).values()),
         weakest=" ".join([_weakest(group, best, asked), *generated(group)]),
     )
 
@@ -146,9 +124,9 @@ def scores(group: Group) -> Table:
     return Table(group.label, header, tuple(rows))
 
 
-def example(group: Group, editor: str) -> Example | None:
+def example(group: Group, editor: str) -> ExampleEdit | None:
     """The first edit that took effect of those with written answers, or the first of these, or the first edit."""
-    ranked: list[tuple[int, int, Example]] = []
+    ranked: list[tuple[int, int, ExampleEdit]] = []
     for run in group.runs:
         for outcome in run.outcomes.get(editor, ()):
             if outcome.aspect is not Aspect.REWRITE:
@@ -159,11 +137,7 @@ def example(group: Group, editor: str) -> Example | None:
                 before = "(not evaluated)"
             written = NOT_WRITTEN not in (before, after)
             rank = 2 - written - bool(written and outcome.correct)
-            candidate = Example(
-                case_id=outcome.case_id, query=outcome.query, old=outcome.distractor, new=outcome.target,
-                editor=editor, before=before, after=after, took=outcome.correct, chosen=CHOSEN[rank],
-            )  # fmt: skip
-            ranked.append((rank, len(ranked), candidate))
+            ranked.append((rank, len(ranked), ExampleEdit(outcome, before, after, CHOSEN[rank])))
     return min(ranked)[-1] if ranked else None
 
 

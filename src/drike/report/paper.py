@@ -7,39 +7,26 @@ with its values, so that our rows can stand next to it.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FIELDS = {"S": "s", "ESR": "esr", "PC": "pc", "RR": "rr", "ESM": "esm", "GSM": "gsm", "s/query": "seconds"}
-
 
 @dataclass(frozen=True)
 class Published:
-    """A row of the paper: its coordinates and its values; None where the table has no such column or cell.
+    """A row of the paper: its coordinates, and its values by column, without those that the paper does not print.
 
-    variant: the setting of DR-IKE that the row is about, if any. extra_parameters: as printed. seconds: "inference
-    time per iteration", which the paper does not define further.
+    variant: the setting of DR-IKE that the row is about, if any. extra_parameters: as printed. s/query: the paper's
+    "inference time per iteration", which it does not define further.
     """
 
     model: str
     editor: str
+    values: Mapping[str, float]
     data: str = "CounterFact"
     variant: str = ""
-    s: float | None = None
-    esr: float | None = None
-    pc: float | None = None
-    rr: float | None = None
-    esm: float | None = None
-    gsm: float | None = None
-    seconds: float | None = None
     extra_parameters: str = ""
-
-    def value(self, column: str) -> float | None:
-        """The value of a column of `FIELDS`."""
-        printed: float | None = getattr(self, FIELDS[column])
-        return printed
 
 
 @dataclass(frozen=True)
@@ -56,21 +43,6 @@ class PaperTable:
     def has_extra(self) -> bool:
         """Whether it has a column of extra parameters."""
         return any(row.extra_parameters for row in self.rows)
-
-
-@dataclass(frozen=True)
-class PublishedAspects:
-    """HalluEditBench's in-context editor on a model: shares of right answers by aspect.
-
-    rewrite: its efficacy. same_subject: its locality. pushback: robustness after one "Are you sure?". two_hops: its
-    portability for questions of two hops.
-    """
-
-    model: str
-    rewrite: float
-    same_subject: float
-    pushback: float
-    two_hops: float
 
 
 @dataclass(frozen=True)
@@ -119,20 +91,17 @@ class Study:
         return any(":" in model for model in self.models)
 
 
-def _table(number: int, label: str, about: str, columns: list[str], rows: list[dict[str, Any]]) -> PaperTable:
-    names = [FIELDS[column] for column in columns]
-
-    def published(values: list[float | str], **others: Any) -> Published:
-        numbers: dict[str, Any] = {n: None if v == "n/a" else v for n, v in zip(names, values, strict=True)}
-        return Published(**others, **numbers)
-
-    return PaperTable(number, label, about, tuple(columns), tuple(published(**row) for row in rows))
+def _table(columns: list[str], rows: list[dict[str, Any]], **others: Any) -> PaperTable:
+    by_column = [
+        {column: value for column, value in zip(columns, row["values"], strict=True) if value != "n/a"} for row in rows
+    ]
+    published = (Published(**row | {"values": values}) for row, values in zip(rows, by_column, strict=True))
+    return PaperTable(columns=tuple(columns), rows=tuple(published), **others)
 
 
 _PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text("utf-8"))
 TABLES = tuple(_table(**table) for table in _PAPER["table"])
-PAPER_TABLE1 = TABLES[0].rows
-HALLUEDIT = tuple(PublishedAspects(**row) for row in _PAPER["halluedit"])
+HALLUEDIT: dict[str, dict[str, float]] = _PAPER["halluedit"]  # by model: shares of right answers by aspect
 RETAIN_BUDGETS = tuple(PublishedBudget(**row) for row in _PAPER["retains"])
 EPOCH_SECONDS = tuple(PublishedEpoch(**row) for row in _PAPER["epoch_seconds"])
 STUDIES = tuple(Study(**study) for study in _PAPER["study"])

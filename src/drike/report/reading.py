@@ -22,7 +22,6 @@ from drike.errors import RunError
 from drike.evaluation.metrics import Outcome, Summary
 from drike.report.ceilings import read_ceilings
 from drike.report.groups import METHOD, PER_QUERY, ReportedRun
-from drike.report.training import step_of
 from drike.runs.checkpoint import FILE
 from drike.runs.folder import (
     BOTH_WAYS,
@@ -89,7 +88,7 @@ def read_run(folder: Path) -> ReportedRun:
         test=split.test,
         outcomes=outcomes,
         missing=_missing(run, outcomes),
-        steps=() if origin is None else tuple(map(step_of, read_episodes(origin / "episodes.jsonl"))),
+        episodes=() if origin is None else tuple(read_episodes(origin / "episodes.jsonl")),
         training_edits=len(training.train),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         own_sigma=merged.get("budget", "threshold") != "threshold",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.evaluation.metrics import Counts, Estimate, Outcome, Share, Summary, harmonic_mean, paired_differences
+from drike.evaluation.metrics import Counts, Outcome, Share, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
 from drike.report.paper import TABLES, PaperTable, Published
-from drike.support.table import Cell, Difference, Number, Table
+from drike.support.table import Cell, Difference, Estimate, Number, Table
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with
@@ -144,8 +144,8 @@ def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> t
     """The values of a published row as printed; S follows from ESR, PC and RR where it is not printed."""
 
     def number(column: str) -> Number:
-        printed = row.value(column)
-        rates = [rate for rate in (row.esr, row.pc, row.rr) if rate is not None]
+        printed = row.values.get(column)
+        rates = [row.values[name] for name in ("ESR", "PC", "RR") if name in row.values]
         if printed is None and column == "S" and len(rates) == 3:
             return Number(float(harmonic_mean(rates)), ".3f")
         return Number(printed, ".2f" if printed is None or round(printed, 2) == printed else "")

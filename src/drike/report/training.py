@@ -14,31 +14,12 @@ from drike.training.algorithm1 import Episode
 
 
 @dataclass(frozen=True)
-class Step:
-    """What the curves need of one episode.
-
-    evaluated: number of prefixes. kept: how many of these the budget keeps. correct: whether the answer was right with
-    the retains it keeps. reward: mean over the prefixes. sigma, share: of the budget after the episode; None where it
-    has none. prompt_tokens: as if nothing were shared; None if not counted.
-    """
-
-    epoch: int
-    evaluated: int
-    kept: int
-    correct: bool
-    reward: float
-    sigma: float | None
-    share: float | None
-    prompt_tokens: int | None
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Epoch:
     """One epoch of training, or as much of it as was done.
 
-    esr, reward, mean_k: means of `correct`, `reward` and `kept` over the episodes. sigma: at the end of the epoch, or
-    the mean if every edit has its own. calls: prompts sent to the model. seconds: wall time of the episodes.
+    Means over the episodes: esr, whether the answer was right with the retains that the budget kept; reward, over all
+    prefixes; mean_k, of the retains kept. sigma: at the end of the epoch, or the mean if every edit has its own.
+    calls: prompts sent to the model. prompt_tokens: as if nothing were shared; None if not counted. seconds: wall time.
     """
 
     epoch: int
@@ -58,47 +39,32 @@ class Epoch:
         return Number(self.sigma, ".4f") if self.share is None else Number(self.share, ".0%")
 
 
-def step_of(record: EpisodeRecord) -> Step:
-    """What the curves need of the record of an episode."""
-    kept = min(record.kept, record.k)
-    return Step(
-        epoch=record.epoch,
-        evaluated=record.k,
-        kept=kept,
-        correct=record.correct[kept - 1],
-        reward=fmean(record.rewards),
-        sigma=record.sigma,
-        share=record.share,
-        prompt_tokens=record.prompt_tokens,
-        seconds=record.seconds,
-    )
-
-
 def by_epoch(episodes: Sequence[Episode]) -> tuple[Epoch, ...]:
     """Summarise the episodes of one training run, given in order."""
     own_sigma = any(not isinstance(episode.budget, Threshold) for episode in episodes)
-    return epochs_of([step_of(EpisodeRecord.of(episode)) for episode in episodes], own_sigma=own_sigma)
+    return epochs_of([EpisodeRecord.of(episode) for episode in episodes], own_sigma=own_sigma)
 
 
-def epochs_of(steps: Sequence[Step], *, own_sigma: bool = False) -> tuple[Epoch, ...]:
-    """Summarise steps in order; own_sigma: whether the budget gives every edit a sigma of its own."""
-    return tuple(_epoch(list(group), own_sigma) for _, group in groupby(steps, key=lambda step: step.epoch))
+def epochs_of(episodes: Sequence[EpisodeRecord], *, own_sigma: bool = False) -> tuple[Epoch, ...]:
+    """Summarise episodes in order; own_sigma: whether the budget gives every edit a sigma of its own."""
+    return tuple(_epoch(list(group), own_sigma) for _, group in groupby(episodes, key=lambda episode: episode.epoch))
 
 
-def _epoch(steps: Sequence[Step], own_sigma: bool) -> Epoch:
-    sigmas = [step.sigma for step in (steps if own_sigma else steps[-1:]) if step.sigma is not None]
-    tokens = [step.prompt_tokens for step in steps if step.prompt_tokens is not None]
+def _epoch(episodes: Sequence[EpisodeRecord], own_sigma: bool) -> Epoch:
+    kept = [min(episode.kept, episode.k) for episode in episodes]
+    sigmas = [episode.sigma for episode in (episodes if own_sigma else episodes[-1:]) if episode.sigma is not None]
+    tokens = [episode.prompt_tokens for episode in episodes if episode.prompt_tokens is not None]
     return Epoch(
-        epoch=steps[0].epoch,
-        episodes=len(steps),
-        esr=fmean(step.correct for step in steps),
-        reward=fmean(step.reward for step in steps),
-        mean_k=fmean(step.kept for step in steps),
+        epoch=episodes[0].epoch,
+        episodes=len(episodes),
+        esr=fmean(episode.correct[k - 1] for episode, k in zip(episodes, kept, strict=True)),
+        reward=fmean(fmean(episode.rewards) for episode in episodes),
+        mean_k=fmean(kept),
         sigma=fmean(sigmas) if sigmas else None,
-        share=steps[-1].share,
-        calls=sum(step.evaluated for step in steps),
-        prompt_tokens=sum(tokens) if len(tokens) == len(steps) else None,
-        seconds=sum(step.seconds for step in steps),
+        share=episodes[-1].share,
+        calls=sum(episode.k for episode in episodes),
+        prompt_tokens=sum(tokens) if len(tokens) == len(episodes) else None,
+        seconds=sum(episode.seconds for episode in episodes),
     )
 
 

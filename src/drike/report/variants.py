@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-import numpy as np
-
 from drike.edits import Aspect
-from drike.evaluation.metrics import Counts, Estimate, Outcome, Summary, estimated, resampled, summary_of
+from drike.evaluation.metrics import Counts, Outcome, Summary, share_over_cases, summary_of
 from drike.prompts import ORDERS
 from drike.report.tables import STARRED, cell, differences
-from drike.support.table import Number, Table
+from drike.support.table import Estimate, Number, Table
 
 _BAR = 30
 
@@ -59,10 +57,7 @@ def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
     equal: dict[str, list[bool]] = {}
     for mine, other in zip(ours, theirs, strict=True):
         equal.setdefault(mine.case_id, []).append(mine.correct == other.correct)
-    counts = np.array([(sum(of_case), len(of_case)) for of_case in equal.values()], dtype=float)
-    whole, drawn = counts.sum(axis=0), resampled(counts)
-    [share] = estimated(whole[:1] / whole[1:], drawn[:, :1] / drawn[:, 1:])
-    return share
+    return share_over_cases(equal.values())
 
 
 def agreement_table(

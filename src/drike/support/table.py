@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from drike.support.escape import visible
 
@@ -22,20 +22,13 @@ if TYPE_CHECKING:
 NOT_MEASURED = "n/a"
 
 
-class Interval(Protocol):
-    """A statistic with its interval, such as `drike.evaluation.metrics.Estimate`; None where nothing was measured."""
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic with its 95 % bootstrap interval; `value` is None where nothing was measured."""
 
-    @property
-    def value(self) -> float | None:
-        """The statistic."""
-
-    @property
-    def low(self) -> float | None:
-        """The lower end of its interval."""
-
-    @property
-    def high(self) -> float | None:
-        """The upper end of its interval."""
+    value: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,7 @@ class Number:
 class Difference:
     """A paired difference; it is written with its sign, and with a star if it is significant."""
 
-    estimate: Interval
+    estimate: Estimate
 
     @property
     def significant(self) -> bool:
@@ -70,7 +63,7 @@ class Noted:
     note: str
 
 
-Cell = str | Number | Difference | Noted | Interval
+Cell = str | Number | Difference | Noted | Estimate
 
 
 def parts(cell: Cell, *, signed: bool = False, comma: str = ",") -> tuple[str, str]:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drike.datasets.form import Entry, Form, Target
+from drike.datasets.form import Entry, Form
 from drike.datasets.paraphrases import Templates, clean, learn
 from drike.datasets.rows import Row, shown
 from drike.edits import Edit
 
 
-def _edit(row: Row, target: Target) -> Edit:
-    prompt, subject = row.text("requested_rewrite", "prompt"), row.text("requested_rewrite", "subject")
+def edit_at(row: Row, *path: str) -> Edit:
+    """The edit at `path`, whose prompt has {} for its subject."""
+    prompt, subject = row.text(*path, "prompt"), row.text(*path, "subject")
     if prompt.count("{}") != 1:
-        raise row.wrong(
-            "requested_rewrite.prompt", f"must hold {{}} exactly once for the subject, it is {shown(prompt)!r}"
-        )
-    return Edit(
-        query=prompt.replace("{}", subject),
-        target_new=row.text("requested_rewrite", "target_new", "str"),
-        target_true=row.text("requested_rewrite", "target_true", "str"),
-        subject=subject,
-        relation=row.text("requested_rewrite", "relation_id"),
-    )
+        problem = f"must hold {{}} exactly once for the subject, it is {shown(prompt)!r}"
+        raise row.wrong(".".join((*path, "prompt")), problem)
+    new, true = row.text(*path, "target_new", "str"), row.text(*path, "target_true", "str")
+    return Edit(prompt.replace("{}", subject), new, true, subject, row.text(*path, "relation_id"))
 
 
 def _paraphrases(entry: Entry, known: Templates | None) -> Iterator[str]:
@@ -37,7 +32,7 @@ def _paraphrases(entry: Entry, known: Templates | None) -> Iterator[str]:
 FORM = Form(
     name="CounterFact as published (requested_rewrite, paraphrase_prompts, neighborhood_prompts)",
     recognises=lambda row: isinstance(row.values.get("requested_rewrite"), dict),
-    edit=_edit,
+    edit=lambda row, target: edit_at(row, "requested_rewrite"),
     case_id=Row.case_id,
     learn=lambda entries: learn((entry.edit, entry.row.texts("paraphrase_prompts")) for entry in entries),
     paraphrases=_paraphrases,

@@ -7,9 +7,11 @@ The first edit is the case's own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from drike.datasets.form import Entry, Form, is_answer
-from drike.datasets.rows import Row, shown
+from drike.datasets.forms.counterfact import edit_at
+from drike.datasets.rows import Row
 from drike.edits import Aspect, Edit, Probe
 
 
@@ -21,16 +23,8 @@ def _edits(row: Row) -> list[tuple[Edit, Sequence[str]]]:
 
 
 def _edit(rewrite: Row) -> Edit:
-    prompt, subject = rewrite.text("prompt"), rewrite.text("subject")
-    if prompt.count("{}") != 1:
-        raise rewrite.wrong("prompt", f"must hold {{}} exactly once for the subject, it is {shown(prompt)!r}")
-    return Edit(
-        query=" ".join(prompt.replace("{}", subject).split()),  # RippleEdits puts two spaces around the subject
-        target_new=rewrite.text("target_new", "str"),
-        target_true=rewrite.text("target_true", "str"),
-        subject=subject,
-        relation=rewrite.text("relation_id"),
-    )
+    edit = edit_at(rewrite)
+    return replace(edit, query=" ".join(edit.query.split()))  # RippleEdits puts two spaces around the subject
 
 
 def _texts_if_any(row: Row, field: str) -> tuple[str, ...]:
