@@ -45,9 +45,8 @@ def answers_under(
 ) -> Generator[CaseAnswers, None, None]:
     """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
-    limit: prompts that are longer lose demonstrations from their end, as in evaluation.
-    rule: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
-    that the model or a probe cannot be judged by, and the ModelErrors of the model.
+    limit: prompts that are longer lose demonstrations from their end. rule: as in `drike.evaluate`. Raises PoolError,
+    UsageError for a rule that the model or a probe cannot be judged by, and the ModelErrors of the model.
     """
     pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
 
@@ -67,13 +66,12 @@ def answers_to(
     editors = [InContextEditor("", pool, choice, style, limit) for choice in choices]
     prompts = [editor.prompts(case.edits, queries) for editor in editors]  # [choices, probes]
     judge = Judge(model, rule)
-    verdicts = judge.ask(
-        [
-            Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
-            for probe, *of_probe in zip(case.probes, *prompts, strict=True)
-            for prompt in of_probe
-        ]
-    )
+    questions = [
+        Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
+        for probe, *of_probe in zip(case.probes, *prompts, strict=True)
+        for prompt in of_probe
+    ]
+    verdicts = judge.ask(questions)
     rows = [verdicts[i : i + len(choices)] for i in range(0, len(verdicts), len(choices))]
     return CaseAnswers(
         case.case_id,

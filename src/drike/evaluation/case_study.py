@@ -177,11 +177,10 @@ class CaseStudy:
 
     def tables(self) -> Iterator[Table]:
         """The answers, then the retains of every editor."""
+        columns = (self.before, *(column.answers for column in self.columns))
         rows = tuple(
             (probe.query, probe.aspect.value, probe.target, *(answer.cell for answer in answers))
-            for probe, *answers in zip(
-                self.case.probes, self.before, *(column.answers for column in self.columns), strict=True
-            )
+            for probe, *answers in zip(self.case.probes, *columns, strict=True)
         )
         header = ("query", "aspect", "right answer", "before", *(column.editor for column in self.columns))
         note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
@@ -250,17 +249,12 @@ def _answers(
     if any(text is None for text in texts):
         texts = list(complete(model, [prompt for prompts in versions for prompt in prompts]))
     written = iter(texts)
-    return [
-        tuple(
-            ModelAnswer(
-                first_line(next(written) or ""),
-                bool(verdict.correct),
-                None if verdict.score is None else verdict.score.logprob,
-            )
-            for verdict in verdicts
-        )
-        for verdicts in judged
-    ]
+
+    def answer(verdict: Verdict) -> ModelAnswer:
+        logprob = None if verdict.score is None else verdict.score.logprob
+        return ModelAnswer(first_line(next(written) or ""), bool(verdict.correct), logprob)
+
+    return [tuple(map(answer, verdicts)) for verdicts in judged]
 
 
 def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | None:

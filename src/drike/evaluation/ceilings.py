@@ -125,9 +125,8 @@ class AnswerMatrix:
     @classmethod
     def of(cls, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]) -> AnswerMatrix:
         """Collect the answers, which are in the order of the cases. Raises ValueError if they are of other cases."""
-        if [(of_case.case_id, len(of_case.correct)) for of_case in answers] != [
-            (c.case_id, len(c.probes)) for c in cases
-        ]:
+        asked = [(case.case_id, len(case.probes)) for case in cases]
+        if [(of_case.case_id, len(of_case.correct)) for of_case in answers] != asked:
             raise ValueError("the answers are not those of the cases")
         of_probes = [probe.aspect for case in cases for probe in case.probes]
         aspects = tuple(aspect for aspect in Aspect if aspect in of_probes)

@@ -48,9 +48,7 @@ class _Worker:
     """Runs in an actor. The model is loaded at the first call, so an actor that Ray has restarted loads it again."""
 
     def __init__(self, name_or_path: str, options: dict[str, Any], hub_token: str | None) -> None:
-        self._name_or_path = name_or_path
-        self._options = options
-        self._hub_token = hub_token
+        self._name_or_path, self._options, self._hub_token = name_or_path, options, hub_token
         self._model: HuggingFaceModel | None = None
 
     def ask(self, member: str, *arguments: object) -> tuple[Any, Usage]:
@@ -120,7 +118,8 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
     folder = Path(name_or_path).is_dir()
     where = str(Path(name_or_path).resolve()) if folder else name_or_path
     # Only a gated model needs it, and it is not sent over a network.
-    hub_token = None if folder or not _is_loopback(ray) else os.environ.get("HF_TOKEN")
+    loopback = ip_address(ray.util.get_node_ip_address()).is_loopback
+    hub_token = os.environ.get("HF_TOKEN") if loopback and not folder else None
     options["name"] = options.get("name") or name_or_path
     actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(_Worker)
     actors = [actor.remote(where, options, hub_token) for _ in range(replicas)]
@@ -161,7 +160,9 @@ def _connect() -> Any:
         if address == "local":
             _start_private(ray)
         else:
-            _check_reachable(address)
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            if port.isdecimal():  # if nothing listens there, Ray would retry for many minutes
+                socket.create_connection((host, int(port)), _REACH_SECONDS).close()
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         what = "Ray does not start here" if address == "local" else f"the Ray cluster at {address} cannot be reached"
@@ -177,7 +178,8 @@ def _start_private(ray: Any) -> None:
     # Ray makes its own folders writable for everyone, so they are inside one that is not. The names that macOS gives to
     # temporary folders are too long for sockets.
     folder = tempfile.mkdtemp(prefix="drike-", dir="/tmp" if sys.platform == "darwin" else None)  # noqa: S108
-    atexit.register(_stop_private, ray, folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(ray.shutdown)  # called first
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if _SECRET.search(name) and name[:4] != "RAY_"}
     try:
         ray.init(
@@ -190,23 +192,6 @@ def _start_private(ray: Any) -> None:
         )
     finally:
         os.environ.update(hidden)
-
-
-def _stop_private(ray: Any, folder: str) -> None:
-    ray.shutdown()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_loopback(ray: Any) -> bool:
-    """Whether Ray's nodes talk over the loopback interface of this machine."""
-    return ip_address(ray.util.get_node_ip_address()).is_loopback
-
-
-def _check_reachable(address: str) -> None:
-    """Raise OSError if nothing listens at HOST:PORT, where Ray would retry for many minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdecimal():
-        socket.create_connection((host, int(port)), _REACH_SECONDS).close()
 
 
 def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:

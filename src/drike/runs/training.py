@@ -34,7 +34,7 @@ from drike.training.algorithm1 import Episode
 from drike.training.certify import certify, most_probes
 from drike.training.rewards import RecordedRollout, Reward, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
-from drike.training.s_objective import Step, train_query_policy
+from drike.training.s_objective import TrainingStep, train_query_policy
 from drike.training.schedules import disturbed, in_blocks
 
 
@@ -131,7 +131,7 @@ def run_query_policy(
     method: Method,
     *,
     guarantee: Guarantee | None = None,
-) -> Generator[PhaseStarted | CaseAnswers | Step | CertifiedGuarantee, None, None]:
+) -> Generator[PhaseStarted | CaseAnswers | TrainingStep | CertifiedGuarantee, None, None]:
     """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
 
     Yields the answers to every edit after they are saved, those in the folder excepted; the last step of training once
