@@ -59,11 +59,6 @@ class Effect:
     gained: tuple[bool, ...]
     lost: tuple[bool, ...]
 
-    def mean(self, which: Sequence[bool]) -> float | None:
-        """Mean change over some of the probes; None where there is none or the model gives no scores."""
-        chosen = [n for n, wanted in zip(self.nats, which, strict=True) if wanted and n is not None]
-        return sum(chosen) / len(chosen) if chosen else None
-
 
 @dataclass(frozen=True)
 class Retain:
@@ -270,8 +265,10 @@ def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | N
 
 
 def _mean(effect: Effect | None, aspect: Aspect, aspects: Sequence[Aspect]) -> str:
-    mean = None if effect is None else effect.mean([of is aspect for of in aspects])
-    return "n/a" if mean is None else f"{mean:+.2f}"
+    """The mean change over the probes of an aspect; "n/a" where it was not measured."""
+    changes = zip(effect.nats, aspects, strict=True) if effect else ()
+    nats = [change for change, of in changes if of is aspect and change is not None]
+    return f"{sum(nats) / len(nats):+.2f}" if nats else "n/a"
 
 
 def _flips(effect: Effect | None, aspects: Sequence[Aspect]) -> str:

@@ -73,10 +73,10 @@ class RemoteModel:
     object is dropped, so it holds none to itself.
     """
 
-    def __init__(self, actor: Any, info: ModelInfo, who: str) -> None:
+    def __init__(self, actor: Any, info: ModelInfo, replica: str) -> None:
         self.info = replace(info, calls_at_once=2)
         self.usage = Usage()
-        self._actor, self._who = actor, who
+        self._actor, self._replica = actor, replica
         self._counting = Lock()
 
     def generate(
@@ -98,7 +98,7 @@ class RemoteModel:
         self._ask("forget")
 
     def _ask(self, method: str, *arguments: object) -> Any:
-        answer, used = _received(self._actor.ask.remote(method, *arguments), self._who)
+        answer, used = _received(self._actor.ask.remote(method, *arguments), self._replica)
         with self._counting:
             self.usage += used
         return answer
@@ -125,7 +125,7 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
     actors = [actor.remote(where, options, hub_token) for _ in range(replicas)]
     opening = [actor.ask.remote("info") for actor in actors]
     names = [f"replica {i} of {replicas}" for i in range(1, replicas + 1)]
-    infos: list[ModelInfo] = [_received(info, who)[0] for info, who in zip(opening, names, strict=True)]
+    infos: list[ModelInfo] = [_received(info, replica)[0] for info, replica in zip(opening, names, strict=True)]
     if len({tuple(info.identity[key] for key in ("config_sha256", "weights_sha256", "dtype")) for info in infos}) > 1:
         raise ModelError(f"the nodes hold different weights of {name_or_path}: copy the same folder to all of them")
     return Replicas([RemoteModel(*parts) for parts in zip(actors, infos, names, strict=True)])
@@ -212,7 +212,7 @@ def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
         time.sleep(0.2)
 
 
-def _received(reference: Any, who: str) -> tuple[Any, Usage]:
+def _received(reference: Any, replica: str) -> tuple[Any, Usage]:
     """Wait for an actor's answer; its failure becomes a ModelError."""
     import ray
     from ray import exceptions
@@ -221,12 +221,12 @@ def _received(reference: Any, who: str) -> tuple[Any, Usage]:
         answer, used = ray.get(reference)
     except exceptions.RayTaskError as error:
         raise ModelError(
-            f"{who} failed with {type(error.cause).__name__} ({reason(error.cause)}): "
+            f"{replica} failed with {type(error.cause).__name__} ({reason(error.cause)}): "
             "run the same without replicas to see where"
         ) from error
     except exceptions.RayError as error:
         raise ModelError(
-            f"{who} is gone ({type(error).__name__}): it ran out of memory, or its node is down: "
+            f"{replica} is gone ({type(error).__name__}): it ran out of memory, or its node is down: "
             "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
         ) from error
     if isinstance(answer, _Refusal):
