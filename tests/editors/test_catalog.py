@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
 from drike.demonstrations import Role
 from drike.editors import catalog
 from drike.editors.budgets import Threshold
+from drike.editors.editor import Trained
 from drike.editors.in_context import ranks_retains
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
@@ -26,18 +27,9 @@ ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The parts of a checkpoint that `make` needs."""
-
-    retriever: Retriever
-    budget: Threshold
-    style: PromptStyle
-    per_query: QueryPolicy | None = None
-
-
 STYLE = PromptStyle(retain="bare")
-TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE, QueryPolicy(ENCODER, mixes_of(POOL.roles)))
+POLICY = QueryPolicy(ENCODER, mixes_of(POOL.roles))
+TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE, per_query=POLICY)
 NAMES = [*catalog.NAMES[:-1], "nearest@4"]
 
 

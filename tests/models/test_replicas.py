@@ -46,7 +46,7 @@ class Copy:
 
     def __init__(self, room: int | None = None, seconds: float = 0.0) -> None:
         self.model = ScriptedModel(follows_the_fact)
-        self.info = ModelInfo("scripted", room or 1, 512, "by rule", {"weights_sha256": "ab"})
+        self.info = ModelInfo("scripted", room or 1, "by rule", {"weights_sha256": "ab"})
         self.usage = Usage()
         self.forgot = 0
         self.inside = self.most = 0
@@ -89,7 +89,7 @@ def test_calls_go_to_their_home_replica_unless_another_is_free_sooner(data: st.D
 
 def test_replicas_keep_the_models_info_and_add_up_calls_at_once() -> None:
     model: LanguageModel = Replicas([Copy(), Copy(2)])
-    assert model.info == ModelInfo("scripted", 3, 512, "by rule", {"weights_sha256": "ab"})
+    assert model.info == ModelInfo("scripted", 3, "by rule", {"weights_sha256": "ab"})
     assert load(str(tinyfacts.model_path())).info.calls_at_once == 1
     with pytest.raises(ValueError, match="at least one"):
         Replicas([])

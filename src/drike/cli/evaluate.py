@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Literal
 
-from drike import report
 from drike.cli.console import draw, metered, note, say, watch
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
 from drike.cli.opening import (
@@ -48,6 +47,7 @@ from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
 from drike.report.deployed import deployed_tables
+from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
@@ -57,7 +57,7 @@ from drike.runs.recording import Prepared
 from drike.runs.run import Setup
 from drike.serving.requests import read_questions
 from drike.support.files import write_text
-from drike.support.table import Table
+from drike.support.table import Table, as_markdown
 
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
@@ -204,12 +204,12 @@ def watch_evaluation(
     data, judged = f"{setup.split.ids.title}, {len(evaluation.cases)} test edits", f"judged by {evaluation.rule.name}"
     title = f"{data}, model {model.info.name}, {judged}"
     tables = evaluation_tables(evaluation, title, notes, variants=variants)
-    write_text(folder / TABLES, "\n".join(map(report.as_markdown, tables)))
+    write_text(folder / TABLES, "\n".join(map(as_markdown, tables)))
     for table in tables:
         draw(table)
     usages = {name: used for name, used in read_usage(folder).items() if name in evaluation.outcomes}
     if any(used.tokens for used in usages.values()):
-        draw(report.work(usages))
+        draw(work(usages))
     cached = [name for name, used in usages.items() if model.info.served and used.cached]
     if cached:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds do not measure the model")
@@ -227,16 +227,16 @@ def baseline_sentence(resolved: AnsweredCases) -> str:
 
 def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], *, variants: bool) -> list[Table]:
     """Table 1 of the evaluation, the further tables, and the paper's."""
-    differing = [report.disagreement(evaluation.both_ways)] if any(evaluation.both_ways.values()) else []
+    differing = [disagreement(evaluation.both_ways)] if any(evaluation.both_ways.values()) else []
     summaries = evaluation.summaries
-    first = report.table1(summaries, title, evaluation.rule.caption, *differing)
-    parts = (first, report.aspects(summaries, *notes), report.hops(summaries), report.costs(summaries))
+    first = table1(summaries, title, evaluation.rule.caption, *differing)
+    parts = (first, aspects(summaries, *notes), hops(summaries), costs(summaries))
     tables = [table for table in parts if table]
-    tables += report.paired(evaluation.counts, report.compared(list(evaluation.counts)), "Paired differences")
+    tables += paired(evaluation.counts, compared(list(evaluation.counts)), "Paired differences")
     if variants:
         tables += [distribution_table(evaluation.outcomes["DR-IKE"])] if "DR-IKE" in evaluation.outcomes else []
         tables += variations(evaluation.outcomes, evaluation.counts)
-    return [*tables, report.published()]
+    return [*tables, published()]
 
 
 def watch_deployed(
@@ -254,7 +254,7 @@ def watch_deployed(
     title = f"{size}, {cases}, model {model.info.name}, gate {deployment.name}"
     tables = deployed_tables(counts, deployed.decisions, title, paper.rule.caption)
     text = (folder / TABLES).read_text("utf-8")
-    write_text(folder / TABLES, "\n".join([text, *map(report.as_markdown, tables)]))
+    write_text(folder / TABLES, "\n".join([text, *map(as_markdown, tables)]))
     for table in tables:
         draw(table)
 

@@ -35,7 +35,7 @@ from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
 from drike.training.certify import check_possible
 from drike.training.rewards import RecordedRollout
-from drike.training.s_objective import Step
+from drike.training.s_objective import TrainingStep
 
 CALIBRATE_ON = 100  # edits held out for a guarantee
 
@@ -181,7 +181,7 @@ def watch_query_policy(events: Generator[QueryPolicyEvent, None, None], mixes: i
                 say(f"\nAsking every probe of {event.total} edits under each of {mixes} mixes, for DR-IKE-Q")
                 if event.done:
                     say(f"Recovered {event.done} of {event.total} edits")
-            case Step():
+            case TrainingStep():
                 absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in event.means]
                 if absent:
                     note(f"no training edit has a {' or a '.join(absent)} probe, so the policy learns from none")

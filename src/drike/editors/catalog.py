@@ -52,13 +52,9 @@ def make(
     "by-name" and "nearest-same-size" are controls of "dr-ike-q"; "no-retains" shows all copies and updates alone, which
     is best behind a gate, where every query concerns the edit.
 
-    Args:
-        name: of the editor.
-        pool: gives the demonstrations.
-        model: writes parts of the prompts of "editcot-full".
-        trained: a checkpoint, for editors with a learned part. Its prompt style is that of all editors with
-            demonstrations but "ike".
-        limit: of tokens in a prompt, for editors with demonstrations.
+    pool: gives the demonstrations. model: writes parts of the prompts of "editcot-full". trained: for editors with a
+    learned part; its prompt style is that of all editors with demonstrations but "ike". limit: of tokens in a prompt,
+    for editors with demonstrations.
 
     Raises UsageError for an unknown name, a missing model or a missing checkpoint.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from drike.edits import Edit
@@ -29,21 +30,11 @@ class Editor(Protocol):
         """One prompt per query, in order, each under all of the edits."""
 
 
-class Trained(Protocol):
-    """What training leaves, as a checkpoint has it."""
+@dataclass(frozen=True)
+class Trained:
+    """What training leaves: the ranking, its budget, the style of its prompts, and a policy per query if asked for."""
 
-    @property
-    def retriever(self) -> Retriever:
-        """The learned ranking."""
-
-    @property
-    def budget(self) -> Budget:
-        """The learned cut."""
-
-    @property
-    def style(self) -> PromptStyle:
-        """The style of its prompts."""
-
-    @property
-    def per_query(self) -> QueryPolicy | None:
-        """The policy that decides for each query, if one was trained."""
+    retriever: Retriever
+    budget: Budget
+    style: PromptStyle = PromptStyle()
+    per_query: QueryPolicy | None = field(default=None, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -94,15 +94,11 @@ class Pool:
             # One at a time: the product of several at once rounds differently, and near ties might change.
             searched = {edits: self._search(edits, v) for edits, v in zip(new, vectors, strict=True)}
             known |= searched
-            self._keep(searched)
+            self._known |= searched
+            if self._remembered is not None:  # drop the oldest; several threads may do so at once
+                for edits in list(self._known)[: -self._remembered or None]:
+                    self._known.pop(edits, None)
         return [known[edits] for edits in groups]
-
-    def _keep(self, sets: Mapping[Edits, DemonstrationSet]) -> None:
-        """Cache sets, and drop the oldest if there are too many; several threads may do so at once."""
-        self._known |= sets
-        if self._remembered is not None:
-            for edits in list(self._known)[: -self._remembered or None]:
-                self._known.pop(edits, None)
 
     def _search(self, edits: Edits, vector: FloatArray) -> DemonstrationSet:
         """Demonstrations from the nearest records, or from all records if these cannot fill every role."""

@@ -31,12 +31,7 @@ HIDDEN = 128
 
 
 class Retriever:
-    """The learned policy: a frozen encoder and a trainable head.
-
-    Args:
-        encoder: the frozen text encoder f.
-        form: which S_theta, "dot" or "cross".
-        seed: of the head's initial weights.
+    """The learned policy: a frozen encoder f and a trainable head of one form of S_theta; seed: of its initial weights.
 
     `trained_on` holds the key (query, new object) of every edit that the head was trained on.
     """

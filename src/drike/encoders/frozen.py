@@ -29,17 +29,12 @@ _REMEMBERED = 200_000  # texts, so that a server does not grow without end
 
 
 class FrozenEncoder:
-    """A sentence-transformers model with its own pooling, or a plain BERT's CLS vector.
+    """A sentence-transformers model with its own pooling, or a plain BERT's CLS vector; threads may share it.
 
-    Threads may share it.
-
-    Args:
-        name: the encoder's name in checkpoints.
-        identity: the SHA-256 of its files, and their revision on the hub.
-        load: makes its forward pass when a text is first computed.
-        features: where vectors are kept between runs; None keeps them for this process only.
-        bulk: if not 0, vectors of fewer texts at once are not kept at all, and those of others on disk alone, as a
-            server wants it for what its users write.
+    name: in checkpoints. identity: the SHA-256 of its files, and their revision on the hub. load: makes its forward
+    pass when a text is first computed. features: where vectors are kept between runs; None keeps them for this process
+    only. bulk: if not 0, vectors of fewer texts at once are not kept at all, and those of others on disk alone, as a
+    server wants it for what its users write.
     """
 
     def __init__(
@@ -51,11 +46,8 @@ class FrozenEncoder:
         features: FeatureStore | None = None,
         bulk: int = 0,
     ) -> None:
-        self.name = name
-        self.identity = identity
-        self._load = load
-        self._features = features
-        self._bulk = bulk
+        self.name, self.identity = name, identity
+        self._load, self._features, self._bulk = load, features, bulk
         self._known: dict[str, FloatArray] = {}
         self._filling, self._loading = Lock(), Lock()
 

@@ -104,10 +104,8 @@ def _hub_has(name: str) -> bool:
 
     if constants.HF_HUB_OFFLINE or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?", name):
         return False
-    try:
-        return run_with_timeout(
-            _PROBE_SECONDS + 1, ask
-        )  # a resolver without network may take half a minute whatever the timeout
+    try:  # a resolver without a network may take half a minute, whatever the request's own timeout
+        return run_with_timeout(_PROBE_SECONDS + 1, ask)
     except (OSError, ValueError):
         return False
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from drike.editors.budgets import TokenLimit
 from drike.editors.in_context import InContextEditor
@@ -45,36 +46,27 @@ def answers_under(
 ) -> Generator[CaseAnswers, None, None]:
     """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
-    limit: prompts that are longer lose demonstrations from their end, as in evaluation.
-    rule: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
-    that the model or a probe cannot be judged by, and the ModelErrors of the model.
+    limit: prompts that are longer lose demonstrations from their end. rule: as in `drike.evaluate`. Raises PoolError,
+    UsageError for a rule that the model or a probe cannot be judged by, and the ModelErrors of the model.
     """
     pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
-
-    def ask(case: EditCase) -> CaseAnswers:
-        return answers_to(case, choices, model, pool, style=style, limit=limit, rule=rule)
-
+    editors = [InContextEditor("", pool, choice, style, limit) for choice in choices]
+    ask = partial(answers_to, editors=editors, judge=Judge(model, rule))
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
         yield from answered
 
 
-def answers_to(
-    case: EditCase, choices: Sequence[Selector], model: LanguageModel, pool: Pool, *, style: PromptStyle,
-    limit: TokenLimit | None, rule: Rule | None = None,
-) -> CaseAnswers:  # fmt: skip
-    """Ask the probes of one case under each choice, as `answers_under` does."""
+def answers_to(case: EditCase, editors: Sequence[InContextEditor[Selector]], judge: Judge) -> CaseAnswers:
+    """Ask the probes of one case in one call, each under the prompt of every editor."""
     queries = [probe.query for probe in case.probes]
-    editors = [InContextEditor("", pool, choice, style, limit) for choice in choices]
-    prompts = [editor.prompts(case.edits, queries) for editor in editors]  # [choices, probes]
-    judge = Judge(model, rule)
-    verdicts = judge.ask(
-        [
-            Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
-            for probe, *of_probe in zip(case.probes, *prompts, strict=True)
-            for prompt in of_probe
-        ]
-    )
-    rows = [verdicts[i : i + len(choices)] for i in range(0, len(verdicts), len(choices))]
+    prompts = [editor.prompts(case.edits, queries) for editor in editors]  # [editors, probes]
+    questions = [
+        Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
+        for probe, *of_probe in zip(case.probes, *prompts, strict=True)
+        for prompt in of_probe
+    ]
+    verdicts = judge.ask(questions)
+    rows = [verdicts[i : i + len(editors)] for i in range(0, len(verdicts), len(editors))]
     return CaseAnswers(
         case.case_id,
         tuple(tuple(map(is_right, row)) for row in rows),

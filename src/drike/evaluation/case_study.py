@@ -59,11 +59,6 @@ class Effect:
     gained: tuple[bool, ...]
     lost: tuple[bool, ...]
 
-    def mean(self, which: Sequence[bool]) -> float | None:
-        """Mean change over some of the probes; None where there is none or the model gives no scores."""
-        chosen = [n for n, wanted in zip(self.nats, which, strict=True) if wanted and n is not None]
-        return sum(chosen) / len(chosen) if chosen else None
-
 
 @dataclass(frozen=True)
 class Retain:
@@ -177,11 +172,10 @@ class CaseStudy:
 
     def tables(self) -> Iterator[Table]:
         """The answers, then the retains of every editor."""
+        columns = (self.before, *(column.answers for column in self.columns))
         rows = tuple(
             (probe.query, probe.aspect.value, probe.target, *(answer.cell for answer in answers))
-            for probe, *answers in zip(
-                self.case.probes, self.before, *(column.answers for column in self.columns), strict=True
-            )
+            for probe, *answers in zip(self.case.probes, *columns, strict=True)
         )
         header = ("query", "aspect", "right answer", "before", *(column.editor for column in self.columns))
         note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
@@ -250,17 +244,12 @@ def _answers(
     if any(text is None for text in texts):
         texts = list(complete(model, [prompt for prompts in versions for prompt in prompts]))
     written = iter(texts)
-    return [
-        tuple(
-            ModelAnswer(
-                first_line(next(written) or ""),
-                bool(verdict.correct),
-                None if verdict.score is None else verdict.score.logprob,
-            )
-            for verdict in verdicts
-        )
-        for verdicts in judged
-    ]
+
+    def answer(verdict: Verdict) -> ModelAnswer:
+        logprob = None if verdict.score is None else verdict.score.logprob
+        return ModelAnswer(first_line(next(written) or ""), bool(verdict.correct), logprob)
+
+    return [tuple(map(answer, verdicts)) for verdicts in judged]
 
 
 def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | None:
@@ -276,8 +265,10 @@ def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | N
 
 
 def _mean(effect: Effect | None, aspect: Aspect, aspects: Sequence[Aspect]) -> str:
-    mean = None if effect is None else effect.mean([of is aspect for of in aspects])
-    return "n/a" if mean is None else f"{mean:+.2f}"
+    """The mean change over the probes of an aspect; "n/a" where it was not measured."""
+    changes = zip(effect.nats, aspects, strict=True) if effect else ()
+    nats = [change for change, of in changes if of is aspect and change is not None]
+    return f"{sum(nats) / len(nats):+.2f}" if nats else "n/a"
 
 
 def _flips(effect: Effect | None, aspects: Sequence[Aspect]) -> str:

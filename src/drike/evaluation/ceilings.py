@@ -17,18 +17,20 @@ from numpy.typing import NDArray
 
 from drike.demonstrations import Role
 from drike.editors.budgets import TokenLimit
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool, rotations
 from drike.editors.role_counts import RoleCountPolicy, RoleCounts
 from drike.editors.selectors import RetainSubset, Selector
 from drike.edits import Aspect, EditCase
 from drike.evaluation.answer_matrix import CaseAnswers, answers_to
+from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
 from drike.support.table import Estimate
 
-Both = NDArray[np.object_]  # whether answers are right, and prompt tokens, [2, probes, choices]
+RightAndTokens = NDArray[np.object_]  # whether answers are right, and prompt tokens, [2, probes, choices]
 Chosen = NDArray[np.int64]  # the column of the choice for each probe, [probes]
 ALL, METHOD, MOST = "all demonstrations", "DR-IKE", "best k per query"
 STEPS = 20  # of the ascent of S
@@ -65,14 +67,16 @@ def hindsight_answers(
     corrects a wrong answer is tried on the probes that are right already. Raises PoolError and ModelErrors.
     """
     pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
+    judge = Judge(model)
     starts = [i for i, mix in enumerate(choices) if isinstance(mix, RoleCounts) and shows_all_fixed(mix, pool)]
 
     def ask(case: EditCase) -> CaseAnswers:
-        def under(shown: Sequence[Selector], which: NDArray[np.bool_]) -> Both:
+        def under(selectors: Sequence[Selector], which: NDArray[np.bool_]) -> RightAndTokens:
             probes = tuple(probe for probe, wanted in zip(case.probes, which, strict=True) if wanted)
-            answers = answers_to(replace(case, probes=probes), shown, model, pool, style=style, limit=limit)
+            editors = [InContextEditor("", pool, selector, style, limit) for selector in selectors]
+            answers = answers_to(replace(case, probes=probes), editors, judge)
             both = [answers.correct, answers.prompt_tokens]
-            return np.array(both, dtype=object).reshape(2, len(probes), len(shown))
+            return np.array(both, dtype=object).reshape(2, len(probes), len(selectors))
 
         aspect = np.array([probe.aspect for probe in case.probes])
         answers = under(choices, np.full(len(aspect), True))
@@ -82,16 +86,16 @@ def hindsight_answers(
             right = reached[0, :, 0].astype(bool)
             tried = [RetainSubset(places ^ {place}) for place in range(retains_of(pool))]
             wrong = under(tried, ~right)
-            some = np.flatnonzero(wrong[0].any(axis=0))
-            if not some.size:
+            helpful = np.flatnonzero(wrong[0].any(axis=0))
+            if not helpful.size:
                 break
-            both = np.empty((2, len(aspect), len(some)), dtype=object)
-            both[:, ~right], both[:, right] = wrong[:, :, some], under([tried[i] for i in some], right)
-            shares = [_share_right(both[0, :, i], aspect) for i in range(len(some))]
+            both = np.empty((2, len(aspect), len(helpful)), dtype=object)
+            both[:, ~right], both[:, right] = wrong[:, :, helpful], under([tried[i] for i in helpful], right)
+            shares = [_share_right(both[0, :, i], aspect) for i in range(len(helpful))]
             best = int(np.argmax(shares))
             if shares[best] <= _share_right(reached[0, :, 0], aspect):
                 break
-            places, reached = tried[some[best]].places, both[:, :, [best]]
+            places, reached = tried[helpful[best]].places, both[:, :, [best]]
         correct, tokens = (tuple(map(tuple, rows)) for rows in np.concatenate([answers, reached], axis=2))
         return CaseAnswers(case.case_id, correct, tokens)
 
@@ -126,9 +130,8 @@ class AnswerMatrix:
     @classmethod
     def of(cls, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]) -> AnswerMatrix:
         """Collect the answers, which are in the order of the cases. Raises ValueError if they are of other cases."""
-        if [(of_case.case_id, len(of_case.correct)) for of_case in answers] != [
-            (c.case_id, len(c.probes)) for c in cases
-        ]:
+        asked = [(case.case_id, len(case.probes)) for case in cases]
+        if [(of_case.case_id, len(of_case.correct)) for of_case in answers] != asked:
             raise ValueError("the answers are not those of the cases")
         of_probes = [probe.aspect for case in cases for probe in case.probes]
         aspects = tuple(aspect for aspect in Aspect if aspect in of_probes)

@@ -34,14 +34,11 @@ def evaluate(
     """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
 
     rule: the rule by which answers are right; default: greedy, or generate for a model without scores. Raises
-    UsageError for a rule that the model cannot be judged by.
-
-    parallel: cases evaluated at once, each in a thread, which also calls the editor; default: as many as the model
-    takes (`info.calls_at_once`). Outcomes and their order are the same, only `seconds` differ, as a case may wait for
-    others. Raises ValueError if the model does not take so many.
-
-    allow_trained: also evaluate edits that the editor was trained on, as its `trained_on` says if it has one; otherwise
-    UsageError is raised before the model is asked, since a test on training edits flatters the editor.
+    UsageError for a rule that the model cannot be judged by. parallel: cases evaluated at once, each in a thread, which
+    also calls the editor; default: as many as the model takes (`info.calls_at_once`). Outcomes and their order are the
+    same, only `seconds` differ, as a case may wait for others. Raises ValueError if the model does not take so many.
+    allow_trained: also evaluate edits that the editor was trained on (`trained_on`); otherwise UsageError is raised
+    before the model is asked, since a test on training edits flatters the editor.
     """
     cases, judge = list(cases), Judge(model, rule)
     trained = trained_on(editor)

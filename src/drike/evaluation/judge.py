@@ -180,10 +180,9 @@ class Judge:
         challenged: dict[tuple[int, str], Prompt] = {}  # so that questions challenged alike share their prompt
 
         def answer(questions: Iterable[Question]) -> None:
-            needed = [
-                q for q in questions if every or q.challenges or q.prompt.cue is not None or not self.rule.by_scores
-            ]
-            new = {id(question.prompt): question.prompt for question in needed if id(question.prompt) not in written}
+            always = every or not self.rule.by_scores
+            needed = (q.prompt for q in questions if always or q.challenges or q.prompt.cue is not None)
+            new = {id(prompt): prompt for prompt in needed if id(prompt) not in written}
             written.update(zip(new, write_answers(self.model, [*new.values()]), strict=True))
 
         def challenge(question: Question) -> Question:

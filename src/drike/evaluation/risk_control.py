@@ -102,12 +102,8 @@ def certified(
 ) -> list[Setting]:
     """The settings that meet a guarantee: all before the first that fails its test.
 
-    Args:
-        guarantee: what they are tested for.
-        right: right answers under each setting, the safest setting first. Which settings there are, and their order,
-            must not depend on these answers.
-        probes: the number of probes; the order of the edits must not depend on the answers.
-        max_probes: as in `rates`.
+    right: right answers under each setting, the safest first. The settings, their order and that of the edits must not
+    depend on these answers. probes: how many were asked. max_probes: as in `rates`.
     """
 
     def passes(setting: Setting) -> bool:
@@ -125,10 +121,7 @@ def lower_bound(
     def passes(level: float) -> bool:
         return exceeds(rates(metric, level, right, probes, max_probes), level, confidence)
 
-    percent = 0
-    while percent < 99 and passes((percent + 1) / 100):
-        percent += 1
-    return percent / 100
+    return max(takewhile(passes, (percent / 100 for percent in range(1, 100))), default=0.0)
 
 
 def score(right: Counts, probes: Counts) -> float:

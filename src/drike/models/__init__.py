@@ -60,10 +60,10 @@ def load(
     from drike.models.local import huggingface
     from drike.tinyfacts import model_path
 
-    where = str(model_path()) if name == EMBEDDED else name
-    open_it = huggingface.load if replicas == 1 else partial(ray.load, replicas=replicas)
+    path = str(model_path()) if name == EMBEDDED else name
+    open_model = huggingface.load if replicas == 1 else partial(ray.load, replicas=replicas)
     keep = None if cache else 0
-    return open_it(where, template=template, device=device, name=name, remember=cache, keep=keep)
+    return open_model(path, template=template, device=device, name=name, remember=cache, keep=keep)
 
 
 def template_for(name: str, template: str | None) -> Template:

@@ -18,15 +18,13 @@ Turns = tuple[str, ...]  # a conversation, from the user's first turn to the las
 class ModelInfo:
     """The properties of a model.
 
-    calls_at_once: how many threads may call it at the same time. context_window: most tokens of a prompt with its
-    answer; None if not known. scoring: how it scores continuations, or why it does not. identity: recorded by a run
-    to recognise the same model and its settings; contains no secrets. turns: whether it takes `Turns` for a prompt, and
-    `Request.earlier`; a model that does not gets conversations as text.
+    calls_at_once: how many threads may call it at the same time. scoring: how it scores continuations, or why it does
+    not. identity: recorded by a run to recognise the same model and its settings; contains no secrets. turns: whether
+    it takes `Turns` for a prompt, and `Request.earlier`; a model that does not gets conversations as text.
     """
 
     name: str
     calls_at_once: int = 1
-    context_window: int | None = None
     scoring: str = ""
     identity: Mapping[str, object] = field(default_factory=dict)
     turns: bool = False

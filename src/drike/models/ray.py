@@ -48,9 +48,7 @@ class _Worker:
     """Runs in an actor. The model is loaded at the first call, so an actor that Ray has restarted loads it again."""
 
     def __init__(self, name_or_path: str, options: dict[str, Any], hub_token: str | None) -> None:
-        self._name_or_path = name_or_path
-        self._options = options
-        self._hub_token = hub_token
+        self._name_or_path, self._options, self._hub_token = name_or_path, options, hub_token
         self._model: HuggingFaceModel | None = None
 
     def ask(self, member: str, *arguments: object) -> tuple[Any, Usage]:
@@ -75,10 +73,10 @@ class RemoteModel:
     object is dropped, so it holds none to itself.
     """
 
-    def __init__(self, actor: Any, info: ModelInfo, who: str) -> None:
+    def __init__(self, actor: Any, info: ModelInfo, replica: str) -> None:
         self.info = replace(info, calls_at_once=2)
         self.usage = Usage()
-        self._actor, self._who = actor, who
+        self._actor, self._replica = actor, replica
         self._counting = Lock()
 
     def generate(
@@ -100,7 +98,7 @@ class RemoteModel:
         self._ask("forget")
 
     def _ask(self, method: str, *arguments: object) -> Any:
-        answer, used = _received(self._actor.ask.remote(method, *arguments), self._who)
+        answer, used = _received(self._actor.ask.remote(method, *arguments), self._replica)
         with self._counting:
             self.usage += used
         return answer
@@ -120,13 +118,14 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
     folder = Path(name_or_path).is_dir()
     where = str(Path(name_or_path).resolve()) if folder else name_or_path
     # Only a gated model needs it, and it is not sent over a network.
-    hub_token = None if folder or not _is_loopback(ray) else os.environ.get("HF_TOKEN")
+    loopback = ip_address(ray.util.get_node_ip_address()).is_loopback
+    hub_token = os.environ.get("HF_TOKEN") if loopback and not folder else None
     options["name"] = options.get("name") or name_or_path
     actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(_Worker)
     actors = [actor.remote(where, options, hub_token) for _ in range(replicas)]
     opening = [actor.ask.remote("info") for actor in actors]
     names = [f"replica {i} of {replicas}" for i in range(1, replicas + 1)]
-    infos: list[ModelInfo] = [_received(info, who)[0] for info, who in zip(opening, names, strict=True)]
+    infos: list[ModelInfo] = [_received(info, replica)[0] for info, replica in zip(opening, names, strict=True)]
     if len({tuple(info.identity[key] for key in ("config_sha256", "weights_sha256", "dtype")) for info in infos}) > 1:
         raise ModelError(f"the nodes hold different weights of {name_or_path}: copy the same folder to all of them")
     return Replicas([RemoteModel(*parts) for parts in zip(actors, infos, names, strict=True)])
@@ -161,7 +160,9 @@ def _connect() -> Any:
         if address == "local":
             _start_private(ray)
         else:
-            _check_reachable(address)
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            if port.isdecimal():  # if nothing listens there, Ray would retry for many minutes
+                socket.create_connection((host, int(port)), _REACH_SECONDS).close()
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         what = "Ray does not start here" if address == "local" else f"the Ray cluster at {address} cannot be reached"
@@ -177,7 +178,8 @@ def _start_private(ray: Any) -> None:
     # Ray makes its own folders writable for everyone, so they are inside one that is not. The names that macOS gives to
     # temporary folders are too long for sockets.
     folder = tempfile.mkdtemp(prefix="drike-", dir="/tmp" if sys.platform == "darwin" else None)  # noqa: S108
-    atexit.register(_stop_private, ray, folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(ray.shutdown)  # called first
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if _SECRET.search(name) and name[:4] != "RAY_"}
     try:
         ray.init(
@@ -190,23 +192,6 @@ def _start_private(ray: Any) -> None:
         )
     finally:
         os.environ.update(hidden)
-
-
-def _stop_private(ray: Any, folder: str) -> None:
-    ray.shutdown()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_loopback(ray: Any) -> bool:
-    """Whether Ray's nodes talk over the loopback interface of this machine."""
-    return ip_address(ray.util.get_node_ip_address()).is_loopback
-
-
-def _check_reachable(address: str) -> None:
-    """Raise OSError if nothing listens at HOST:PORT, where Ray would retry for many minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdecimal():
-        socket.create_connection((host, int(port)), _REACH_SECONDS).close()
 
 
 def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
@@ -227,7 +212,7 @@ def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
         time.sleep(0.2)
 
 
-def _received(reference: Any, who: str) -> tuple[Any, Usage]:
+def _received(reference: Any, replica: str) -> tuple[Any, Usage]:
     """Wait for an actor's answer; its failure becomes a ModelError."""
     import ray
     from ray import exceptions
@@ -236,12 +221,12 @@ def _received(reference: Any, who: str) -> tuple[Any, Usage]:
         answer, used = ray.get(reference)
     except exceptions.RayTaskError as error:
         raise ModelError(
-            f"{who} failed with {type(error.cause).__name__} ({reason(error.cause)}): "
+            f"{replica} failed with {type(error.cause).__name__} ({reason(error.cause)}): "
             "run the same without replicas to see where"
         ) from error
     except exceptions.RayError as error:
         raise ModelError(
-            f"{who} is gone ({type(error).__name__}): it ran out of memory, or its node is down: "
+            f"{replica} is gone ({type(error).__name__}): it ran out of memory, or its node is down: "
             "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
         ) from error
     if isinstance(answer, _Refusal):

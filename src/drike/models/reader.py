@@ -114,16 +114,11 @@ class BayesianReader:
     with `{}` for the subject.
     """
 
-    def __init__(
-        self,
-        facts: Sequence[tuple[str, str, str]],
-        templates: Mapping[str, Sequence[str]],
-        observer: Observer | None = None,
-    ) -> None:
+    def __init__(self, facts: Sequence[tuple[str, str, str]], templates: Mapping[str, Sequence[str]]) -> None:
         self.info = ModelInfo("bayesian-reader", scoring="exact")
         self.usage = Usage()
         self.count_tokens = None
-        self.observer = observer or Observer()
+        self.observer = Observer()
         self._true = {(relation, subject): answer for relation, subject, answer in facts}
         self._asked = {t.format(name): (relation, name) for relation, name, _ in facts for t in templates[relation]}
         self._firm = firmness_of([relation for relation, _, _ in facts])

@@ -20,6 +20,7 @@ from safetensors.torch import save as packed
 from torch import Tensor
 
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
+from drike.editors.editor import Trained
 from drike.editors.learned_budgets import Controller, feature
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Form, Retriever
@@ -89,19 +90,14 @@ class _Described:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A retriever, the budget learned with it, and the style of the prompts it was trained with.
+class Checkpoint(Trained):
+    """What training leaves, as a file holds it: `per_query` has the encoder of `retriever`.
 
     `training` describes the training for people: model, data, settings. The facts it was trained on are in
-    `retriever.trained_on`. per_query: a policy over the same encoder that decides for each query, if one was trained.
-    promise: the guarantee that was certified for that policy, if one was asked for.
+    `retriever.trained_on`. promise: the guarantee that was certified for `per_query`, if one was asked for.
     """
 
-    retriever: Retriever
-    budget: Budget
-    style: PromptStyle = field(default_factory=PromptStyle)
     training: Mapping[str, object] = field(default_factory=dict)
-    per_query: QueryPolicy | None = None
     promise: CertifiedGuarantee | None = None
 
     @property
@@ -176,7 +172,7 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
         retriever = _retriever(policy, tensors, path, encoder)
         budget = _budget(policy.budget, tensors, path, retriever.encoder)
         per_query = _per_query(policy.per_query, tensors, retriever.encoder)
-        return Checkpoint(retriever, budget, policy.style, policy.training, per_query, policy.promise)
+        return Checkpoint(retriever, budget, policy.style, policy.training, policy.promise, per_query=per_query)
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
 

@@ -33,10 +33,10 @@ from drike.training.algorithm1 import Episode
 from drike.training.certify import certify, most_probes
 from drike.training.rewards import RecordedRollout, Reward, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
-from drike.training.s_objective import Step, train_query_policy
+from drike.training.s_objective import TrainingStep, train_query_policy
 from drike.training.schedules import disturbed, in_blocks
 
-QueryPolicyEvent = PhaseStarted | CaseAnswers | Step | CertifiedGuarantee
+QueryPolicyEvent = PhaseStarted | CaseAnswers | TrainingStep | CertifiedGuarantee
 
 
 @dataclass(frozen=True)

@@ -123,17 +123,13 @@ def loss_of(rewards: Sequence[float], log_p: Tensor) -> Tensor:
 
 def _episode(epoch: int, rollout: Rollout, rewards: Rewards, budget: Budget) -> Episode:
     return Episode(
+        **vars(rewards),
         epoch=epoch,
         case_id=rollout.case.case_id,
         order=rollout.order,
         probs=rollout.probs,
-        rewards=rewards.rewards,
-        correct=rewards.correct,
         loss=loss_of(rewards.rewards, rollout.log_p.detach()).item(),
         budget=budget,
-        prompt_tokens=rewards.prompt_tokens,
-        seconds=rewards.seconds,
         kept=rollout.kept,
         sigma=budget.sigma_for(rollout.probs, rollout.pool),
-        probes=rewards.probes,
     )

@@ -38,11 +38,8 @@ def certify(
 ) -> CertifiedGuarantee:
     """The offset with the largest S, less the price of its demonstrations as in training, that meets a guarantee.
 
-    Args:
-        cases: edits that the policy was not trained on, in an order that does not depend on their answers.
-        answers: under each of the policy's mixes, in the order of the cases.
-        max_probes: the most probes of the guaranteed aspect that an edit of the data has.
-
+    cases: edits that the policy was not trained on, in an order that does not depend on their answers. answers: under
+    each of the policy's mixes. max_probes: the most probes of the guaranteed aspect that an edit of the data has.
     Raises GuaranteeError, with the best level that can be guaranteed, if no offset is certified to meet it.
     """
     offsets = OFFSETS[::-1] if guarantee.metric == "rr" else OFFSETS
@@ -50,12 +47,11 @@ def certify(
     largest = max(mix.size for mix in policy.mixes) or 1
     cost = {offset: price * count / largest for offset, count in shots.items()}
     best = calibrate(right, probes, guarantee=guarantee, max_probes=max_probes, cost=cost)
-    column = METRICS.index(guarantee.metric)
+    column, confidence = METRICS.index(guarantee.metric), guarantee.confidence
     edits = int((probes[:, column] > 0).sum())
     if best is None:
-        level = lower_bound(
-            guarantee.metric, right[offsets[0]], probes, confidence=guarantee.confidence, max_probes=max_probes
-        )
+        safest = right[offsets[0]]
+        level = lower_bound(guarantee.metric, safest, probes, confidence=confidence, max_probes=max_probes)
         raise GuaranteeError(
             f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}; ask for less, or hold "
             "more edits out by --calibrate-on"

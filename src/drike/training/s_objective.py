@@ -23,7 +23,7 @@ Loss = Callable[[Tensor, Tensor, Masks], Tensor]  # of logits and right answers 
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """A step of training: the expected mean of each aspect, their harmonic mean, and the expected demonstrations."""
 
     number: int
@@ -48,16 +48,12 @@ def train_query_policy(
     learning_rate: float = 0.05,
     decay: float = 1e-3,
     price: float = 0.05,
-) -> Generator[Step, None, None]:
+) -> Generator[TrainingStep, None, None]:
     """Minimise a loss with Adam, all edits in each step; the policy's head learns in place.
 
-    Args:
-        policy: its mixes are those of the answers.
-        cases: the training edits; their probes are the training signal. An aspect that no case has counts for nothing.
-        answers: of `answers_under`, in the order of the cases.
-        loss: S by default.
-        decay: weight of the squared head, for features scaled to unit variance.
-        price: how much S a prompt with all demonstrations may cost; larger prices choose shorter prompts.
+    cases: the training edits; their probes are the training signal. An aspect that no case has counts for nothing.
+    answers: to them, under each of the policy's mixes. decay: weight of the squared head, for features scaled to unit
+    variance. price: how much S a prompt with all demonstrations may cost; larger prices choose shorter prompts.
 
     Raises UsageError if there are no cases, or if the answers are not those of the cases and mixes.
     """
@@ -80,7 +76,7 @@ def train_query_policy(
         adam.step()
         means = {aspect: expected[mask].mean().detach() for aspect, mask in masks.items()}
         score = _harmonic(list(means.values())).item()
-        yield Step(number, {aspect: m.item() for aspect, m in means.items()}, score, shots.mean().item())
+        yield TrainingStep(number, {aspect: m.item() for aspect, m in means.items()}, score, shots.mean().item())
     with torch.no_grad():  # the head reads features as they are
         head.weight.div_(scale)
         head.bias.sub_(head.weight @ mean)

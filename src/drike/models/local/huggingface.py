@@ -39,12 +39,8 @@ def load(
 ) -> HuggingFaceModel:
     """Load a model from a folder or a hub name; `options` are those of `HuggingFaceModel`.
 
-    Args:
-        device: "cuda", "cpu", "mps"...; None is the best available.
-        dtype: of the weights; None is float32 on the CPU and as stored elsewhere.
-        name: shown in tables; None is `name_or_path`.
-
-    Raises ModelError.
+    device: "cuda", "cpu", "mps"...; None is the best available. dtype: of the weights; None is float32 on the CPU and
+    as stored elsewhere. name: shown in tables; None is `name_or_path`. Raises ModelError.
     """
     model: Any
     try:
@@ -72,13 +68,11 @@ class HuggingFaceModel:
 
     The model is frozen, put in evaluation mode and, with half-precision weights, given a float32 head.
 
-    Args:
-        template: "plain" passes prompts on as they are, "chat" as a user's turn.
-        remember: keep scores in memory, so that a repeated request costs nothing.
-        budget: most tokens in one forward; None is as many as the memory holds.
-        strategy: of scoring (tree, fork, batch, naive); None is the fastest that is exact for the model.
-        keep: bytes of keys and values kept between calls; None is a share of the memory. With remember=False and
-            keep=0 a score depends on its own call only, to the last digit.
+    template: "plain" passes prompts on as they are, "chat" as a user's turn. remember: keep scores in memory, so that a
+    repeated request costs nothing. budget: most tokens in one forward; None is as many as the memory holds. strategy:
+    of scoring (tree, fork, batch, naive); None is the fastest that is exact for the model. keep: bytes of keys and
+    values kept between calls; None is a share of the memory. With remember=False and keep=0 a score depends on its own
+    call only, to the last digit.
     """
 
     def __init__(
@@ -97,8 +91,7 @@ class HuggingFaceModel:
             check_template(tokenizer, name)
         self.template: Template = template
         model.train(False).requires_grad_(False)
-        self._model = model
-        self._tokenizer = tokenizer
+        self._model, self._tokenizer = model, tokenizer
         use_given_masks(model)
         _decode_greedily(model, tokenizer)
         _head_in_float32(model)
@@ -116,9 +109,8 @@ class HuggingFaceModel:
     @property
     def info(self) -> ModelInfo:
         """The model's properties; identity contains hashes of its config and of a sample of every tensor."""
-        window = context_window(self._model.config)
         scoring, chats = f"{self.plan.strategy}: {self.plan.reason}", self.template == "chat"
-        return ModelInfo(self._name, 1, window, scoring, self._identity, turns=chats)
+        return ModelInfo(self._name, 1, scoring, self._identity, turns=chats)
 
     @cached_property
     def _identity(self) -> dict[str, object]:
@@ -199,7 +191,7 @@ class HuggingFaceModel:
         context window.
         """
         began = time.perf_counter()
-        keys = [_key(request) for request in requests]
+        keys = [hashlib.blake2b(repr(request).encode(), digest_size=16).digest() for request in requests]
         fresh = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._memory}
         encoded = encode_requests(self._tokenizer, list(fresh.values()), self.template)
         for request in encoded:
@@ -235,11 +227,6 @@ class HuggingFaceModel:
                 f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read: "
                 f"prune the retains (--prompt-tokens {max(1, window - more)}), or give fewer or shorter demonstrations"
             )
-
-
-def _key(request: Request) -> bytes:
-    """Cache key of a score: a hash of the request, since model, tokenizer and template are fixed."""
-    return hashlib.blake2b(repr(request).encode(), digest_size=16).digest()
 
 
 def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from drike.errors import ModelError, reason
 from drike.models.protocols import Request, Template, Turns
 from drike.prompts import chat_messages
+from drike.support.parallel import run_with_timeout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -63,16 +63,11 @@ def check_template(tokenizer: Tokenizer, name: str) -> None:
     """Raise ModelError if there is no chat template, or one that does not end."""
     if not tokenizer.chat_template:
         raise ModelError(f"{name} has no chat template: use template='plain' or an instruction-tuned model")
-
-    def trial() -> None:
-        with suppress(ModelError):
-            render(tokenizer, "", "chat")
-
-    thread = Thread(target=trial, daemon=True)
-    thread.start()
-    thread.join(_TEMPLATE_SECONDS)
-    if thread.is_alive():
-        raise ModelError(f"the chat template of {name} does not end: use template='plain', or another model")
+    try:
+        with suppress(ModelError):  # one that fails for an empty turn may still work
+            run_with_timeout(_TEMPLATE_SECONDS, lambda: render(tokenizer, "", "chat"))
+    except TimeoutError:
+        raise ModelError(f"the chat template of {name} does not end: use template='plain', or another model") from None
 
 
 def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str | Turns], template: Template) -> list[Tokens]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from drike.errors import ModelError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Turns, Usage
@@ -26,6 +26,9 @@ from drike.support.files import cache_folder
 from drike.support.keyvalue import KeyValueFile
 from drike.support.parallel import POLL_SECONDS, StoppedError, current_group
 
+if TYPE_CHECKING:
+    from drike.models.served.openai import ServedModel
+
 Asked = TypeVar("Asked", str | Turns, Request)
 Answer = TypeVar("Answer", Completion, Score)
 
@@ -33,31 +36,19 @@ _RETRY_SECONDS = 30.0  # until a file that could not be written is tried again
 _IDLE_SECONDS = 0.05  # for which the writing thread stays when there is nothing to write
 
 
-class Stream(Protocol):
-    """A model that yields each answer when it arrives, with the index of its prompt or request, in any order."""
-
-    def completions(
-        self, prompts: Sequence[str | Turns], max_tokens: int, stop: str | None
-    ) -> Iterator[tuple[int, Completion]]:
-        """Yield completions."""
-
-    def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
-        """Yield scores."""
-
-
 class CachedModel:
     """A model whose completions and scores are kept in `store`; `inner` computes those that are missing.
 
-    identity: separates models and settings that must not share answers. stream: yields the inner model's answers as
-    they arrive, so that each is kept at once.
+    identity: separates models and settings that must not share answers. stream: the inner model, if it yields answers
+    as they arrive, so that each is kept at once.
     """
 
-    def __init__(self, inner: LanguageModel, identity: str, store: AnswerCache, stream: Stream | None = None) -> None:
+    def __init__(
+        self, inner: LanguageModel, identity: str, store: AnswerCache, stream: ServedModel | None = None
+    ) -> None:
         self.inner, self.store = inner, store
-        self.info = inner.info
-        self.count_tokens = inner.count_tokens
-        self._identity = identity
-        self._stream = stream
+        self.info, self.count_tokens = inner.info, inner.count_tokens
+        self._identity, self._stream = identity, stream
         self._cached = 0
         self._counting = threading.Lock()
 
@@ -186,7 +177,9 @@ class AnswerCache:
             self._memory[key] = self._unsaved[key] = answer
             self._asking.discard(key)
             if self._writer is None and not (self._failed and time.monotonic() - self._failed < _RETRY_SECONDS):
-                self._start()
+                # Not a daemon: Python waits for it before it ends.
+                self._failed, self._writer = 0.0, threading.Thread(target=self._write, name="drike-answers")
+                self._writer.start()
             self._changed.notify_all()
 
     def settle(self, keys: Collection[str]) -> None:
@@ -225,11 +218,6 @@ class AnswerCache:
         if self._unsaved:
             self._file.put(self._unsaved)
         self._file.close()
-
-    def _start(self) -> None:
-        # Not a daemon: Python waits for it before it ends.
-        self._failed, self._writer = 0.0, threading.Thread(target=self._write, name="drike-answers")
-        self._writer.start()
 
     def _write(self) -> None:
         """Write unsaved answers until none arrive for a while, or the file cannot be written."""

@@ -74,7 +74,7 @@ class ServedModel:
             "openai": version("openai"),
         }
         # As many edits at a time as requests: each has one in flight at any time, and often more.
-        self.info = ModelInfo(address.model, options.concurrency, None, scoring, identity, turns=template == "chat")
+        self.info = ModelInfo(address.model, options.concurrency, scoring, identity, turns=template == "chat")
 
     @property
     def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
