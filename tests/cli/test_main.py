@@ -141,6 +141,7 @@ def test_paths_in_errors_are_never_broken_across_lines(tmp_path: Path, capsys: p
     assert str(nowhere) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     """At 40 columns, in a separate process, because the width is read when drike is loaded."""
     folder = tmp_path / ("a-long-name-" * 8)
@@ -167,7 +168,7 @@ def test_version_is_printed_without_loading_torch() -> None:
     assert done.stdout.split() == ["drike", metadata.version("drike")]
 
 
-@pytest.mark.parametrize("arguments", [["paper"], ["train", "--help"]])
+@pytest.mark.parametrize("arguments", [["paper"], pytest.param(["train", "--help"], marks=pytest.mark.slow)])
 def test_a_closed_output_pipe_is_not_an_error(arguments: list[str]) -> None:
     """As with `drike paper | head -2`; here the reader is gone before the first line."""
     read, write = os.pipe()

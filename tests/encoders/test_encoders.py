@@ -211,6 +211,7 @@ class TestOnnx:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         return tmp_path / "drike" / "onnx"
 
+    @pytest.mark.slow
     def test_vectors_are_those_by_torch_but_kept_apart(
         self, tiny_bert: Path, kept: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:

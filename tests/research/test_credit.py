@@ -23,6 +23,8 @@ from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, help
 from tests.worlds.scripted import LIKELY, UNLIKELY, ScriptedModel
 from tests.worlds.small import follows_the_fact
 
+pytestmark = pytest.mark.slow  # no command reaches what these test
+
 
 def channelled(channel: RewardChannel, rows: tuple[tuple[float, ...], ...], kept: int = 16) -> tuple[float, ...]:
     rollout = rollout_of(CASE, kept)

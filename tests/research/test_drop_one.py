@@ -9,6 +9,8 @@ from drike.editors.retriever import Retriever
 from drike.errors import UsageError
 from tests.worlds.retaining import ENCODER, MODEL, POOL, TEST, TRAIN, helps
 
+pytestmark = pytest.mark.slow  # no command reaches what these test
+
 
 def test_the_utility_of_a_retain_is_what_is_lost_without_it() -> None:
     for soft in (False, True):

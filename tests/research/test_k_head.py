@@ -8,6 +8,8 @@ import torch
 from benchmarks.lib.k_head import right_with_each
 from drike.edits import Aspect
 
+pytestmark = pytest.mark.slow  # no command reaches what these test
+
 MASKS = {Aspect.REWRITE: torch.tensor([True, False]), Aspect.NEIGHBORHOOD: torch.tensor([False, True])}
 
 

@@ -34,6 +34,8 @@ from drike.prompts import Prompt
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.suggestible import ENCODER, MODEL, POOL, TEST, TRAIN, suggestible
 
+pytestmark = pytest.mark.slow  # no command reaches what these test
+
 DRAWS = (Bernoulli(), PlackettLuce())
 
 
