@@ -412,7 +412,7 @@ class TestInspect:
     def test_similarities_of_a_sample_are_as_recorded(self) -> None:
         """A fast version of the slow test: 40 edits among 300 rows, farther apart than 2,000 among 20,000."""
         data = load(*FLAT)
-        small = type(data)("sample", (), data.cases[:40] + data.cases[2000::69][:260], (), data.cleaning)
+        small = type(data)("sample", (), data.cases[:40] + data.cases[2000::69][:260], ())
         try:
             near = nearness(small, load_encoder(MINILM, keep=False), editable=40)
         except EncoderError as missing:
