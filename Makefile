@@ -7,6 +7,9 @@ READY  := $(VENV)/.ready
 # One test process more than cores: some tests wait for deadlines.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
+# The tests start drike dozens of times: its modules are compiled once, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test slow reliability soak browser ray server postgres check bench bench-gpu drawing tour clean
 
 demo: $(READY)

@@ -308,6 +308,7 @@ def test_the_papers_threshold_never_recovers() -> None:
     assert episodes[-1].budget == strict
 
 
+@pytest.mark.slow
 def test_only_a_query_controller_separates_two_kinds_of_edits() -> None:
     """Edits of odd lands break after two retains, even ones never: no single sigma suits both."""
 
@@ -327,6 +328,7 @@ def test_only_a_query_controller_separates_two_kinds_of_edits() -> None:
     assert fmean(kept["mayor"]) <= 3 and fmean(kept["capital"]) >= 10
 
 
+@pytest.mark.slow
 def test_a_higher_quantile_keeps_fewer() -> None:
     """The number of retains that breaks the answer differs between edits."""
 
@@ -348,6 +350,7 @@ def test_training_evaluates_one_extra_retain_and_counts_success_without_it() -> 
     assert all(episode.sigma is not None and 0 < episode.sigma < 1 for episode in episodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", [True, False], ids=["sampled", "stop on flip"])
 def test_a_controller_learns_with_sampling_and_with_stop_on_flip(sample: bool) -> None:
     choose = sampled(random.Random(0)) if sample else top

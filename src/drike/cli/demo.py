@@ -30,7 +30,7 @@ from drike.runs.checkpoint import Checkpoint
 from drike.runs.evaluating import run_evaluation
 from drike.runs.folder import has_records
 from drike.runs.run import Run, Setup
-from drike.runs.training import Method, new_editor, run_query_policy
+from drike.runs.training import Method, new_editor, run_query_policy, run_training
 
 
 @takes_options
@@ -69,7 +69,8 @@ def demo(
         untrained = QueryPolicy(watched, policy_mixes(setup.pool.roles))
         planned = _editors(setup, Checkpoint(retriever, budget, per_query=untrained))
         Run.create(folder, setup, described, settings | {"editors": [editor.name for editor in planned]})
-        watch_training(folder, setup, opened, editor, method, seed=seed, described=described)
+        training = run_training(folder, setup, opened, editor, method, seed=seed, described=described)
+        watch_training(training, folder, setup, opened, editor, epochs=epochs)
         watch_query_policy(run_query_policy(folder, setup, opened, editor, method), len(untrained.mixes), opened)
         trained = checkpoint.load(folder, encoder=watched)
         say("\nEvaluating on edits that were not trained on")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,11 +30,18 @@ from drike.runs.folder import read_usage
 from drike.runs.recording import PhaseStarted, Prepared
 from drike.runs.resume import recovered_episodes
 from drike.runs.run import Setup
-from drike.runs.training import Method, QueryPolicyEvent, new_editor, run_query_policy, run_training, scored_probes
+from drike.runs.training import (
+    Method,
+    QueryPolicyEvent,
+    TrainingEvent,
+    new_editor,
+    run_query_policy,
+    run_training,
+    scored_probes,
+)
 from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
 from drike.training.certify import check_possible
-from drike.training.rewards import RecordedRollout
 from drike.training.s_objective import TrainingStep
 
 CALIBRATE_ON = 100  # edits held out for a guarantee
@@ -73,7 +80,10 @@ def train(
         head_encoder = WatchedEncoder(method.policy_encoder or encoder)
         editor = new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
         with metered(opened.model, folder):
-            watch_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
+            events = run_training(
+                folder, setup, opened.model, editor, method, seed=seed, described=described, past=past
+            )
+            watch_training(events, folder, setup, opened.model, editor, epochs=method.epochs)
             if method.is_per_query:
                 try:
                     policy = run_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
@@ -115,26 +125,27 @@ def _count(counting: CountingModel, setup: Setup, method: Method, opened: Opened
 
 
 def watch_training(
+    events: Generator[TrainingEvent, None, None],
     folder: Path,
     setup: Setup,
     model: LanguageModel,
     editor: InContextEditor[RankAndCut],
-    method: Method,
     *,
-    seed: int,
-    described: Mapping[str, object],
-    past: Sequence[RecordedRollout] = (),
+    epochs: int,
 ) -> None:
-    """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work."""
+    """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work.
+
+    events: of `run_training`.
+    """
     selector, cases, epoch = editor.selector, len(setup.split.train), list[Episode]()
 
-    def show(event: Prepared | PhaseStarted | Episode) -> str | None:
+    def show(event: TrainingEvent) -> str | None:
         match event:
             case Prepared():
                 assert isinstance(selector.ranker, Retriever)  # noqa: S101 - only these are trained
                 head, name = selector.ranker, selector.ranker.encoder.name
                 say(
-                    f"Training on {cases} edits of {setup.split.ids.title}, {method.epochs} epochs, model "
+                    f"Training on {cases} edits of {setup.split.ids.title}, {epochs} epochs, model "
                     f"{model.info.name}, head {head.form} over {name} ({head.parameters:,} parameters)"
                 )
                 show_prepared(event, "episodes")
@@ -152,7 +163,6 @@ def watch_training(
         return None
 
     try:
-        events = run_training(folder, setup, model, editor, method, seed=seed, described=described, past=past)
         watch(events, show, model)
     finally:
         used = read_usage(folder).get("training", Usage())

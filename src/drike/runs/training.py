@@ -36,6 +36,7 @@ from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import TrainingStep, train_query_policy
 from drike.training.schedules import disturbed, in_blocks
 
+TrainingEvent = Prepared | PhaseStarted | Episode
 QueryPolicyEvent = PhaseStarted | CaseAnswers | TrainingStep | CertifiedGuarantee
 
 
@@ -94,7 +95,7 @@ def run_training(
     seed: int,
     described: Mapping[str, object],
     past: Sequence[RecordedRollout] = (),
-) -> Generator[Prepared | PhaseStarted | Episode, None, None]:
+) -> Generator[TrainingEvent, None, None]:
     """Train the editor's retriever and budget; yield every episode after it is saved.
 
     described: the model, for the checkpoint. past: episodes that this run recorded already; they are yielded again.
