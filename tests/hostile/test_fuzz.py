@@ -269,5 +269,6 @@ def test_any_command_line_succeeds_or_is_refused_in_one_sentence() -> None:
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_ten_thousand_command_lines_succeed_or_are_refused(seed: int) -> None:
+def test_ten_thousand_command_lines_succeed_or_are_refused(seed: int, tally: Tally) -> None:
+    tally("made-up command lines", MANY // 10)
     check_command_lines(MANY // 10, seed)
