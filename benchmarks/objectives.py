@@ -371,6 +371,7 @@ def report(
 def draw_curves(episodes: dict[str, list[SetEpisode]], edits: int) -> None:
     """Print what the sets drawn in training earned, epoch by epoch: right answers by aspect, and their mean size."""
     epochs = max(map(len, episodes.values())) // edits
+    shown = sorted({*range(0, epochs, -(-epochs // 8)), epochs - 1})
     rows = []
     for name, of_row in episodes.items():
         of_epochs = [of_row[i : i + edits] for i in range(0, len(of_row), edits)]
@@ -378,8 +379,14 @@ def draw_curves(episodes: dict[str, list[SetEpisode]], edits: int) -> None:
             *((str(aspect), lambda e, a=aspect: e.means.get(a, np.nan)) for aspect in ASPECTS_OF_S),
             ("shown", lambda e: e.shots),
         ):
-            rows.append((name, what, *(f"{np.nanmean([value(e) for e in epoch]):.3f}" for epoch in of_epochs)))
-    header = ("row, seed 0", "mean of draws", *(f"epoch {i + 1}" for i in range(epochs)))
+            rows.append(
+                (
+                    name,
+                    what,
+                    *(f"{np.nanmean([value(e) for e in epoch]):.3f}" for epoch in (of_epochs[i] for i in shown)),
+                )
+            )
+    header = ("row, seed 0", "mean of draws", *(f"epoch {i + 1}" for i in shown))
     pages.draw("Training, epoch by epoch", header, rows)
 
 
