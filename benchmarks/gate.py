@@ -1,10 +1,12 @@
 """The gate on public data: which query concerns which edit. No language model is asked.
 
 Edits are split in two halves by a hash of their text: gates are calibrated on one, all figures are of the other. The
-stores hold the edits of both. Features and constants of the gate were chosen on the first half, and on PokeMQA.
+stores hold the edits of both. Features and constants of the gate were chosen on the first half, and on PokeMQA; sets of
+features were also compared on both halves of HalluEditBench (last table below), so its second half is not unseen data.
+What `--only unseen` asks was never put to a gate before that table was made, once.
 
     python benchmarks/gate.py --fit src/drike/gates/gate.json     # the calibration that drike ships
-    python benchmarks/gate.py [--only stores|subjects|aliases|promise|wordings] [--data FOLDER]
+    python benchmarks/gate.py [--only stores|subjects|aliases|promise|wordings|unseen] [--data FOLDER]
     OMP_NUM_THREADS=1 python benchmarks/gate.py --only times        # on an idle machine
 
 Embeddings are kept in the folder --cache, so that a second run is quick.
@@ -167,6 +169,37 @@ def halluedit(folder: Path) -> Data:
     return Data("HalluEditBench", tuple(map(entry, rows)), tuple(dict.fromkeys(asked)))
 
 
+def halluedit_llama3(folder: Path) -> Data:
+    """HalluEditBench's edits of Llama-3-8B-Instruct; asked about are subjects that no row of Llama-2's files has."""
+    seen = {one.subject for one in halluedit(folder).entries}
+    files = sorted((folder / "halluedit_results/hallu_edit/meta_llama_3_8b_instruct").glob("*_ICL.json"))
+    rows = [row["requested_edit"] for file in files for row in json.loads(file.read_text("utf-8"))]
+    edits = {(row["subject"], row["prompt"]): row for row in rows}
+    asked = [
+        Asked(query, place, kind)
+        for place, row in enumerate(edits.values())
+        for query, kind in (
+            (row["rephrase_prompt"], "paraphrase"),
+            (row["locality"]["locality"]["prompt"], "same_subject"),
+        )
+        if row["subject"] not in seen and query != row["prompt"]
+    ]
+    entries = [EditRecord(row["subject"], row["prompt"], row["target_new"]) for row in edits.values()]
+    return Data("HalluEditBench, subjects of Llama-3's rows only", tuple(entries), tuple(dict.fromkeys(asked)))
+
+
+def qaedit(folder: Path) -> Data:
+    """QAEdit: paraphrases, and five questions an edit that are about something else."""
+    rows = cases(folder / "qaedit_1k.json")
+    asked = [
+        Asked(probe.query, place, str(probe.aspect))
+        for place, case in enumerate(rows)
+        for probe in case.probes
+        if probe.query != case.edit.query
+    ]
+    return Data("QAEdit", tuple(map(entry, rows)), tuple(dict.fromkeys(asked)))
+
+
 def pokemqa(folder: Path) -> Data:
     """PokeMQA's edits: the subject is the longest text in capitals that the edit and all its questions share.
 
@@ -216,6 +249,7 @@ FEW = 2.5  # what a neighbour that names a subject counts for
 SPLITS = 1000
 FEW_FIRE = 0.01  # shares below this have four digits
 DOUBT = "In doubt: the share of questions in the grey zone, and the figures if a model answered all of these rightly."
+OF_GATES = ("gate", "right", "fires falsely", "right at 5 % / 3 % fires", "in doubt: right, left alone")
 DECISIONS = 200
 RELATION, VERB = r"(?P<relation>[\w' -]+)", "(?P<verb>is|was|are|were)"
 SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "zo")
@@ -392,22 +426,25 @@ def subject_rows(folder: Path, encoder: TextEncoder) -> Table:
     rows = []
     for data, half in ((wiki, 1), (hallu, 0), (hallu, 1), (counterfact(folder), 1)):
         asked = data.of_half(half, *(("alias", "same_subject") if data is wiki else QUESTIONS))
-        index = EditIndex.of(data.edits, encoder)
-        for name, gate in (("named, nearest", Named()), ("default calibration", default_gate())):
-            shares = right_and_fires(gate, data, asked, encoder, index)
-            further = curves(data, gate, asked, index) if isinstance(gate, Calibrated) else ("", "")
-            rows.append((data.name, f"{half + 1}", name, interval(shares[True]), interval(shares[False]), *further))
+        rows += [(data.name, f"{half + 1}", *row) for row in of_both_gates(data, asked, encoder)]
     title = "The edited subject, another question; calibrated on PokeMQA and zsRE"
-    header = (
-        "data",
-        "half",
-        "gate",
-        "right",
-        "fires falsely",
-        "right at 5 % / 3 % fires",
-        "in doubt: right, left alone",
-    )
-    return Table(title, header, tuple(rows), (DOUBT,))
+    return Table(title, ("data", "half", *OF_GATES), tuple(rows), (DOUBT,))
+
+
+def of_both_gates(data: Data, asked: Sequence[Asked], encoder: TextEncoder) -> Iterator[tuple[str, ...]]:
+    """A row for each of the gates as shipped."""
+    index = EditIndex.of(data.edits, encoder)
+    for name, gate in (("named, nearest", Named()), ("default calibration", default_gate())):
+        shares = right_and_fires(gate, data, asked, encoder, index)
+        further = curves(data, gate, asked, index) if isinstance(gate, Calibrated) else ("", "")
+        yield name, interval(shares[True]), interval(shares[False]), *further
+
+
+def unseen_rows(folder: Path, encoder: TextEncoder) -> Table:
+    """Questions that no gate was asked before; the gates as shipped."""
+    sets = (halluedit_llama3(folder), qaedit(folder))
+    rows = [(data.name, *row) for data in sets for row in of_both_gates(data, data.asked, encoder)]
+    return Table("Questions never asked while the gate was made", ("data", *OF_GATES), tuple(rows), (DOUBT,))
 
 
 def with_aliases(data: Data) -> Data:
@@ -586,15 +623,17 @@ TABLES: dict[str, Callable[[Path, TextEncoder], Table]] = {
     "aliases": alias_rows,
     "wordings": wording_rows,
     "promise": promise_rows,
+    "unseen": unseen_rows,
     "times": lambda folder, encoder: time_rows(encoder),
 }
+ALONE = ("times", "wordings", "unseen")
 
 
 def main() -> None:
     """Print the tables as Markdown, or write the default calibration."""
     parser = pages.parser(__doc__)
     parser.add_argument("--fit", type=Path, metavar="FILE", help="write the default calibration instead")
-    parser.add_argument("--only", choices=TABLES, help="one table; default: all but times and wordings")
+    parser.add_argument("--only", choices=TABLES, help=f"one table; default: all but {', '.join(ALONE)}")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
     options = parser.parse_args()
@@ -611,7 +650,7 @@ def measure(options: argparse.Namespace) -> None:
     if options.fit:
         save(fitted(options.data, encoder), options.fit)
         return
-    for name in [options.only] if options.only else [name for name in TABLES if name not in ("times", "wordings")]:
+    for name in [options.only] if options.only else [name for name in TABLES if name not in ALONE]:
         print(as_markdown(TABLES[name](options.data, encoder)), flush=True)
 
 

@@ -3,11 +3,11 @@
 Sets drawn from a policy (Bernoulli, Plackett-Luce; retains only or all roles), MO-IKE as published and as released,
 FWE-IKE, next to IKE, the paper's DR-IKE, the nearest retains and DR-IKE-Q. "same sizes" shows as many demonstrations of
 each role as the row above it, but the nearest to the edit; "top 4" the four best retains of a ranking, for every query.
-All prompts of a test edit go to the model in one call. Means over seeds; intervals resample edits within each seed.
-"closed" is the share of the gap between the paper's DR-IKE and the best k per query in hindsight. "training tokens":
-computed by the model in that row's training.
+All prompts of a test edit go to the model in one call. Means over seeds; intervals resample the edits of all
+seeds, an edit that several seeds test being one case. "closed" is the share of the gap between the paper's DR-IKE and
+the best k per query in hindsight. "training tokens": computed by the model in that row's training.
 
-    python benchmarks/objectives.py [--seeds 3] [--model embedded] [--edits 300] [--neighbours 9] [--epochs 2]
+    python benchmarks/objectives.py [--seeds 3] [--model embedded] [--edits 300] [--epochs 2] [--only ROW] [--curves]
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from drike.encoders.base import unit
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.ceilings import shows_all_fixed
 from drike.evaluation.judge import Question
+from drike.evaluation.metrics import harmonic_mean, resampled_by_edit
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.training.algorithm1 import train
@@ -47,7 +48,7 @@ from drike.training.rewards import rewrite_reward
 from drike.training.s_objective import train_query_policy
 from lib import pages
 from lib.ensemble import fitness_weighted
-from lib.sets import RememberedAnswers, SetTraining, mo_ike, train_sets
+from lib.sets import RememberedAnswers, SetEpisode, SetTraining, mo_ike, train_sets
 from lib.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
 
 TITLE = "Sets of demonstrations, MO-IKE and FWE-IKE"
@@ -74,6 +75,7 @@ class Material:
     settings: SetTraining
     answers: RememberedAnswers  # to mixes of the nearest; rows that draw sets ask anew, so that their tokens count
     made: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    episodes: dict[str, list[SetEpisode]] = field(default_factory=dict)  # of policies over sets
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` returns, made once for all rows that need it; its tokens are kept."""
@@ -133,11 +135,7 @@ def drawn(m: Material, draw: Draw, roles: Sequence[Role], price: float = PRICE) 
 
     def make() -> SubsetPolicy:
         policy = SubsetPolicy(m.encoder, draw, roles=roles)
-        for _ in train_sets(
-            policy, RememberedAnswers(m.model), m.pool, m.cases, settings=replace(m.settings, price=price)
-        ):
-            pass
-        return policy
+        return trained_on_sets(m, title(draw, roles, price), policy, replace(m.settings, price=price))
 
     made: SubsetPolicy = m.once(title(draw, roles, price), make)
     return made
@@ -148,13 +146,17 @@ def mo_ike_of(m: Material, *, as_released: bool) -> SubsetPolicy:
 
     def make() -> SubsetPolicy:
         policy, settings = mo_ike(m.encoder, as_released=as_released)
-        settings = replace(settings, epochs=m.settings.epochs, seed=m.seed)
-        for _ in train_sets(policy, RememberedAnswers(m.model), m.pool, m.cases, settings=settings):
-            pass
-        return policy
+        return trained_on_sets(m, name, policy, replace(settings, epochs=m.settings.epochs, seed=m.seed))
 
-    made: SubsetPolicy = m.once(f"MO-IKE, as {'released' if as_released else 'published'}", make)
+    name = f"MO-IKE, as {'released' if as_released else 'published'}"
+    made: SubsetPolicy = m.once(name, make)
     return made
+
+
+def trained_on_sets(m: Material, name: str, policy: SubsetPolicy, settings: SetTraining) -> SubsetPolicy:
+    """The policy after training; its episodes are kept."""
+    m.episodes[name] = list(train_sets(policy, RememberedAnswers(m.model), m.pool, m.cases, settings=settings))
+    return policy
 
 
 def fwe_ike(m: Material) -> InContextEditor[RankAndCut]:
@@ -297,6 +299,7 @@ class Tested:
     tokens: NDArray[np.float64]
     case: NDArray[np.int64]
     aspect: NDArray[np.str_]
+    cases: tuple[str, ...]
 
     def rates(self, editor: int | Sequence[int]) -> Rates:
         """Of an editor, or of the best of several for each probe."""
@@ -321,48 +324,70 @@ def tested(answers: RememberedAnswers, editors: Sequence[Editor], cases: Sequenc
         tokens.append(np.array([one.prompt_tokens or np.nan for one in verdicts], dtype=float).reshape(shape).T)
     whose = np.array([i for i, case in enumerate(cases) for _ in case.probes])
     aspects = np.array([probe.aspect for case in cases for probe in case.probes])
-    return Tested(np.concatenate(right), np.concatenate(tokens), whose, aspects)
+    return Tested(np.concatenate(right), np.concatenate(tokens), whose, aspects, tuple(case.case_id for case in cases))
 
 
 def score_of(rates: Rates) -> float:
     """S: the harmonic mean of the three aspects."""
-    return float(3 / (1 / means_of(rates)).sum())
+    return float(harmonic_mean(means_of(rates.sum(axis=0))))
 
 
-def means_of(rates: Rates) -> NDArray[np.float64]:
-    """The mean of each aspect."""
-    total = rates.sum(axis=0)
-    return np.maximum(total[:, 0] / total[:, 1], 1e-9)
+def means_of(sums: Rates) -> Rates:
+    """The mean of each aspect, [..., 3, 2] to [..., 3]."""
+    return np.maximum(sums[..., 0] / sums[..., 1], 1e-9)
 
 
-def bootstrapped(seeds: Sequence[Rates], draws: int = 1000) -> NDArray[np.float64]:
-    """The mean S over seeds of resampled edits, [draws]; the same edits are drawn for every row of a table."""
-    rng = np.random.default_rng(0)
-    resamples = [[rng.integers(len(rates), size=len(rates)) for rates in seeds] for _ in range(draws)]
-    return np.array([np.mean([score_of(r[i]) for r, i in zip(seeds, drawn, strict=True)]) for drawn in resamples])
-
-
-def report(found: dict[str, list[tuple[Rates, float]]], costs: dict[str, list[int]]) -> None:
-    """Print a table of the rows, and one of paired differences."""
-    drawn = {name: bootstrapped([rates for rates, _ in seeds]) for name, seeds in found.items()}
+def report(
+    found: dict[str, list[tuple[Rates, float]]], costs: dict[str, list[int]], cases: Sequence[Sequence[str]]
+) -> None:
+    """Print a table of the rows, and one of paired differences; cases: the ids of every seed's edits."""
+    drawn = {
+        name: harmonic_mean(means_of(resampled_by_edit([(ids, r) for ids, (r, _) in zip(cases, seeds, strict=True)])))
+        for name, seeds in found.items()
+    }
+    drawn = {name: of_seeds.mean(axis=-1) for name, of_seeds in drawn.items()}
     scores = {name: float(np.mean([score_of(rates) for rates, _ in seeds])) for name, seeds in found.items()}
     rows = []
     for name, seeds in found.items():
         low, high = np.quantile(drawn[name], [0.025, 0.975])
-        aspects = (f"{m:.3f}" for m in np.mean([means_of(rates) for rates, _ in seeds], axis=0))
+        aspects = (f"{m:.3f}" for m in np.mean([means_of(rates.sum(axis=0)) for rates, _ in seeds], axis=0))
         share = np.mean([tokens for _, tokens in seeds]) / np.mean([tokens for _, tokens in found[ALL]])
         tokens = "n/a" if np.isnan(share) else f"{share:.2f}"
-        closed = (scores[name] - scores[PAPER]) / (scores[CEILING] - scores[PAPER])
+        gap = scores[CEILING] - scores[PAPER] if PAPER in scores else np.nan
+        closed = "" if np.isnan(gap) else f"{(scores[name] - scores[PAPER]) / gap:.0%}"
         cost = f"{np.mean(costs[name]):,.0f}" if name in costs else ""
-        rows.append((name, f"{scores[name]:.3f} [{low:.3f}, {high:.3f}]", *aspects, tokens, f"{closed:.0%}", cost))
-    seeds = len(found[ALL])
+        rows.append((name, f"{scores[name]:.3f} [{low:.3f}, {high:.3f}]", *aspects, tokens, closed, cost))
     header = ("row", "S", "ESR", "PC", "RR", "prompt tokens", "closed", "training tokens")
-    pages.draw(f"{seeds} seed(s)", header, rows, NOTE)
+    edits = len({edit for ids in cases for edit in ids})
+    pages.draw(f"{len(cases)} seed(s), {edits} test edits", header, rows, NOTE)
     rows = []
     for ours, theirs in PAIRS:
-        low, high = np.quantile(drawn[ours] - drawn[theirs], [0.025, 0.975])
-        rows.append((ours, theirs, f"{scores[ours] - scores[theirs]:+.3f} [{low:+.3f}, {high:+.3f}]"))
+        if ours in drawn and theirs in drawn:
+            low, high = np.quantile(drawn[ours] - drawn[theirs], [0.025, 0.975])
+            rows.append((ours, theirs, f"{scores[ours] - scores[theirs]:+.3f} [{low:+.3f}, {high:+.3f}]"))
     pages.draw("Paired differences on the same edits", ("row", "minus", "S"), rows, wide=True)
+
+
+def draw_curves(episodes: dict[str, list[SetEpisode]], edits: int) -> None:
+    """Print what the sets drawn in training earned, epoch by epoch: right answers by aspect, and their mean size."""
+    epochs = max(map(len, episodes.values())) // edits
+    shown = sorted({*range(0, epochs, -(-epochs // 8)), epochs - 1})
+    rows = []
+    for name, of_row in episodes.items():
+        of_epochs = [of_row[i : i + edits] for i in range(0, len(of_row), edits)]
+        for what, value in (
+            *((str(aspect), lambda e, a=aspect: e.means.get(a, np.nan)) for aspect in ASPECTS_OF_S),
+            ("shown", lambda e: e.shots),
+        ):
+            rows.append(
+                (
+                    name,
+                    what,
+                    *(f"{np.nanmean([value(e) for e in epoch]):.3f}" for epoch in (of_epochs[i] for i in shown)),
+                )
+            )
+    header = ("row, seed 0", "mean of draws", *(f"epoch {i + 1}" for i in shown))
+    pages.draw("Training, epoch by epoch", header, rows)
 
 
 def trimmed(case: EditCase, neighbours: int) -> EditCase:
@@ -380,6 +405,8 @@ def main() -> None:
     parser.add_argument("--neighbours", type=int, default=9, help="most neighbours of a training edit that are asked")
     parser.add_argument("--epochs", type=int, default=2, help="epochs of training on sets")
     parser.add_argument("--rate", type=float, default=SetTraining.learning_rate, help="Adam's learning rate on sets")
+    parser.add_argument("--only", action="append", default=[], help="train and test this row; repeatable")
+    parser.add_argument("--curves", action="store_true", help="also training epoch by epoch")
     parser.add_argument("--validation", action="store_true", help="test on held-out edits instead of test edits")
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
@@ -391,13 +418,16 @@ def measure(options: argparse.Namespace) -> None:
     dataset, model, encoder = datasets.load("tinyfacts"), load_model(options.model), load_encoder()
     found: dict[str, list[tuple[Rates, float]]] = {}
     costs: dict[str, list[int]] = {}
+    cases_of: list[tuple[str, ...]] = []
+    curves: dict[str, list[SetEpisode]] = {}
+    chosen = {name: row for name, row in ROWS.items() if not options.only or name in (ALL, *options.only)}
     for seed in range(options.seeds):
         parts = dataset.split(seed=seed, validation=59)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         cases = tuple(trimmed(case, options.neighbours) for case in parts.train[: options.edits])
         settings = SetTraining(options.epochs, learning_rate=options.rate, seed=seed)
         m = Material(seed, model, encoder, pool, cases, parts.validation[:30], settings, RememberedAnswers(model))
-        made = {name: row(m) for name, row in ROWS.items()}
+        made = {name: row(m) for name, row in chosen.items()}
         mixes = mixes_of(pool.roles)
         nearest = [fixed(m, mix) for mix in mixes if shows_all_fixed(mix, pool)]
         editors = [*(editor for editor, _ in made.values()), *nearest]
@@ -407,8 +437,12 @@ def measure(options: argparse.Namespace) -> None:
             if training is not None:
                 costs.setdefault(name, []).append(m.made[training][1])
         found.setdefault(CEILING, []).append((result.rates(range(len(made), len(editors))), np.nan))
+        cases_of.append(result.cases)
+        curves = curves or m.episodes
         print(f"seed {seed}", file=sys.stderr, flush=True)
-    report(found, costs)
+    report(found, costs, cases_of)
+    if options.curves:
+        draw_curves(curves, options.edits)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 Every probe of the test edits is asked once under each mix (copies and updates: none, copies, all; retains: 0, 1, 2, 4,
 8, 16; nearest first), and every probe of the training edits under the 7 mixes that DR-IKE-Q chooses from. From these
 answers come the ceilings (the best choices in hindsight on the test edits), the policy, with and without the feature
-"the query names the subject", and its controls. Means over seeds; intervals resample test edits within each seed. The
-last table trains on 20 of the 27 relations and tests on the other 7.
+"the query names the subject", and its controls. Means over seeds; intervals resample the test edits of all seeds, an
+edit that several seeds test being one case. "Relations never trained on": trained on 20 of the 27 relations, tested on
+the other 7.
 
     python benchmarks/per_query.py [--seeds 3] [--model embedded] [--random-subsets 16]
 """
@@ -32,8 +33,10 @@ from drike.evaluation.ceilings import (
     measured,
     random_subsets,
     retains_of,
+    scores,
     shows_all_fixed,
 )
+from drike.evaluation.metrics import estimated
 from drike.report.ceilings import ceilings_table
 from drike.support.table import as_markdown
 from drike.training.s_objective import train_query_policy
@@ -41,6 +44,7 @@ from lib import pages
 
 TITLE = "DR-IKE-Q and its ceilings"
 
+SWITCH = "switch by name, all roles"
 PRICES = (0.0, 0.05, 0.2, 0.5)
 RELATIONS = 20
 
@@ -98,7 +102,7 @@ def measure(options: argparse.Namespace) -> None:
         own, other = RoleCounts(everything.copies, everything.updates, 0), RoleCounts(0, 0, everything.retains)
         policies = {
             "switch by name, retains only (0 or 16)": SubjectSwitch(own, everything),
-            "switch by name, all roles": SubjectSwitch(own, other),
+            SWITCH: SubjectSwitch(own, other),
         }
         for price in PRICES:
             for named, what in ((False, ""), (True, " with the name")):
@@ -111,18 +115,31 @@ def measure(options: argparse.Namespace) -> None:
         policy = trained(
             encoder, learned, [parts.train[i] for i in seen], [train[i] for i in seen], named=False, price=0.05
         )
-        new = [i for i, case in enumerate(parts.test) if case.edit.relation in relations[RELATIONS:]]
-        held = [parts.test[i] for i in new]
-        of_held = AnswerMatrix.of(held, [asked[i] for i in new])
+        of_new = [i for i, case in enumerate(parts.test) if case.edit.relation in relations[RELATIONS:]]
+        held = [parts.test[i] for i in of_new]
+        of_held = AnswerMatrix.of(held, [asked[i] for i in of_new])
         best = ceilings(of_held, choices, pool)
         for name, chosen in (ceilings(test, choices, pool) | rows).items():
             found.setdefault(name, []).append((test, chosen))
-        for name, chosen in ({"DR-IKE-Q": of_held.chosen_by(policy, held, mixes)} | best).items():
+        new = {"DR-IKE-Q": policy, SWITCH: policies[SWITCH]}
+        for name, chosen in (
+            {name: of_held.chosen_by(choice, held, mixes) for name, choice in new.items()} | best
+        ).items():
             unseen.setdefault(name, []).append((of_held, chosen))
         print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", file=sys.stderr, flush=True)
     for title, of_seeds in (("All relations", found), ("Relations never trained on", unseen)):
         by_name = {name: measured(seeds) for name, seeds in of_seeds.items()}
         print(as_markdown(ceilings_table(by_name, f"{title}, {options.seeds} seeds", "best mix per query")), flush=True)
+        less = [(name, minus(of_seeds[name], of_seeds[SWITCH])) for name in of_seeds if name.startswith("DR-IKE-Q")]
+        edits = len({edit for matrix, _ in of_seeds[SWITCH] for edit in matrix.cases})
+        pages.draw(f"{title}: minus {SWITCH}, paired over {edits} edits", ("choice", "S"), less)
+
+
+def minus(ours: Sequence[tuple[AnswerMatrix, Chosen]], theirs: Sequence[tuple[AnswerMatrix, Chosen]]) -> str:
+    """The paired difference in S of two choices on the same seeds."""
+    (s, drawn), (other, others) = scores(ours), scores(theirs)
+    [found] = estimated(np.array([s - other]), (drawn - others)[:, None])
+    return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ import pytest
 from hypothesis import settings
 
 from tests.worlds import databases
+from tests.worlds.tally import pytest_addoption, pytest_terminal_summary, tally
+
+__all__ = ["pytest_addoption", "pytest_terminal_summary", "tally"]  # hooks and a fixture
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")

@@ -81,8 +81,8 @@ def mo_ike(encoder: TextEncoder, *, as_released: bool = False) -> tuple[SubsetPo
     As published: a policy over all demonstrations of an edit with a stop action, one set per edit, rewarded by the sum
     of edit, paraphrase and retain rewards. Our decisions: the head, the leave-one-out baseline, and that each of the
     three rewards is a mean over its probes. `as_released`: the stop action's bias starts at -10 and Adam's rate is
-    1e-5, which moves it by .01 in 900 steps, so that all demonstrations are shown and only their order is learned.
-    Otherwise the stop action starts equal to the demonstrations, at a rate at which it learns.
+    1e-5, which moves it by .01 in 900 steps: all demonstrations are shown, so this is IKE in another order by
+    construction. Otherwise the stop action starts equal to the demonstrations, at a rate at which it learns.
     """
     policy = SubsetPolicy(encoder, PlackettLuce(), reads_query=False, stop=-10.0 if as_released else 0.0)
     return policy, SetTraining(3, block=1, learning_rate=1e-5 if as_released else 0.01, on_s=False, price=0.0)

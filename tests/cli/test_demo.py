@@ -74,6 +74,7 @@ def test_the_demo_writes_to_runs_demo_and_never_overwrites(
         assert run(*small) == 0
         said = capsys.readouterr().out
         assert (tmp_path / folder / "summary.json").exists()
+        assert "DR-IKE-Q's figures may differ by up to .005" in said
         assert f"drike report {folder}\n" in said and f"drike edit --run {folder} --explain" in said
 
 

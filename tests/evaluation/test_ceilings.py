@@ -76,7 +76,7 @@ def test_the_best_choice_per_query_is_the_maximum_over_all_choices() -> None:
     for _ in range(20):
         right = rng.integers(0, 2, size=(6, 3)).astype(float)
         aspect, case = np.array([0, 1, 2, 0, 1, 2]), np.array([0, 0, 0, 1, 1, 1])
-        answered = AnswerMatrix(right, right, ASPECTS_OF_S, aspect, case)
+        answered = AnswerMatrix(right, right, ASPECTS_OF_S, aspect, case, ("a", "b"))
         most = max(answered.score(np.array(chosen)) for chosen in product(range(3), repeat=6))
         assert answered.score(answered.best(np.arange(6), range(3))) == pytest.approx(most)
         best = answered.score(answered.best(case, range(3)))
@@ -91,6 +91,13 @@ def test_s_of_a_fixed_choice_is_that_of_an_evaluation(answers: list[CaseAnswers]
         summary = summarise(list(evaluate(make(f"nearest@{k}", pool=POOL), MODEL, TEST)))
         assert found.s == summary.s
         assert list(found.rates.values()) == pytest.approx([summary.esr.value, summary.pc.value, summary.rr.value])
+
+
+def test_an_edit_that_several_seeds_test_is_one_case(answers: list[CaseAnswers]) -> None:
+    seeds = [AnswerMatrix.of(TEST[::step], answers[::step]) for step in (1, -1)]  # the same edits in another order
+    for column in range(len(CHOICES)):
+        alone, *both = ([(seed, seed.always(column)) for seed in some] for some in (seeds[:1], seeds, seeds * 2))
+        assert all(measured(found).s == measured(alone).s for found in both)
 
 
 def test_greedy_search_ends_where_no_single_change_answers_more(answers: list[CaseAnswers]) -> None:

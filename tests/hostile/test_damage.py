@@ -34,6 +34,7 @@ from drike.runs.run import Run
 from drike.support.files import with_checksum
 from drike.support.table import as_markdown
 from tests.worlds.commands import run
+from tests.worlds.tally import Tally
 
 SMALLEST = HashingEncoder(2)
 BUDGETS: dict[str, Budget] = {
@@ -318,9 +319,13 @@ def test_some_values_of_another_type_are_refused_or_harmless(name: str, shown: P
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("name", FILES)
-def test_every_value_of_another_type_is_refused_or_harmless(name: str, shown: Path, tmp_path: Path) -> None:
+def test_every_value_of_another_type_is_refused_or_harmless(
+    name: str, shown: Path, tmp_path: Path, tally: Tally
+) -> None:
     folder = Path(shutil.copytree(shown, tmp_path / "run"))
-    print(name, dict(replaced(folder, name, None)))
+    counts = replaced(folder, name, None)
+    tally("values of another type in files of a run", counts.total())
+    print(name, dict(counts))
 
 
 COMMANDS = (
@@ -409,5 +414,9 @@ def test_some_values_of_another_type_in_a_checkpoint_are_refused_or_harmless(tmp
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("budget", BUDGETS)
-def test_every_value_of_another_type_in_a_checkpoint_is_refused_or_harmless(budget: str, tmp_path: Path) -> None:
-    print(budget, dict(replaced_in_checkpoint(tmp_path, BUDGETS[budget], None)))
+def test_every_value_of_another_type_in_a_checkpoint_is_refused_or_harmless(
+    budget: str, tmp_path: Path, tally: Tally
+) -> None:
+    counts = replaced_in_checkpoint(tmp_path, BUDGETS[budget], None)
+    tally("values of another type in files of a run", counts.total())
+    print(budget, dict(counts))

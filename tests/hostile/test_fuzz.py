@@ -39,6 +39,7 @@ from tests.datasets.test_datasets import flat_row, row
 from tests.datasets.test_forms import group, known_row, zsre_row
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import Handler, connect, echoed, serve, serving, usage
+from tests.worlds.tally import Tally
 
 FEW, MANY = 100, 10_000
 ENCODER, MODEL = HashingEncoder(32), ScriptedModel(str)
@@ -180,7 +181,8 @@ def test_any_data_file_is_loaded_or_refused_in_one_sentence(
 
 
 @pytest.mark.reliability
-def test_ten_thousand_data_files_are_loaded_or_refused(tmp_path: Path) -> None:
+def test_ten_thousand_data_files_are_loaded_or_refused(tmp_path: Path, tally: Tally) -> None:
+    tally("made-up data files", MANY)
     print("files:", dict(Counter(check_file(seed, tmp_path) for seed in range(MANY))))
 
 
@@ -241,7 +243,8 @@ def test_any_answer_of_a_server_is_read_or_refused_in_one_sentence() -> None:
 
 
 @pytest.mark.reliability
-def test_ten_thousand_answers_of_a_server_are_read_or_refused() -> None:
+def test_ten_thousand_answers_of_a_server_are_read_or_refused(tally: Tally) -> None:
+    tally("made-up answers of a server", MANY)
     print("answers:", dict(check_answers(MANY, 1)))
 
 
@@ -266,5 +269,6 @@ def test_any_command_line_succeeds_or_is_refused_in_one_sentence() -> None:
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_ten_thousand_command_lines_succeed_or_are_refused(seed: int) -> None:
+def test_ten_thousand_command_lines_succeed_or_are_refused(seed: int, tally: Tally) -> None:
+    tally("made-up command lines", MANY // 10)
     check_command_lines(MANY // 10, seed)

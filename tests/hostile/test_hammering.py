@@ -14,6 +14,7 @@ from drike.serving.upstream import HttpUpstream
 from tests.hostile.hammering import series
 from tests.worlds import servers
 from tests.worlds.gateways import ENTRY, Running, ask, running
+from tests.worlds.tally import Tally
 
 SLOW = ("drip", "dripping headers", "silent", "huge")  # these would go on for seconds
 
@@ -26,8 +27,9 @@ def test_a_short_series_finds_nothing_wrong(how: str, times: int, tmp_path: Path
 
 @pytest.mark.reliability
 @pytest.mark.parametrize(("how", "times"), [("requests", 200_000), ("tenants", 10_000), ("kills", 1_000)])
-def test_a_long_series_finds_nothing_wrong(how: str, times: int, tmp_path: Path) -> None:
+def test_a_long_series_finds_nothing_wrong(how: str, times: int, tmp_path: Path, tally: Tally) -> None:
     found = series(how, times, 0, tmp_path)
+    tally(f"gateway: {how}", found.times, len(found.wrong))
     print(f"\n{how}: {found.times:,} in {found.seconds} s, {dict(found.found)}")
     assert not found.wrong
 

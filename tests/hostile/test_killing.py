@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.worlds.tally import Tally
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are set as Linux does it")
 
 ROOT = Path(__file__).parents[2]
@@ -66,29 +68,35 @@ def test_a_killed_served_run_resumes_without_repeating_paid_requests(harness: Ha
 @pytest.mark.reliability
 @pytest.mark.parametrize("command", ["train", "balanced", "evaluate"])
 @pytest.mark.parametrize("seed", range(10))
-def test_two_hundred_killed_runs_resume_to_the_same_end(harness: Harness, command: str, seed: int) -> None:
+def test_two_hundred_killed_runs_resume_to_the_same_end(
+    harness: Harness, command: str, seed: int, tally: Tally
+) -> None:
+    tally("killed runs", 20)
     harness.check(command, "--seed", str(100 + seed), times=20)
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("command", ["train", "balanced", "evaluate"])
-def test_a_hundred_full_disk_runs_resume_to_the_same_end(harness: Harness, command: str) -> None:
+def test_a_hundred_full_disk_runs_resume_to_the_same_end(harness: Harness, command: str, tally: Tally) -> None:
+    tally("full disks", 100)
     harness.check(command, "--how", "full", "--seed", "7", times=100)
 
 
 @pytest.mark.reliability
-def test_no_other_writer_leaves_a_partial_file_on_a_full_disk() -> None:
+def test_no_other_writer_leaves_a_partial_file_on_a_full_disk(tally: Tally) -> None:
     command = [sys.executable, "-m", "tests.hostile.filling"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=ENVIRONMENT, cwd=ROOT)
     assert done.stdout, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     print(json.dumps(result))
+    tally("full disks", result["times"])
     assert not result["differing"] and not result["failed"] and done.returncode == 0
     assert result["times"] > 40
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_twenty_kills_on_the_embedded_and_a_served_model(harness: Harness, command: str) -> None:
+def test_twenty_kills_on_the_embedded_and_a_served_model(harness: Harness, command: str, tally: Tally) -> None:
+    tally("killed runs", 40)
     harness.check(command, "--model", "embedded", "--seed", "7", times=20)
     harness.check(command, "--served", "--seed", "7", times=20)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.worlds import databases
+from tests.worlds.tally import Tally
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="writers are forks, with limits as Linux sets them")
 
@@ -48,18 +49,23 @@ def test_a_server_keeps_acknowledged_changes_and_nothing_of_others(how: str) -> 
 @linux
 @pytest.mark.reliability
 @pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
-def test_a_thousand_killed_writers_lose_no_acknowledged_change(options: tuple[str, ...]) -> None:
+def test_a_thousand_killed_writers_lose_no_acknowledged_change(options: tuple[str, ...], tally: Tally) -> None:
+    tally("killed writers of a store", 1000)
     assert run_series("kill", 1000, 1, *options)["in_a_change"] > 300
 
 
 @linux
 @pytest.mark.reliability
 @pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
-def test_fifty_pairs_of_writers_lose_nothing_and_never_contradict_each_other(options: tuple[str, ...]) -> None:
+def test_fifty_pairs_of_writers_lose_nothing_and_never_contradict_each_other(
+    options: tuple[str, ...], tally: Tally
+) -> None:
+    tally("pairs of writers of a store", 50)
     run_series("share", 50, 1, *options)
 
 
 @linux
 @pytest.mark.reliability
-def test_two_hundred_full_disks_lose_nothing() -> None:
+def test_two_hundred_full_disks_lose_nothing(tally: Tally) -> None:
+    tally("full disks", 200)
     run_series("full", times=200, seed=1)

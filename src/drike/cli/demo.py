@@ -77,6 +77,7 @@ def demo(
         editors = _editors(setup, trained)
         events = run_evaluation(folder, setup, opened, editors, sample=5)
         outcomes = watch_evaluation(events, folder, setup, opened).outcomes
+        say("On another processor DR-IKE-Q's figures may differ by up to .005.")
     failed = {o.case_id for o in outcomes["DR-IKE"] if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct}
     case = next((case for case in setup.split.test if case.case_id not in failed), setup.split.test[0])
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")

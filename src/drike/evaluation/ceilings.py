@@ -24,7 +24,7 @@ from drike.editors.selectors import RetainSubset, Selector
 from drike.edits import Aspect, EditCase
 from drike.evaluation.answer_matrix import CaseAnswers, answers_to
 from drike.evaluation.judge import Judge
-from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled_by_edit
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
@@ -118,7 +118,7 @@ class AnswerMatrix:
     """The answers to every probe of some cases under each choice of demonstrations.
 
     right: 0 or 1, [probes, choices]. tokens: of the prompts, NaN where unknown, [probes, choices]. aspects: that have
-    probes. aspect: place in `aspects`, [probes]. case: number of the case, [probes].
+    probes. aspect: place in `aspects`, [probes]. case: place in `cases`, [probes]. cases: their ids.
     """
 
     right: Floats
@@ -126,6 +126,7 @@ class AnswerMatrix:
     aspects: tuple[Aspect, ...]
     aspect: NDArray[np.int64]
     case: NDArray[np.int64]
+    cases: tuple[str, ...]
 
     @classmethod
     def of(cls, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]) -> AnswerMatrix:
@@ -141,6 +142,7 @@ class AnswerMatrix:
             aspects,
             np.array([aspects.index(aspect) for aspect in of_probes]),
             np.repeat(np.arange(len(cases)), [len(case.probes) for case in cases]),
+            tuple(case.case_id for case in cases),
         )
 
     def always(self, column: int) -> Chosen:
@@ -189,8 +191,12 @@ class AnswerMatrix:
 
 def _rates(counts: Floats) -> Floats:
     """The share of right answers in each aspect, [..., cases, aspects, 2] to [..., aspects]."""
-    total: Floats = counts.sum(axis=-3)
-    return total[..., 0] / total[..., 1]
+    return _ratios(counts.sum(axis=-3))
+
+
+def _ratios(counts: Floats) -> Floats:
+    right: Floats = counts[..., 0] / counts[..., 1]
+    return right
 
 
 def ceilings(answered: AnswerMatrix, choices: Sequence[Selector], pool: Pool) -> dict[str, Chosen]:
@@ -232,13 +238,19 @@ class Measured:
     tokens: float | None
 
 
-def measured(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> Measured:
-    """A choice on the test edits of each seed: means over seeds; the interval resamples edits within each seed."""
-    counts = [answered.counts(chosen) for answered, chosen in seeds]
+def scores(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> tuple[float, Floats]:
+    """The mean S of a choice over seeds, and the same over resamples of edits, [resamples], alike for every choice."""
+    counts = [(answered.cases, answered.counts(chosen)) for answered, chosen in seeds]
     with np.errstate(invalid="ignore"):  # a resample may hold no probe of an aspect
-        drawn = np.mean([harmonic_mean(_rates(resampled(of_seed)[:, None])) for of_seed in counts], axis=0)
-    rates = np.array([_rates(of_seed) for of_seed in counts])
+        drawn = harmonic_mean(_ratios(resampled_by_edit(counts))).mean(axis=-1)
+    return float(np.mean([harmonic_mean(_rates(of_seed)) for _, of_seed in counts])), drawn
+
+
+def measured(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> Measured:
+    """A choice on the test edits of each seed: means over seeds; the interval is over the edits of all seeds."""
+    s, drawn = scores(seeds)
+    rates = np.mean([_rates(answered.counts(chosen)) for answered, chosen in seeds], axis=0)
     tokens = float(np.mean([matrix.tokens[np.arange(len(chosen)), chosen].mean() for matrix, chosen in seeds]))
-    [s] = estimated(np.array([harmonic_mean(rates).mean()]), drawn[:, None])
-    by_aspect = dict(zip(seeds[0][0].aspects, rates.mean(axis=0).tolist(), strict=True))
-    return Measured(s, by_aspect, None if np.isnan(tokens) else tokens)
+    [estimate] = estimated(np.array([s]), drawn[:, None])
+    by_aspect = dict(zip(seeds[0][0].aspects, rates.tolist(), strict=True))
+    return Measured(estimate, by_aspect, None if np.isnan(tokens) else tokens)
