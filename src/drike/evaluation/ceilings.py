@@ -239,6 +239,6 @@ def measured(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> Measured:
         drawn = np.mean([harmonic_mean(_rates(resampled(of_seed)[:, None])) for of_seed in counts], axis=0)
     rates = np.array([_rates(of_seed) for of_seed in counts])
     tokens = float(np.mean([matrix.tokens[np.arange(len(chosen)), chosen].mean() for matrix, chosen in seeds]))
-    [s] = estimated(np.array([harmonic_mean(rates).mean()]), drawn[:, None])
+    [s] = estimated(np.array([harmonic_mean(rates).mean()]), drawn[:, None], sum(map(len, counts)))
     by_aspect = dict(zip(seeds[0][0].aspects, rates.mean(axis=0).tolist(), strict=True))
     return Measured(s, by_aspect, None if np.isnan(tokens) else tokens)
