@@ -202,3 +202,9 @@ def test_a_difference_that_is_the_same_on_very_few_edits_is_not_significant(case
     )
     assert all(Difference(differences[name]).significant == significant for name in ("ESR", "S"))
     assert differences["PC"].value == 0
+
+
+def test_a_summary_prints_as_a_table() -> None:
+    heading, columns, _, row, intervals = str(summarise(setup([(True, True, False), (True, False, True)]))).splitlines()
+    assert heading == "2 edits" and columns.split() == ["Editor", "S", "ESR", "PC", "RR", "ESM", "GSM"]
+    assert row.split() == ["E", "0.600", "1.000", "0.500", "0.500", "n/a", "n/a"] and intervals.count("[") == 4

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.support.records import ADDED
-from drike.support.table import Estimate
+from drike.support.table import Estimate, Table
 
 RESAMPLES = 1000
 METRICS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
@@ -104,6 +104,12 @@ class Summary:
         """A metric by its name in METRICS."""
         estimate: Estimate = getattr(self, name.casefold().replace(" ", "_"))
         return estimate
+
+    def __str__(self) -> str:
+        """The row as a table, with its heading."""
+        names = [name for name in METRICS if name != "RR known"]
+        title = f"{self.cases:,} edit{'s' * (self.cases != 1)}"
+        return str(Table(title, ("Editor", *names), ((self.editor, *map(self.metric, names)),)))
 
 
 @dataclass(frozen=True, eq=False)

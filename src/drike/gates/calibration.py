@@ -212,6 +212,11 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
     return Certificate(level, confidence, threshold, len(probabilities), possible, missing)
 
 
+def edits_needed(level: float, confidence: float = 0.95) -> int:
+    """How many edits it takes to certify a level if none of their questions matches."""
+    return _smallest(lambda n: exceeds(np.ones(n), 1 - level, confidence), _MAX_EDITS)
+
+
 def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> float | None:
     """The lowest of `THRESHOLDS` that is certified; None where not even the strictest is."""
     false_matches, passed, before = _false_matches(probabilities), None, None
