@@ -5,6 +5,8 @@ Programming mistakes raise ValueError or TypeError, as everywhere in Python.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class DrikeError(Exception):
     """The base class of all of drike's errors."""
@@ -64,6 +66,18 @@ class ReplayError(RunError):
 
 class ReportError(DrikeError):
     """Runs cannot be reported together."""
+
+
+def require_unicode(texts: Iterable[str]) -> None:
+    """Raise UsageError for a text with half a character, which no tokenizer reads and no file takes."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as problem:
+            around = text[max(0, problem.start - 20) : problem.end + 20]
+            raise UsageError(
+                f"the text {around!a} holds half a character (a lone surrogate): remove it, or read its source as UTF-8"
+            ) from None
 
 
 def reason(error: BaseException) -> str:

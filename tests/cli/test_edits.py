@@ -40,7 +40,9 @@ def edits(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) ->
 def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place: Path) -> None:
     added = edits(capsys, "add", *PERU, "--alias", "Perú", "--source", "the gazette", "--valid-from", "2026-01-01")
     begin = "from 2026-01-01T00:00:00Z"
-    assert re.fullmatch(rf'1@1 \S+Z ann active {begin}: "The capital of Peru is" -> "Oslo"', added)
+    assert re.fullmatch(
+        rf'edits.db is a new store of edits 1@1 \S+Z ann active {begin}: "The capital of Peru is" -> "Oslo"', added
+    )
     rome = ("--fact", "The capital of Peru is -> Rome", "--subject", "Peru")
     refused = edits(capsys, "add", *rome, code=1)
     assert 'Error: "The capital of Peru is" -> "Rome" contradicts edit 1' in refused and "(--supersede)" in refused
@@ -145,7 +147,8 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     monkeypatch.setattr("drike.gates.store_gate.default_gate", lambda: shipped)
     monkeypatch.setattr("drike.cli.edits.default_gate", lambda: shipped)
     edits(capsys, "add", *PERU)
-    assert "nothing can be certified" in edits(capsys, "calibrate", code=1)
+    needs, refused = "0.20% false fires take 3,326 edits or more", edits(capsys, "calibrate", code=1)
+    assert refused.index(needs) < refused.index("nothing can be certified") and "0 of 1 in force have one" in refused
     rows = [
         {"subject": name, "query": f"The capital of {name} is", "target_new": "Oslo",
          "wordings": [f"The city that governs {name} is"], "negatives": [f"The mother of {name} is"]}
@@ -173,3 +176,11 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
 def test_paraphrases_are_added_under_both_names_of_the_option(capsys: pytest.CaptureFixture[str]) -> None:
     edits(capsys, "add", *PERU, "--paraphrase", "Peru is governed from", "--wording", "The seat of Peru is")
     assert "wordings: Peru is governed from | The seat of Peru is" in edits(capsys, "show", "1")
+
+
+def test_adding_to_a_path_where_no_store_is_says_that_it_makes_one(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    assert "typo.db is a new store of edits" in edits(capsys, "add", *PERU, "--store", "typo.db")
+    more = ("--fact", "The capital of Chile is -> Rome", "--subject", "Chile", "--store", "typo.db")
+    assert "new store" not in edits(capsys, "add", *more)

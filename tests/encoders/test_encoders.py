@@ -23,7 +23,7 @@ from hypothesis.extra import numpy as arrays
 from drike.encoders import MINILM, FeatureStore, HashingEncoder, directions, load_encoder, locate, nearest, sources
 from drike.encoders.base import BULK, FloatArray
 from drike.encoders.frozen import Forward, FrozenEncoder
-from drike.errors import EncoderError
+from drike.errors import DrikeError, EncoderError
 from drike.support.huggingface import pinned
 
 TEXTS = ["The capital of Peru is", "The capital city of Peru is", "Elephants dance on Mars", ""]
@@ -468,3 +468,10 @@ def test_what_users_ask_does_not_wait_for_the_wordings_of_many_edits() -> None:
     assert edits.is_alive()
     done.set()
     edits.join()
+
+
+def test_half_a_character_is_refused_in_a_sentence() -> None:
+    never = FrozenEncoder("frozen", {}, lambda: lambda texts: pytest.fail("it was read"))
+    for encoder in (HashingEncoder(), never):
+        with pytest.raises(DrikeError, match=r"caf\\ud83d bar' holds half a character"):
+            encoder.encode(["a whole one", "the caf\ud83d bar"])

@@ -15,8 +15,10 @@ from drike.evaluation.metrics import (
     paired_difference,
     paired_differences,
     resampled,
+    share_over_cases,
     summarise,
 )
+from drike.support.table import Difference
 
 
 def outcome(
@@ -166,3 +168,43 @@ def test_a_paired_comparison_aligns_the_cases() -> None:
     assert paired_differences(counted(ours), counted(theirs[::-1])) == paired_differences(
         counted(ours), counted(theirs)
     )
+
+
+def test_none_or_all_of_a_few_edits_say_little() -> None:
+    """0 of 15: the interval of Clopper and Pearson, [0, .218]."""
+    summary = summarise(setup([(False, True, True)] * 15))
+    assert (summary.esr.low, summary.esr.high) == (0, pytest.approx(0.2180, abs=1e-4))
+    assert (summary.pc.low, summary.pc.high) == (pytest.approx(0.7820, abs=1e-4), 1)
+    assert summary.s.value == summary.s.low == 0
+    assert summary.s.high == pytest.approx(harmonic_mean([0.2180, 1, 1]), abs=1e-4)
+    right = summarise(setup([(True, True, True)] * 15)).s
+    assert (right.value, right.low, right.high) == (1, pytest.approx(0.7820, abs=1e-4), 1)
+
+
+def test_many_probes_of_one_edit_count_once_where_all_are_right() -> None:
+    of_one = [outcome("1", Aspect.NEIGHBORHOOD, True, query=str(i)) for i in range(40)]
+    assert summarise(of_one).rr.low == pytest.approx(0.025)
+    assert share_over_cases([[True] * 40]) == summarise(of_one).rr
+    mixed = [outcome("1", Aspect.NEIGHBORHOOD, i < 30, query=str(i)) for i in range(40)]
+    rr = summarise(mixed).rr
+    assert rr.value == 0.75 and rr.low is not None and rr.high is not None and rr.low < 0.1 and rr.high > 0.9
+
+
+def test_margins_that_agree_may_still_be_otherwise() -> None:
+    certain = summarise([outcome(str(i), Aspect.REWRITE, True, prob_margin=-1.0) for i in range(15)]).esm
+    assert (certain.value, certain.low, certain.high) == (-1, -1, pytest.approx(-1 + 2 * 0.2180, abs=1e-3))
+
+
+@pytest.mark.parametrize(("cases", "significant"), [(1, False), (3, False), (30, True)])
+def test_a_difference_that_is_the_same_on_very_few_edits_is_not_significant(cases: int, significant: bool) -> None:
+    differences = paired_differences(
+        counted(setup([(True, True, True)] * cases)), counted(setup([(False, True, True)] * cases))
+    )
+    assert all(Difference(differences[name]).significant == significant for name in ("ESR", "S"))
+    assert differences["PC"].value == 0
+
+
+def test_a_summary_prints_as_a_table() -> None:
+    heading, columns, _, row, intervals = str(summarise(setup([(True, True, False), (True, False, True)]))).splitlines()
+    assert heading == "2 edits" and columns.split() == ["Editor", "S", "ESR", "PC", "RR", "ESM", "GSM"]
+    assert row.split() == ["E", "0.600", "1.000", "0.500", "0.500", "n/a", "n/a"] and intervals.count("[") == 4

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from drike.editors.budgets import Threshold
 from drike.errors import UsageError
 from drike.evaluation.risk_control import (
+    _LARGEST_BET,
     Counts,
     Guarantee,
+    _shuffled,
     calibrate,
     certified,
     exceeds,
@@ -52,6 +59,68 @@ def test_right_and_wrong_answers_at_the_level_itself_rarely_exceed_it(level: flo
     rng, draws = np.random.default_rng(1), 2000
     error = np.mean([exceeds(rng.random(edits) < level, level) for _ in range(draws)])
     assert 0.01 < error <= 0.05 + 3 * (0.05 * 0.95 / draws) ** 0.5
+
+
+def capital_of(values: list[float], level: float, goal: float) -> Fraction:
+    """The capital of the betting test as its definition has it, in fractions; the largest if it reaches the goal."""
+    capital, seen, total, spread = Fraction(1), 1, level, level * (1 - level)
+    for i, x in enumerate(values):
+        log_ratio = math.log(goal) - (math.log(capital.numerator) - math.log(capital.denominator))
+        bet = math.sqrt(2 * log_ratio * seen / (spread * (len(values) - i)))
+        capital *= 1 + Fraction(min(bet, _LARGEST_BET / level)) * (Fraction(x) - Fraction(level))
+        if capital >= goal:
+            return capital
+        seen, total = seen + 1, total + x
+        spread += (x - total / seen) ** 2
+    return capital
+
+
+LEVELS = st.one_of(st.integers(1, 9_999).map(lambda n: n / 10_000), st.floats(1e-6, 1 - 1e-6))
+CONFIDENCES = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.9999])
+
+
+@settings(max_examples=60, deadline=None)
+@given(LEVELS, CONFIDENCES, st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=40))
+def test_the_test_decides_as_its_definition_does_in_fractions(
+    level: float, confidence: float, kinds: list[float]
+) -> None:
+    goal = 1 / (1 - confidence)
+    ratio = float(capital_of(_shuffled(kinds), level, goal)) / goal
+    if abs(ratio - 1) > 1e-9:
+        assert exceeds(kinds, level, confidence) == (ratio > 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(LEVELS, CONFIDENCES, st.integers(0, 400), st.integers(0, 400), st.integers(0, 2**32))
+@example(0.85, 0.95, 300, 700, 0)
+@example(0.998, 0.95, 0, 400, 0)
+def test_no_run_of_wrong_answers_is_too_long(
+    level: float, confidence: float, right: int, wrong: int, seed: int
+) -> None:
+    values = np.random.default_rng(seed).permutation([1.0] * right + [0.0] * wrong)
+    for ordered in (values, np.sort(values), np.sort(values)[::-1]):
+        passed = exceeds(ordered, level, confidence)
+        assert not passed or right / (right + wrong) > level
+        assert not exceeds([0.0] * (right + wrong), level, confidence)
+
+
+@pytest.mark.parametrize("level", [Fraction(1, 2), Fraction(3, 4), Fraction(4, 5)])
+def test_the_error_over_all_answers_is_at_most_what_is_allowed(level: Fraction) -> None:
+    for edits in (8, 11):
+        error = Fraction(0)
+        for answers in product((0.0, 1.0), repeat=edits):
+            if exceeds(answers, float(level), 0.6):
+                error += level ** int(sum(answers)) * (1 - level) ** int(edits - sum(answers))
+        assert 0 < error <= Fraction(4, 10)
+
+
+@pytest.mark.parametrize("level", [0.98, 0.9, 0.75])
+def test_an_easy_batch_that_is_given_first_does_not_pay_for_the_others(level: float) -> None:
+    rng, passed = np.random.default_rng(0), 0
+    for _ in range(100):
+        wrong = np.where(np.arange(int(rng.integers(200, 600))) < 100, 0.0, 2 * (1 - level))
+        passed += exceeds((rng.random(len(wrong)) >= wrong).astype(float), level)
+    assert passed <= 2
 
 
 def test_many_settings_do_not_raise_the_error() -> None:

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
+from drike.encoders import HashingEncoder
+from drike.gates import calibration
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import GateProbe, calibrated, certified, load, lowest_threshold, make_probes, save
+from drike.gates.calibration import (
+    Certificate,
+    GateProbe,
+    calibrated,
+    certified,
+    certify,
+    load,
+    lowest_threshold,
+    make_probes,
+    save,
+)
+from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord, StoreError
 from tests.worlds.indexes import GATE, PERU, indexed, stored
 
@@ -91,3 +107,68 @@ def test_a_certificate_errs_in_at_most_one_of_twenty_splits() -> None:
         threshold = lowest_threshold(half, 0.05)
         wrong += threshold is not None and np.mean([p >= threshold for [p] in everything]) > 0.05
     assert wrong <= 5  # of 40; more has a probability of 1.4 % where 5 % are wrong
+
+
+def certificate_of(probabilities: dict[str, float], level: float) -> Certificate:
+    """The certificate of edits that each have one question, imported in this order."""
+    edits = {text: SimpleNamespace(id=i) for i, text in enumerate(probabilities)}
+    gate = SimpleNamespace(
+        candidates=lambda query, _: [SimpleNamespace(edit=edits[query], probability=probabilities[query])]
+    )
+    probes = [GateProbe(text, edit.id, False) for text, edit in edits.items()]
+    return certify(cast("Calibrated", gate), probes, EditIndex.of((), HashingEncoder()), level)
+
+
+def test_a_certificate_is_the_same_in_every_order_of_import() -> None:
+    for draw in range(5):
+        edits = [(f"{draw} {i}", float(i >= 150 and i % 2)) for i in range(300)]
+        first, *others = (certificate_of(dict(order), 0.3) for order in (edits, edits[::-1], edits[::2] + edits[1::2]))
+        assert first.threshold is None or first.possible < 0.3
+        assert all(other == first for other in others)
+
+
+# Orders of import: the rates of false matches of n edits whose mean is p.
+ORDERS: dict[str, Callable[[int, float], Sequence[float] | np.ndarray]] = {
+    "an easy half first": lambda n, p: np.where(np.arange(n) < n // 2, 0.0, 2 * p),
+    "an easy tenth last": lambda n, p: np.where(np.arange(n) < n - n // 10, p * n / (n - n // 10), 0.0),
+    "one after another": lambda n, p: np.where(np.arange(n) % 2, 2 * p, 0.0),
+    "five hard blocks": lambda n, p: np.where(np.arange(n) // (n // 20) % 4 == 3, 4 * p, 0.0),
+    "harder and harder": lambda n, p: np.linspace(0, 2 * p, n),
+    "by what was measured": np.full,
+    "all that match last": lambda n, p: (np.arange(n) >= n - np.ceil(n * p)).astype(float),
+}
+
+
+@pytest.fixture
+def only_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not search for what else could be certified, which takes most of the time."""
+    monkeypatch.setattr(calibration, "_smallest", lambda passes, maximum: 0)
+
+
+def false_certificates(order: str, level: float, draws: int) -> float:
+    """How often a level is certified that is a little below the rate of all edits."""
+    rng, given = np.random.default_rng(0), 0
+    for draw in range(draws):
+        matches = rng.random(n := 20 * int(rng.integers(10, 30))) < ORDERS[order](n, level + 1e-6)
+        if order == "by what was measured":
+            matches = np.sort(matches)
+        certificate = certificate_of({f"{draw} {i}": float(match) for i, match in enumerate(matches)}, level)
+        given += certificate.threshold is not None
+    return given / draws
+
+
+@pytest.mark.usefixtures("only_thresholds")
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_order_of_import_gives_false_certificates(order: str) -> None:
+    assert false_certificates(order, 0.05, 50) <= 0.05 + 3 * (0.05 * 0.95 / 50) ** 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("only_thresholds")
+@pytest.mark.parametrize("level", [0.02, 0.05, 0.15])
+@pytest.mark.usefixtures("only_thresholds")
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_order_of_import_gives_more_than_five_false_certificates_in_a_hundred(order: str, level: float) -> None:
+    rate = false_certificates(order, level, 1000)
+    print(f"{order}, {level:.0%}: {rate:.3f} of 1,000 certificates are false")
+    assert rate <= 0.05 + 2 * (0.05 * 0.95 / 1000) ** 0.5

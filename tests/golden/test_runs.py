@@ -72,12 +72,17 @@ def test_a_run_from_before_checksums_is_reported(old: Path) -> None:
     assert run("report", "evaluated", "--out", "page.html") == 1
 
 
+def without_intervals(path: Path) -> str:
+    """A table without its intervals, and without the stars and the note that follow from them."""
+    return re.sub(r"\*? \[[^\]]*\]|^Brackets: .*$", "", path.read_text("utf-8"), flags=re.MULTILINE)
+
+
 def test_a_finished_evaluation_is_resumed_without_asking_anything(old: Path) -> None:
     before = {path: path.read_bytes() for path in (old / "evaluated").rglob("*.jsonl")}
-    table = (old / "evaluated" / "table.md").read_text("utf-8")
+    table = without_intervals(old / "evaluated" / "table.md")
     assert run("evaluate", "--resume", "evaluated") == 0
     assert {path: path.read_bytes() for path in (old / "evaluated").rglob("*.jsonl")} == before
-    assert (old / "evaluated" / "table.md").read_text("utf-8") == table
+    assert without_intervals(old / "evaluated" / "table.md") == table
 
 
 def test_what_an_evaluation_lacks_is_asked_again_with_the_same_results(old: Path) -> None:
@@ -140,9 +145,18 @@ def summary(path: Path) -> object:
     return rounded(json.loads(text), 5)
 
 
+def with_width(value: object) -> object:
+    """A summary without the intervals that version 0.1.0 gave no width, since all edits agreed."""
+    if not isinstance(value, dict):
+        return value
+    no_width = "low" in value and value["low"] == value["high"]
+    return {key: with_width(one) for key, one in value.items() if not (no_width and key in ("low", "high"))}
+
+
 def test_a_new_evaluation_has_the_same_summary(new: Path) -> None:
     now, old = summary(new / "evaluated" / "summary.json"), summary(RUNS / "evaluated" / "summary.json")
-    assert differences(now, old) == []
+    assert differences(now, with_width(old)) == []
+    matches_golden("run_summary", now)
 
 
 def contents(folder: Path, *names: str) -> dict[str, object]:

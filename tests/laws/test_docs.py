@@ -16,6 +16,7 @@ import typer
 
 from drike.cli import app
 from lib import pages
+from tests.worlds.commands import run
 
 ROOT = Path(__file__).parents[2]
 # The log quotes commands of earlier versions.
@@ -161,3 +162,32 @@ def test_links_to_headings_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\(([^)#:\s]*)#([^)]+)\)", path.read_text("utf-8"))
     broken = [(page, anchor) for page, anchor in links if anchor not in anchors((path.parent / page) if page else path)]
     assert not broken
+
+
+# What makes a documented sequence tiny; the model and data are those that need no network.
+TINY = {
+    "train": ("--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1"),
+    "ceiling": ("--random-subsets", "2"),
+}
+
+
+@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/black-box.md", marks=pytest.mark.slow)])
+def test_the_documented_way_from_training_to_a_report_works_as_typed(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [block] = [block for block in BLOCK.findall((ROOT / page).read_text("utf-8")) if "drike train " in block]
+    lines = [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("drike ")]
+    monkeypatch.chdir(tmp_path)
+    for _, command, *words in lines:
+        for option, replaced in (("--model", ["--model", "reader"]), ("--data", [])):
+            if option in words:
+                at = words.index(option)
+                words[at : at + 2] = replaced
+        assert run(command, *words, *TINY.get(command, ())) == 0, (command, words, capsys.readouterr())
+    assert [words[1] for words in lines if words[1] == "evaluate"] == ["evaluate"]
+    folder = Path(lines[-1][lines[-1].index("--run") + 1] if "--run" in lines[-1] else lines[-1][-1])
+    [outcomes] = folder.glob("evaluations/*/outcomes")
+    assert len(list(outcomes.iterdir())) > 5
+    if lines[-1][1] == "report":
+        shown = (folder / "report.md").read_text("utf-8")
+        assert "DR-IKE-Q" in shown and "best mix per query" in shown

@@ -12,7 +12,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer, processors
 
-from drike.errors import ModelError
+from drike.deployment.edited_model import EditedModel
+from drike.editors.factprompt import FactPrompt
+from drike.edits import Edit
+from drike.errors import DrikeError, ModelError
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request
@@ -147,6 +150,18 @@ def test_each_kind_of_bad_request_has_its_own_error(tokenizer: Any) -> None:
         model.score([Request("Ada was born in" * 400, " Paris")])
     with pytest.raises(ModelError, match=r"\d{4} prompt tokens and 16 to be written are more than the 640"):
         model.generate(["Ada was born in" * 400])
+
+
+def test_half_a_character_is_refused_in_a_sentence(tokenizer: Any) -> None:
+    model, half = wrap(llama, tokenizer), "Ada was born in \ud83d"
+    asked = (
+        lambda: model.generate([half]), lambda: model.count_tokens([half]), lambda: model.score([Request(half, " a")]),
+        lambda: model.score([Request("Ada was born in", " \ud83d")]),
+        lambda: EditedModel(model, FactPrompt(), Edit("Ada was born in", "Rome", subject="Ada")).ask(half),
+    )  # fmt: skip
+    for ask in asked:
+        with pytest.raises(DrikeError, match="holds half a character"):
+            ask()
 
 
 def test_continuations_are_located_by_character_offsets(tokenizer: Any) -> None:

@@ -59,7 +59,7 @@ def test_the_verdict_claims_a_lead_only_if_the_interval_of_the_difference_exclud
     good, bad, near = [True] * 30, [True, True, False, False, True, True] * 5, [True] * 29 + [False]
     clear = verdict(answered({"Unedited": [False] * 30, "IKE": bad, "DR-IKE": good}))
     assert clear == (
-        "DR-IKE has the highest S, 1.000 [1.00,1.00] on 10 test edits with 43% of IKE's prompt tokens, "
+        "DR-IKE has the highest S, 1.000 [.69,1.00] on 10 test edits with 43% of IKE's prompt tokens, "
         "significantly above IKE."
     )
     close = verdict(answered({"IKE": good, "DR-IKE": near}))
@@ -83,11 +83,11 @@ def test_the_verdict_is_a_sentence_for_any_run() -> None:
         "other edits": verdict(grouped([run_of(0), run_of(1, editors=["DR-IKE"])])[0]),
         "two models": overall(grouped([run_of(0), run_of(0, model="another")])),
     }
-    assert said["one editor"] == "IKE reaches S 1.000 [1.00,1.00] on 10 test edits."
+    assert said["one editor"] == "IKE reaches S 1.000 [.69,1.00] on 10 test edits."
     assert "significantly above the unedited model's 0.000" in said["one editor and the unedited model"]
     assert said["no editor"].startswith("Only the unedited model was measured: its S is 1.000")
     assert said["nothing gained"].startswith("No editor is significantly better than the unedited model")
-    assert said["five edits"] == "IKE has S 1.000 [1.00,1.00] on 5 test edits, too few to tell editors apart."
+    assert said["five edits"] == "IKE has S 1.000 [.48,1.00] on 5 test edits, too few to tell editors apart."
     assert said["nothing judged"] == "No answer of this run could be judged."
     assert said["other edits"].endswith(", but no other editor was measured on the same edits.")
     assert re.fullmatch(

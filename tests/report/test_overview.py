@@ -23,4 +23,4 @@ def test_the_profile_names_the_lowest_aspect_of_every_editor_and_shows_what_was_
     assert lowest_of_ike == "Lowest: alias" and shown_of.best == dr_ike.editor != ike.editor
     assert dr_ike.aspects[Aspect.ALIAS].estimate.value is None
     assert f"DR-IKE is weakest in {lowest.removeprefix('Lowest: ')}" in shown_of.weakest
-    assert shown_of.weakest.endswith("The lowest share of any editor is IKE's in alias: 0.000 [.00,.00].")
+    assert shown_of.weakest.endswith("The lowest share of any editor is IKE's in alias: 0.000 [.00,.26].")

@@ -15,7 +15,7 @@ from drike.report.comparison import paper_tables
 from drike.report.document import document, markdown
 from drike.report.groups import grouped
 from drike.report.overview import overview
-from drike.report.reading import read_runs
+from drike.report.reading import read_folders, read_runs
 from drike.runs import checkpoint
 from drike.support.table import Number
 from tests.worlds.commands import run as cli
@@ -55,6 +55,30 @@ def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_p
         assert [run.folder for run in read_runs([demo, tmp_path / "other"])] == [str(tmp_path / "other")]
     finally:
         (tmp_path / "kept").rename(demo / "outcomes")
+
+
+def test_a_report_of_a_training_run_finds_its_evaluations(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two that measured the same editors the newer one; after the run has moved, too."""
+    shutil.rmtree(copy / "outcomes")
+    (copy / "summary.json").unlink()
+    with pytest.raises(RunError, match="has no outcomes: evaluate it first"):
+        read_folders([copy])
+    for date, editors in (("20270101-0000", "ike"), ("20270101-0001", "ike,factprompt"), ("20270102-0000", "dr-ike")):
+        monkeypatch.setattr("time.strftime", lambda form, date=date: date)
+        assert cli("evaluate", "--run", str(copy), "--editors", editors) == 0
+    moved = copy.rename(tmp_path / "moved")
+    reported = read_folders([moved])
+    assert [list(run.outcomes) for run in reported.runs] == [["DR-IKE"], ["FactPrompt", "IKE"]]
+    assert {run.training_edits for run in reported.runs} == {15}
+    [note] = reported.notes
+    assert "20270101-0000-evaluate both measured IKE with seed 0" in note
+    capsys.readouterr()
+    assert cli("evaluate", "--resume", str(moved / "evaluations" / "20270102-0000-evaluate")) == 0
+    assert f"report {moved}" in " ".join(capsys.readouterr().out.split())
+    assert cli("report", str(moved)) == 0
+    assert "Note: left out" in capsys.readouterr().out and (moved / "report.html").exists()
 
 
 def cut(path: Path, lines: int) -> None:

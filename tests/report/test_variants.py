@@ -88,7 +88,7 @@ def test_agreement_is_the_share_of_equal_verdicts_on_the_same_probes() -> None:
     counts = {name: counted(of_editor) for name, of_editor in outcomes.items()}
     table = agreement_table(outcomes, counts, [("DR-IKE (reversed)", "DR-IKE")])
     [row] = table.rows
-    assert row[0] == "DR-IKE (reversed)" and as_text(row[1]) == "1.000 [1.00,1.00]"
+    assert row[0] == "DR-IKE (reversed)" and as_text(row[1]) == "1.000 [.83,1.00]"
     assert as_text(row[3]).startswith("+0.000")
 
 

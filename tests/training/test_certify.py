@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from drike.datasets import Dataset
 from drike.editors.budgets import Threshold
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
@@ -42,6 +44,14 @@ def test_an_offset_of_0_changes_nothing_and_large_ones_leave_one_role() -> None:
     whole = {RoleCounts(0, 0, 16), RoleCounts(4, 12, 0)}
     assert {*policy.with_logit_offset(64).choose(case.edit, queries)} <= whole
     assert list(OFFSETS) == sorted(OFFSETS)
+
+
+def test_the_edits_held_out_for_a_guarantee_come_in_a_random_order() -> None:
+    """A data file with the easy rows first could otherwise buy a guarantee with these."""
+    dataset = Dataset("capitals", (), CAPITALS, ())
+    rows = {case.case_id: i for i, case in enumerate(CAPITALS)}
+    places = [rows[case.case_id] for case in dataset.split(editable=30, train=2, test=2, validation=20).validation]
+    assert abs(np.corrcoef(places, range(20))[0, 1]) < 0.5
 
 
 def answered(cases: tuple[EditCase, ...]) -> list[CaseAnswers]:

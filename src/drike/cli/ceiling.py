@@ -42,7 +42,7 @@ def ceiling(
     """Measure the best choices of demonstrations in hindsight: what an editor could still win."""
     options = options_in(locals())
     chosen = choose_edits(run, data, encoder, at)
-    folder = at.resume or new_run(at.out, "ceiling")
+    folder = at.resume or new_run(at.out, "ceiling", run)
     setup, base = chosen.open(), chosen.base
     opened = open_model(model, api, chosen.run_settings, at=at)
     trained = base.trained if base else None

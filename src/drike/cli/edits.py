@@ -104,6 +104,8 @@ def add(
     writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(record, supersede=supersede)
+        if changes[0].number == 1:
+            say(f"{opened.name} is a new store of edits")
         print_changes(changes)
         if writer and propose:
             with metered(writer):
@@ -234,6 +236,7 @@ def calibrate(
             store_gate.save_gate(opened, Named())
             return say(f"{opened.name} has the default gate from now on")
         in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
+        say(store_gate.requirements(in_force, false_fire, confidence))
         gate, certificate = store_gate.calibrate(
             in_force, WatchedEncoder(default_gate().encoder), false_fire, confidence
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Literal
 
-from drike.cli.console import draw, metered, note, say, watch
+from drike.cli.console import draw, metered, note, say, this_command, watch
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
 from drike.cli.opening import (
     ChosenEdits,
@@ -52,7 +52,7 @@ from drike.report.variants import distribution_table, variations
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
 from drike.runs.evaluating import Evaluation, EvaluationEvent, run_evaluation
-from drike.runs.folder import read_usage
+from drike.runs.folder import EVALUATIONS, read_usage
 from drike.runs.recording import Prepared
 from drike.runs.run import Setup
 from drike.serving.requests import read_questions
@@ -108,7 +108,7 @@ def evaluate(
     base, earlier = chosen.base, chosen.run_settings
     names = editor_names(method, chosen)
     check_deployed(deployed)
-    folder = at.resume or new_run(at.out, "evaluate")
+    folder = at.resume or new_run(at.out, "evaluate", run)
     setup, notes = chosen.open(), []
     if method.probes == "all":
         cases = with_generated(setup.split.test, setup.pool.seed)
@@ -138,7 +138,8 @@ def evaluate(
                 watch_deployed(folder, deployment, opened.model, editors, evaluation)
     show_guarantee(base.trained.promise if base else None, evaluation.outcomes.get("DR-IKE-Q", []))
     note_long_prompts(evaluation.outcomes, opened.limit)
-    say(f"\nOutcomes and tables are in {folder}")
+    shown = folder.parents[1] if folder.parent.name == EVALUATIONS else folder
+    say(f"\nOutcomes and tables are in {folder}. Report them: {this_command()} report {shown}")
 
 
 def editor_names(method: EvaluationOptions, chosen: ChosenEdits) -> list[str]:

@@ -24,7 +24,7 @@ from drike.models import load as load_model
 from drike.models.protocols import LanguageModel, Template
 from drike.models.served.options import ApiOptions
 from drike.report.reading import trained_run
-from drike.runs.folder import has_begun, has_records, total_usage
+from drike.runs.folder import EVALUATIONS, has_begun, has_records, total_usage
 from drike.runs.run import Settings, Setup, TrainedRun
 
 # The values of options that neither the command line nor a run gives.
@@ -197,12 +197,13 @@ def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
     return {"asked": name, "name": model.info.name, **model.info.identity}
 
 
-def new_run(out: Path | None, command: str) -> Path:
-    """The folder of a new run: `out`, or runs/<date>-<command>; it is created by the first write.
+def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
+    """The folder of a new run: `out`, or <date>-<command>, among the evaluations of `run` if it tests that.
 
-    Raises RunError if it already holds a run; one that recorded nothing is begun again.
+    It is created by the first write. Raises RunError if it already holds a run; one that recorded nothing is begun
+    again.
     """
-    folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
+    folder = out or (run / EVALUATIONS if run else Path("runs")) / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
     if has_begun(folder):
         raise RunError(f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it")
     if has_records(folder):

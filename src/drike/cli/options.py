@@ -153,7 +153,7 @@ OPTIONS: Mapping[str, Any] = {
     "encoder": option("NAME", "Text encoder for demonstrations: folder, hub name or hashing (default: MiniLM)", METHOD),
     "policy_encoder": option("NAME", "Text encoder under the trained head (default: --encoder)", METHOD),
     "parallel_edits": option("N", "B: edits rolled out at once; 1 is Algorithm 1", METHOD, minimum=1),
-    "out": option("FOLDER", "Folder of the new run (default: runs/DATE-COMMAND)", OUTPUT),
+    "out": option("FOLDER", "Folder of the new run (default: in runs, or in RUN/evaluations)", OUTPUT),
     "resume": option("RUN", "Continue a stopped run with the options it began with", OUTPUT),
     "explain": flag("--explain", "Show which demonstrations were chosen, and why", OUTPUT),
     "show_prompt": flag("--show-prompt", "Print the prompts", OUTPUT),

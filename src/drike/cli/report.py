@@ -11,7 +11,7 @@ from rich.columns import Columns
 from rich.panel import Panel
 from rich.text import Text
 
-from drike.cli.console import console, draw, progress, say
+from drike.cli.console import console, draw, note, progress, say
 from drike.cli.opening import open_model, open_setup
 from drike.cli.options import DATA, OUTPUT, ModelOptions, RunOptions, option, takes_options
 from drike.editors.catalog import TRAINED, make
@@ -47,15 +47,17 @@ def report(
     page = out or runs[0] / "report.html"
     if page.suffix != ".html":
         raise UsageError(f"--out names the page: let {page} end in .html")
-    evaluated, ceilings = read_folders(runs)
-    if not evaluated:
+    reported = read_folders(runs, across or ())
+    if not reported.runs:
         raise UsageError(f"{runs[0]} holds ceilings and no outcomes: name an evaluated run before it")
-    groups = grouped(evaluated, across or ())
+    for sentence in reported.notes:
+        note(sentence)
+    groups = grouped(reported.runs, across or ())
     from drike.report import document as made
     from drike.report.page import html
 
     with progress("tables and figures"):
-        document = made.document(groups, across or (), ceilings)
+        document = made.document(groups, across or (), reported.ceilings)
     studies = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
     written = {
         page: html(document, studies),

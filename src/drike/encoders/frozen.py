@@ -15,7 +15,7 @@ import numpy as np
 
 from drike.encoders.base import FloatArray, Progress
 from drike.encoders.features import FeatureStore
-from drike.errors import EncoderError
+from drike.errors import EncoderError, require_unicode
 from drike.support.huggingface import quiet
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ class FrozenEncoder:
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Vectors [n, d] of `texts`; each distinct text is computed once, `progress` counts those still to compute.
 
-        Raises EncoderError if the files cannot be loaded.
+        Raises EncoderError if the files cannot be loaded, UsageError for half a character.
         """
+        require_unicode(texts)
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         if len(texts) < self._bulk:  # it does not wait for a long list

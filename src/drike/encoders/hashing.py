@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from drike.encoders.base import FloatArray, Progress, unit
-from drike.errors import EncoderError
+from drike.errors import EncoderError, require_unicode
 
 NAME = "hashing"
 LARGEST = 1 << 16  # numbers per text
@@ -25,7 +25,8 @@ class HashingEncoder:
         self._seed = seed
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        """Unit vectors [n, d]; a text without any word is the zero vector."""
+        """Unit vectors [n, d]; a text without any word is the zero vector. Raises UsageError for half a character."""
+        require_unicode(texts)
         vectors: FloatArray = np.zeros((len(texts), self.dim), dtype=np.float32)
         places: dict[str, list[int]] = {}
         for row, text in zip(vectors, texts, strict=True):

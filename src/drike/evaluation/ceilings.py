@@ -251,6 +251,7 @@ def measured(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> Measured:
     s, drawn = scores(seeds)
     rates = np.mean([_rates(answered.counts(chosen)) for answered, chosen in seeds], axis=0)
     tokens = float(np.mean([matrix.tokens[np.arange(len(chosen)), chosen].mean() for matrix, chosen in seeds]))
-    [estimate] = estimated(np.array([s]), drawn[:, None])
+    edits = {case for answered, _ in seeds for case in answered.cases}
+    [estimate] = estimated(np.array([s]), drawn[:, None], len(edits))
     by_aspect = dict(zip(seeds[0][0].aspects, rates.tolist(), strict=True))
     return Measured(estimate, by_aspect, None if np.isnan(tokens) else tokens)

@@ -4,7 +4,8 @@ ESR, PC, RR: share of rewrite, paraphrase and neighbourhood probes answered righ
 S = 3 / (1/ESR + 1/PC + 1/RR). ESM, GSM: mean over rewrite (paraphrase) probes of P(target_new) - P(target_true), P the
 geometric mean of token probabilities (IKE's definition; values in [-1, 1]); None where the model gives no scores.
 Each further aspect has its share of right answers, which S does not count, and multi_hop one for each number of hops.
-Intervals are percentile bootstraps over *cases*: the probes of one case are not independent.
+Intervals are percentile bootstraps over *cases*: the probes of one case are not independent. Where all cases agree, as
+in 0 of 15, resamples do too; `estimated` says what is done then.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.support.records import ADDED
-from drike.support.table import Estimate
+from drike.support.table import Estimate, Table
 
 RESAMPLES = 1000
 METRICS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
@@ -104,6 +105,12 @@ class Summary:
         estimate: Estimate = getattr(self, name.casefold().replace(" ", "_"))
         return estimate
 
+    def __str__(self) -> str:
+        """The row as a table, with its heading."""
+        names = [name for name in METRICS if name != "RR known"]
+        title = f"{self.cases:,} edit{'s' * (self.cases != 1)}"
+        return str(Table(title, ("Editor", *names), ((self.editor, *map(self.metric, names)),)))
+
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -131,6 +138,18 @@ class Counts:
     def drawn(self) -> Floats:
         """The metrics over each resample, (resamples, n + 1)."""
         return _metrics(resampled(self.by_case, self.resamples, self.seed))
+
+    @cached_property
+    def estimates(self) -> list[Estimate]:
+        """The metrics of `names` with their intervals (n + 1); S without width has that of the ends of its parts."""
+        least = np.where(np.isin(self.names[1:], [*_MARGIN.values()]), -1.0, 0.0)
+        asked = np.count_nonzero(self.by_case[..., 1], axis=0)
+        rates = estimated(self.values[1:], self.drawn[:, 1:], asked, least)
+        [s] = estimated(self.values[:1], self.drawn[:, :1])
+        if s.value is not None and s.low == s.high:
+            low, high = (harmonic_mean([getattr(rate, end) for rate in rates[:3]]) for end in ("low", "high"))
+            s = Estimate(s.value, float(low), float(high))
+        return [s, *rates]
 
 
 def _metrics(sums: Floats) -> Floats:
@@ -215,16 +234,28 @@ def resampled_by_edit(seeds: Sequence[tuple[Sequence[str], Floats]]) -> Floats:
     return resampled(by_edit)
 
 
-def estimated(values: Floats, drawn: Floats) -> list[Estimate]:
+def estimated(values: Floats, drawn: Floats, cases: ArrayLike = 0, least: ArrayLike = 0.0) -> list[Estimate]:
     """Values (n) with their intervals: the 2.5 % and 97.5 % quantiles of those over resamples, (resamples, n).
 
-    A resample without a single probe of the aspect has no value and is left out.
+    A resample without a single probe of the aspect has no value and is left out. Where all cases agree, the quantiles
+    are equal, although few cases say little: up to a share 1 - .025^(1/cases) of others may then differ, as far as from
+    `least` to 1 (the interval of Clopper and Pearson for none or all of a proportion). cases: how many each is about; 0
+    keeps the quantiles.
     """
     estimates = []
-    for value, ordered in zip(values.tolist(), np.sort(drawn, axis=0).T, strict=True):  # NaN comes last
+    columns = zip(
+        values.tolist(), np.sort(drawn, axis=0).T, *np.broadcast_arrays(cases, least, values)[:2], strict=True
+    )
+    for value, ordered, n, bottom in columns:  # NaN comes last
         last = int(np.count_nonzero(~np.isnan(ordered))) - 1
-        ends = [float(ordered[round(share * last)]) for share in (0.025, 0.975)] if last >= 0 else [None, None]
-        estimates.append(Estimate(None) if math.isnan(value) else Estimate(value, *ends))
+        if math.isnan(value) or last < 0:
+            estimates.append(Estimate(None if math.isnan(value) else value))
+            continue
+        low, high = (float(ordered[round(share * last)]) for share in (0.025, 0.975))
+        if n and high - low < 1e-9:
+            others = 1 - 0.025 ** (1 / int(n))
+            low, high = value - others * (value - float(bottom)), value + others * (1 - value)
+        estimates.append(Estimate(value, low, high))
     return estimates
 
 
@@ -232,7 +263,7 @@ def share_over_cases(held: Iterable[Sequence[bool]]) -> Estimate:
     """How often something held, given probe by probe for each case, with its interval over cases."""
     counts = np.array([(sum(of_case), len(of_case)) for of_case in held], dtype=float)
     whole, drawn = counts.sum(axis=0), resampled(counts)
-    [share] = estimated(whole[:1] / whole[1:], drawn[:, :1] / drawn[:, 1:])
+    [share] = estimated(whole[:1] / whole[1:], drawn[:, :1] / drawn[:, 1:], np.count_nonzero(counts[:, 1]))
     return share
 
 
@@ -258,6 +289,10 @@ def paired_differences(ours: Counts, theirs: Counts) -> dict[str, Estimate]:
         theirs = replace(theirs, cases=ours.cases, by_case=theirs.by_case[[at[case] for case in ours.cases]])
     n = len(names)
     differences = estimated(ours.values[:n] - theirs.values[:n], ours.drawn[:, :n] - theirs.drawn[:, :n])
+    for i, difference in enumerate(differences):
+        if difference.value and difference.low == difference.high:  # each side agrees with itself, on few cases or many
+            (_, a, b), (_, c, d) = (astuple(counts.estimates[i]) for counts in (ours, theirs))
+            differences[i] = Estimate(difference.value, a - d, b - c)
     return dict(zip(names, differences, strict=True))
 
 
@@ -270,7 +305,7 @@ def summarise(
 
 def summary_of(counts: Counts) -> Summary:
     """A table row for one editor."""
-    estimates: list[Any] = estimated(counts.values, counts.drawn)
+    estimates: list[Any] = counts.estimates
     asked = counts.by_case[..., 1]
     numbers = zip(counts.names[1:], estimates[1:], asked.sum(axis=0), np.count_nonzero(asked, axis=0), strict=True)
     shares = {name: Share(estimate, int(probes), int(edits)) for name, estimate, probes, edits in numbers}

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from hashlib import sha256
 from importlib import resources
 from itertools import permutations
 from pathlib import Path
@@ -186,10 +187,14 @@ def certify(
     """
     negatives = [probe for probe in probes if not probe.concerns]
     of_edit: dict[int, list[float]] = defaultdict(list)
+    texts: dict[int, list[str]] = defaultdict(list)
     for probe, candidates in zip(negatives, _candidates(gate, negatives, index), strict=True):
         own = (candidate.probability for candidate in candidates if candidate.edit.id == probe.edit)
         of_edit[probe.edit].append(next(own, 0.0))
-    return certified([of_edit[edit] for edit in sorted(of_edit)], level, confidence)
+        texts[probe.edit].append(probe.query)
+    # Ids tell which batch was imported first; a hash of the questions tells nothing, and is the same in every order.
+    in_order = sorted(of_edit, key=lambda edit: sha256(repr(sorted(texts[edit])).encode()).digest())
+    return certified([of_edit[edit] for edit in in_order], level, confidence)
 
 
 def certified(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> Certificate:
@@ -205,6 +210,11 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
             lambda n: exceeds(np.concatenate([strictest, np.ones(n)]), 1 - level, confidence), _MAX_EDITS
         )
     return Certificate(level, confidence, threshold, len(probabilities), possible, missing)
+
+
+def edits_needed(level: float, confidence: float = 0.95) -> int:
+    """How many edits it takes to certify a level if none of their questions matches."""
+    return _smallest(lambda n: exceeds(np.ones(n), 1 - level, confidence), _MAX_EDITS)
 
 
 def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> float | None:

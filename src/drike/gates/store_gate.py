@@ -11,7 +11,17 @@ from drike.encoders.base import TextEncoder
 from drike.errors import UsageError
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import Certificate, calibrated, certify, default_gate, gate_of, load, make_probes, to_json
+from drike.gates.calibration import (
+    Certificate,
+    calibrated,
+    certify,
+    default_gate,
+    edits_needed,
+    gate_of,
+    load,
+    make_probes,
+    to_json,
+)
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.stores.log import EditStore
@@ -52,6 +62,17 @@ def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
         return None
     number, text = latest
     return number, gate_of(text, f"the gate of {store.name}") if text else Named()
+
+
+def requirements(edits: Sequence[EditVersion], level: float, confidence: float = 0.95) -> str:
+    """What `calibrate` takes at least, and how much of it the edits have."""
+    _, probes = make_probes(edits)
+    asked = {probe.edit for probe in probes if not probe.concerns}
+    needed = 2 * edits_needed(level, confidence)
+    return (
+        f"{level:.2%} false fires take {needed:,} edits or more that have a question which must not fire (half of them "
+        f"fit the gate, half certify it); {len(asked):,} of {len(edits):,} in force have one"
+    )
 
 
 def calibrate(

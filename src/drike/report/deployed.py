@@ -97,7 +97,7 @@ def gate_table(records: Sequence[GateRecord]) -> Table:
     notes = (
         "matched: of the questions about an edit in force, those that get it. false matches: questions that get an "
         "edit they are not about.",
-        "Brackets: 95 % bootstrap interval over edits; of unrelated questions, over questions.",
+        f"{INTERVALS} Of unrelated questions, over questions.",
     )
     return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), rows, notes)
 

@@ -174,4 +174,4 @@ def _uncertainty(cases: int, values: list[Estimate], metric: str, seeds: int) ->
         " There is one seed, so the intervals do not include what another split or another initial head would change."
         if seeds == 1 else " An edit tested under several seeds counts once."
     )  # fmt: skip
-    return f"Uncertainty: brackets are 95 % bootstrap intervals over edits.{wide}{chance}"
+    return f"Uncertainty: brackets are 95 % intervals over edits.{wide}{chance}"

@@ -149,8 +149,8 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
             choices = ", ".join(sorted(known))
             raise ReportError(f"no run has a setting {name!r} to compare across: choose from {choices}")
     for run, other in combinations(runs, 2):
-        if conflict := _conflict(run, other, names):
-            raise ReportError(f"{run.folder} and {other.folder} {conflict}")
+        if problem := conflict(run, other, names):
+            raise ReportError(f"{run.folder} and {other.folder} {problem}")
     by_key: dict[tuple[str, ...], list[ReportedRun]] = {}
     for run in runs:
         by_key.setdefault((run.model, *(run.settings.get(name, "") for name in names)), []).append(run)
@@ -163,7 +163,7 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
     return tuple(groups)
 
 
-def _conflict(run: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str:
+def conflict(run: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str:
     """Why two runs can neither be pooled nor be rows of one table; "" if they can."""
     shared = [name for name in run.settings if name in other.settings]
     differing = [name for name in shared if run.settings[name] != other.settings[name]]

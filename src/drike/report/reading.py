@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 from pathlib import Path
@@ -20,13 +21,16 @@ from drike.deployment.evaluation import GateRecord
 from drike.edits import Aspect
 from drike.errors import RunError
 from drike.evaluation.metrics import Outcome, Summary
+from drike.report.ceilings import FILE as CEILINGS
 from drike.report.ceilings import read_ceilings
-from drike.report.groups import METHOD, PER_QUERY, ReportedRun
+from drike.report.groups import METHOD, PER_QUERY, ReportedRun, conflict
 from drike.runs.checkpoint import FILE
 from drike.runs.folder import (
     BOTH_WAYS,
     DEPLOYED,
+    EVALUATIONS,
     GATE,
+    OUTCOMES,
     PROMPTS,
     CasePrompts,
     outcomes_path,
@@ -47,10 +51,33 @@ _IGNORED = {
 }  # fmt: skip
 
 
-def read_folders(folders: Sequence[Path]) -> tuple[list[ReportedRun], list[Table]]:
-    """The runs of a report, and the tables of those of its folders that hold ceilings. Raises RunError."""
-    ceilings = {folder: table for folder in folders if (table := read_ceilings(folder)) is not None}
-    return read_runs([folder for folder in folders if folder not in ceilings]), list(ceilings.values())
+@dataclass(frozen=True)
+class Reported:
+    """What the folders of a report hold: runs, tables of ceilings, and notes on evaluations that are left out."""
+
+    runs: Sequence[ReportedRun]
+    ceilings: Sequence[Table]
+    notes: Sequence[str]
+
+
+def read_folders(folders: Sequence[Path], across: Sequence[str] = ()) -> Reported:
+    """The runs of a report and the ceilings, those in the folders themselves and in their `evaluations`.
+
+    Of the latter, newest first, a run that cannot share tables with the others is left out. Raises RunError.
+    """
+    within = (folder for run in folders for folder in sorted((run / EVALUATIONS).glob("*"), reverse=True))
+    found = [folder for folder in within if any((folder / OUTCOMES).glob("*.jsonl")) or (folder / CEILINGS).exists()]
+    ceilings = {folder: table for folder in (*folders, *found) if (table := read_ceilings(folder)) is not None}
+    named, others = ([folder for folder in group if folder not in ceilings] for group in (folders, found))
+    runs, notes = read_runs([*named, *others]), list[str]()
+    kept: list[ReportedRun] = []
+    for run in runs:
+        reason = next((reason for other in kept if (reason := conflict(other, run, across))), "")
+        if reason and Path(run.folder) in others:
+            notes.append(f"left out: {kept[0].folder} and {run.folder} {reason}")
+        else:
+            kept.append(run)
+    return Reported(kept, list(ceilings.values()), notes)
 
 
 def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
@@ -129,7 +156,8 @@ def _trained_by(run: Run) -> Path | None:
     here = run.folder.resolve()
     if run.run is None:
         return here if (here / "episodes.jsonl").exists() else None
-    places = (Path(run.run), here.parent / Path(run.run).name)
+    within = [here.parents[1]] if here.parent.name == EVALUATIONS else []
+    places = (*within, Path(run.run), here.parent / Path(run.run).name)
     return next((place.resolve() for place in places if (place / "run.json").exists()), None)
 
 
@@ -171,7 +199,7 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
     paths = sorted((folder / "outcomes").glob("*.jsonl"))
     if not paths:
-        first = f"evaluate it with `drike evaluate --run {folder}` and report the folder it names"
+        first = f"evaluate it first, with `drike evaluate --run {folder}`"
         raise RunError(f"{folder} has no outcomes{f' yet: {remedy}' if resumable else f': {first}'}")
     probes: dict[tuple[str, Aspect, str], str] = {}
     for path in paths:

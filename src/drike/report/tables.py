@@ -18,7 +18,7 @@ SCORES = {  # what a report begins with
     "PC": "share of paraphrases of the edits answered with the new object",
     "RR": "share of neighbouring facts still answered right",
 }
-INTERVALS = "Brackets: 95 % bootstrap interval over cases."
+INTERVALS = "Brackets: 95 % interval over cases, by bootstrap; by Clopper and Pearson's where all agree."
 STARRED = "*: the interval excludes 0."
 PER_PROMPT = (
     "retains/prompt: mean over the prompts of all probes, so an edit with more probes counts more; where a table says "
@@ -44,7 +44,7 @@ def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[st
 
 
 def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
-    """Summaries in the columns of the paper's Table 1, each with its 95 % bootstrap interval over cases."""
+    """Summaries in the columns of the paper's Table 1, each with its 95 % interval over cases."""
     return summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
 
 

@@ -14,6 +14,7 @@
     table.md, summary.json  the tables of an evaluation; or table.md, ceilings.json: those of ceilings
     usage.json              the model's work in each part of the run: calls, tokens, cached, seconds, money; without
                             that of killed processes
+    evaluations/NAME        of a training run: folders of its evaluations and ceilings, with files as above
 
 Lines are appended and synced case by case, so that finished work is never lost.
 """
@@ -41,6 +42,7 @@ from drike.training.rewards import RecordedRollout, Rewards
 
 ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
 OUTCOMES, DEPLOYED, GATE = "outcomes", "deployed", "gate.jsonl"
+EVALUATIONS = "evaluations"
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
 

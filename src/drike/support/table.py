@@ -24,7 +24,7 @@ NOT_MEASURED = "n/a"
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic with its 95 % bootstrap interval; `value` is None where nothing was measured."""
+    """A statistic with its 95 % interval; `value` is None where nothing was measured."""
 
     value: float | None
     low: float | None = None

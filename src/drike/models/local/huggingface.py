@@ -17,7 +17,7 @@ import transformers
 from torch.nn.functional import linear
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from drike.errors import ModelError
+from drike.errors import ModelError, require_unicode
 from drike.models.local.attention import Plan, Strategy, context_window, tolerates_padding, use_given_masks
 from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint, refusal
@@ -166,6 +166,7 @@ class HuggingFaceModel:
     def reply(self, messages: list[dict[str, str]], max_tokens: int) -> Completion:
         """Answer a conversation of messages with role and content, greedily. Raises ModelError."""
         text = render_chat(self._tokenizer, messages)
+        require_unicode([text])
         [ids] = self._tokenizer([text], add_special_tokens=False, verbose=False)["input_ids"]
         self._check_length(len(ids), max_tokens, "to be written")
         return self._write([tuple(ids)], max_tokens, None)[0]

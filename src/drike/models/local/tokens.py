@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from drike.errors import ModelError, reason
+from drike.errors import ModelError, reason, require_unicode
 from drike.models.protocols import Request, Template, Turns
 from drike.prompts import chat_messages
 from drike.support.parallel import run_with_timeout
@@ -75,6 +75,7 @@ def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str | Turns], templat
     if not prompts:
         return []
     texts = [render(tokenizer, prompt, template) for prompt in prompts]
+    require_unicode(texts)
     batch = tokenizer(texts, add_special_tokens=template == "plain", return_attention_mask=False, verbose=False)
     encoded = [_without_closing(tokenizer, ids, template) for ids in batch["input_ids"]]
     if not all(encoded):
@@ -90,6 +91,7 @@ def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template:
     if not requests:
         return []
     rendered = [_rendered(tokenizer, request, template) for request in requests]
+    require_unicode(request.prompt + request.continuation for request in rendered)
     if not tokenizer.is_fast:
         return [_by_common_prefix(tokenizer, request, template) for request in rendered]
     batch = tokenizer(
