@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from starlette.types import Message, Receive, Scope, Send
 
 from drike.serving import guardrail
-from drike.serving.admission import PREFIX, Admission
+from drike.serving.admission import PREFIX, Admission, normal_path
 from drike.serving.editing import EditedRequest, RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.metrics import Metrics
@@ -66,6 +66,7 @@ class Gateway:
         self._in_flight += 1
         self.metrics.in_flight.set(self._in_flight)
         try:
+            scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
             principal = self.admission.admit(scope, self._in_flight)
             call = _call(scope, await read_body(scope, receive, self.admission.limits), request_id)
             whole = True
