@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from drike.errors import UsageError
+from drike.support.signals import ending_signals
 
 _SECONDS_FOR_HEADERS = 10.0
 _BYTES_OF_HEADERS = 64 << 10  # the application refuses more than 16 KB in a sentence; here the connection is closed
@@ -153,16 +154,13 @@ class GracefulServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Handle signals while the block runs."""
         with super().capture_signals():
-            own = threading.current_thread() is threading.main_thread() and hasattr(signal, "SIGHUP")
-            before = signal.getsignal(signal.SIGHUP) if own else signal.SIG_IGN
-            if before is signal.SIG_IGN:  # as under nohup
-                yield
-                return
-            signal.signal(signal.SIGHUP, self.handle_exit)
+            own = ending_signals()[1:] if threading.current_thread() is threading.main_thread() else ()
+            before = [signal.signal(number, self.handle_exit) for number in own]
             try:
                 yield
             finally:
-                signal.signal(signal.SIGHUP, before)
+                for number, handler in zip(own, before, strict=True):
+                    signal.signal(number, handler)
 
 
 def raise_file_limit() -> None:
