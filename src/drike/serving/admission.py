@@ -26,7 +26,8 @@ _FOR_ALL = re.compile(
 )
 _READ = frozenset((*(PREFIX.decode() + path for path in (CHAT, COMPLETION)), *map(bytes.decode, guardrail.PATHS)))
 _ESCAPE = re.compile(rb"%(..)?", re.DOTALL)
-_IGNORED = "".join(map(chr, (*range(33), 127)))  # by some servers, at the ends of a part of a path
+_IGNORED = " "  # by some servers, at the ends of a part of a path, as dots are
+_AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,13 @@ def normal_path(path: bytes) -> bytes:
     """A path in the one form that is admitted and sent upstream: no needless escape, no empty part.
 
     Raises RequestError for one that the upstream could read as another, with or without edits: one with . or .., with
-    an escape within an escape, or that a lenient server takes for the path of a request that is edited.
+    characters that part of the servers give a meaning, or that a lenient server takes for one that is edited.
     """
     normal = re.sub(rb"/+", b"/", _ESCAPE.sub(_unescaped, path)).rstrip(b"/") or b"/"
-    text = unquote(normal.decode("latin-1"))
-    lenient = unicodedata.normalize("NFKC", text).casefold().replace("\\", "/")
-    parts = [re.split("[;?#]", part)[0].strip(_IGNORED) for part in lenient.split("/")]
-    if "%" in text or any(part in (".", "..") for part in parts):
-        raise RequestError(400, "bad_path", "the path has . or .. or %25 in it: give it without them")
+    text = unicodedata.normalize("NFKC", unquote(normal.decode("latin-1"))).casefold()
+    parts = [part.strip(_IGNORED) for part in text.split("/")]
+    if _AMBIGUOUS.search(text) or any(part in (".", "..") for part in parts):
+        raise RequestError(400, "bad_path", "the path has . or .. or %, \\ ; ? # or control characters: leave them out")
     read = "/" + "/".join(stripped for part in parts if (stripped := part.rstrip("." + _IGNORED)))
     if read in _READ and read.encode() != normal:
         raise RequestError(400, "bad_path", f"the path could be read as {read}: write that, or another one")
