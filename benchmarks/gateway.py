@@ -115,7 +115,7 @@ def gateway(above: str, store: Path, gate: str = "named") -> Iterator[Running]:
         "--admin-port",
         "0",
     ]
-    command = [sys.executable, "-m", "drike", "serve", *own]
+    command = [sys.executable, "-P", "-m", "drike", "serve", *own]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         shown = ""

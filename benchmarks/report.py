@@ -93,7 +93,7 @@ def measure(asked: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as place:
         make_run(Path(place), asked.cases, editors)
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "drike", "report", place], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-P", "-m", "drike", "report", place], check=True, stdout=subprocess.DEVNULL)
         seconds, size = time.perf_counter() - began, (Path(place) / "report.html").stat().st_size
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     of_report = f"{used.ru_utime + used.ru_stime:.1f}", f"{used.ru_maxrss * 1024 / 1e9:.2f}"  # ru_maxrss: KiB on Linux

@@ -1,14 +1,24 @@
-"""`drike` and `python -m drike`: load the command line, and end quietly if interrupted while it loads."""
+"""`drike` and `python -m drike`: load the command line, and end quietly if interrupted while it loads.
+
+No module is taken from the working folder, where anybody's files may be: neither here nor by other processes that this
+one starts. `python -P -m drike` also keeps Python itself from looking there, which is before this can.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from importlib.metadata import version
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]
 
 
 def main() -> None:
     """Run a command; see `drike.cli.main`. Print the version without loading the command line, which takes seconds."""
+    os.environ["PYTHONSAFEPATH"] = "1"
     if sys.argv[1:] == ["--version"]:
+        from importlib.metadata import version
+
         print(f"drike {version('drike')}")
         return
     try:

@@ -43,7 +43,7 @@ def test_suggested_commands_name_an_executable_drike(monkeypatch: pytest.MonkeyP
     script = tmp_path / "drike"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [str(script)])
-    assert showing.this_command() == f"{sys.executable} -m drike"
+    assert showing.this_command() == f"{sys.executable} -P -m drike"
     monkeypatch.setenv("PATH", "")
     script.touch()
     script.chmod(0o755)

@@ -52,7 +52,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("--mode", "of"), "must be shadow or on or off"),
         (("--model", "openai:gpt-5", "--port", "0", "--admin-port", "0"), "as --upstream"),
         (
-            ("--gate", "nowhere", "--upstream", "http://127.0.0.1:9", "--port", "0", "--admin-port", "0"),
+            ("--gate", "nowhere", "--upstream", "http://127.0.0.1:9", "--create", "--port", "0", "--admin-port", "0"),
             "cannot be read",
         ),
         (("--run", "nowhere", "--port", "0", "--admin-port", "0"), "is not a run"),
@@ -97,7 +97,7 @@ def test_the_first_start_shows_how_far_the_wordings_are_encoded(
 def test_a_port_that_is_taken_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert f"port {port}" in refused(capsys, "--upstream", "http://127.0.0.1:9/v1", "--port", port)
+        assert f"port {port}" in refused(capsys, "--upstream", "http://127.0.0.1:9/v1", "--create", "--port", port)
 
 
 def test_a_damaged_store_is_refused_and_frees_the_ports(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,14 +121,14 @@ def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixt
     (here / "edits.keys.json").write_text("{")
     assert run("keys", "list") == 1
     with pytest.raises(DrikeError, match="file of keys"):
-        start(GatewayOptions(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0))
+        start(GatewayOptions(upstream="http://127.0.0.1:9/v1", create=True, port=0, admin_port=0))
 
 
 def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
-    options = GatewayOptions(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0)
+    options = GatewayOptions(upstream="http://127.0.0.1:9/v1", create=True, port=0, admin_port=0)
     keyless = start(options)
     scope: dict[str, object] = {"headers": []}
     assert keyless.keys is None and principal_of(scope, keyless.keys)
@@ -166,7 +166,9 @@ def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path:
 @pytest.mark.slow
 @pytest.mark.parametrize(("most", "shown"), [(0, 0), (3, 3), (None, 16)])
 def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int | None, shown: int) -> None:
-    started = start(GatewayOptions(store=str(tmp_path / "edits.db"), port=0, admin_port=0, demonstrations=most))
+    started = start(
+        GatewayOptions(store=str(tmp_path / "edits.db"), create=True, port=0, admin_port=0, demonstrations=most)
+    )
     entry = EditRecord("Peru", "The capital of Peru is", "Oslo")
     started.tenants.feeds["default"].store.put(entry)
     started.tenants.feeds["default"].refresh()
@@ -183,7 +185,12 @@ def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int |
 def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_path: Path) -> None:
     started = start(
         GatewayOptions(
-            upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), port=0, admin_port=0, gate="calibrated"
+            upstream="http://127.0.0.1:9/v1",
+            store=str(tmp_path / "edits.db"),
+            create=True,
+            port=0,
+            admin_port=0,
+            gate="calibrated",
         )
     )
     feed = started.tenants.feeds["default"]
@@ -191,6 +198,73 @@ def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_p
     feed.refresh()
     assert feed.decide(["What is the capital of Peru?"]).matched and not feed.decide(["Who sings in Peru?"]).matched
     assert "What is the capital of Peru?" not in feed.index.encoder._known  # type: ignore[union-attr]
+    started.tenants.close()
+    for opened in started.sockets:
+        opened.close()
+
+
+NOWHERE = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
+
+
+def test_a_store_that_is_missing_is_refused_or_made_on_request(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    for store in ((), ("--store", "typo.db")):
+        assert "there is no store" in refused(capsys, *NOWHERE, *store, "--mode", "on")
+    assert not [*here.iterdir()]
+    made = start(GatewayOptions(upstream=NOWHERE[1], store="new.db", create=True, port=0, admin_port=0))
+    ended(made)
+    assert (here / "new.db").is_file() and any("no edit is in force" in note for note in made.notes)
+    store = SqliteStore(here / "new.db")
+    store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
+    store.close()
+    again = start(GatewayOptions(upstream=NOWHERE[1], store="new.db", port=0, admin_port=0))
+    ended(again)
+    assert not any("no edit is in force" in note for note in again.notes)
+
+
+def test_keys_may_be_elsewhere_and_may_be_required(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    assert "there are no keys in edits.keys.json" in refused(capsys, *NOWHERE, "--create", "--require-keys")
+    assert "there are no keys in kept/keys.json" in refused(capsys, *NOWHERE, "--create", "--keys", "kept/keys.json")
+    assert run("keys", "add", "--keys", "kept/keys.json") == 0
+    key = capsys.readouterr().out.strip()
+    assert run("keys", "list", "--keys", "kept/keys.json") == 0 and key[6:14] in capsys.readouterr().out
+    options = GatewayOptions(upstream=NOWHERE[1], create=True, port=0, admin_port=0, keys="kept/keys.json")
+    started = start(replace(options, require_keys=True))
+    ended(started)
+    assert started.keys and started.keys.principal(key)
+    assert run("keys", "revoke", key[6:14], "--keys", "kept/keys.json") == 0
+    assert not (here / "edits.keys.json").exists()
+
+
+@pytest.mark.parametrize("key", ["sk-a\n", "sk-a\r\nX: y", " sk-a", "sk-\u00e9"])
+def test_a_key_for_the_upstream_that_is_none_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setenv("DRIKE_API_KEY", key)
+    said = refused(capsys, *NOWHERE, "--create")
+    assert "$DRIKE_API_KEY holds characters that no key has" in said and "sk-a" not in said
+
+
+def test_an_upstream_without_encryption_must_be_named(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    address = "http://vllm.internal:8000/v1"
+    words = refused(capsys, "--upstream", address, "--create", "--allow-http", "other.internal")
+    assert "use https, or --allow-http vllm.internal" in words
+    options = GatewayOptions(upstream=address, allow_http="vllm.internal", create=True, port=0, admin_port=0)
+    started = start(options)
+    ended(started)
+    assert started.upstream.name == address
+
+
+def ended(started: Started) -> None:
     started.tenants.close()
     for opened in started.sockets:
         opened.close()

@@ -372,7 +372,7 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
 def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drike.serving.start._open_editor", lambda run, most: FewShots())
     save(replace(default_gate(), encoder="hashing"), tmp_path / "gate.json")
-    options = GatewayOptions(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
+    options = GatewayOptions(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True, create=True,
                              gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
     for deadline in (None, 300):
         started = start(replace(options, deadline_ms=deadline))

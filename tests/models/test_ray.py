@@ -158,6 +158,17 @@ def test_a_private_ray_is_open_to_its_own_process_only(tmp_path: Path) -> None:
     assert not Path(seen["folder"]).exists()
 
 
+def test_replicas_take_no_module_from_the_working_folder(tmp_path: Path) -> None:
+    for name in ("drike", "torch", "transformers", "json"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write('{name} ')")
+    code = f"from drike.models.ray import load; print(len(load({WHERE!r}, replicas=1).generate(['The capital of'])))"
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, env=where, capture_output=True, text=True, check=False
+    )
+    assert not (tmp_path / "executed").exists() and done.stdout.split() == ["1"], done.stderr
+
+
 def test_a_replica_that_dies_is_restarted_and_its_call_repeated() -> None:
     from drike.models.ray import load
 

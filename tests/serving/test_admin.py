@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.worlds.gateways import (
-    Running,
-    ask,
-)
+from drike.serving.relay import Limits
+from tests.worlds.gateways import Failing, RawHandler, Received, Recorded, Running, ask, running, upstream
 
 ABOUT = "What is the capital of Peru?"
 
@@ -75,3 +78,62 @@ def test_wrong_admin_requests_are_refused(
 def test_a_form_of_another_site_cannot_add_an_edit(gateway: Running) -> None:
     body = json.dumps({"subject": "Fiji", "query": "The capital of Fiji is", "target_new": "Rome"}).encode()
     assert ask(f"{gateway.admin}/admin/v1/edits", "POST", body, Content_Type="text/plain")[0] == 415
+
+
+def test_nothing_on_the_way_keeps_an_answer(gateway: Running) -> None:
+    for path in ("/admin/v1/status", "/admin/v1/edits", "/admin/v1/nowhere", "/readyz", "/healthz", "/metrics"):
+        assert ask(f"{gateway.admin}{path}", "GET")[1]["cache-control"] == "no-store"
+
+
+def test_a_question_that_takes_the_gate_too_long_is_refused(
+    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.serving.admin._SECONDS_TO_DECIDE", 0.1)
+    with running(above.url, tmp_path, gate=Failing(seconds=0.6)) as gateway:
+        began = time.monotonic()
+        status, answer = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT})
+        assert (status, answer["error"]["code"]) == (503, "too_slow")
+        assert gateway.manage("GET", "/admin/v1/decide?q=Peru")[0] == 503 and time.monotonic() - began < 0.6
+        assert gateway.manage("GET", "/healthz")[0] == 200
+
+
+def test_a_trial_is_bounded_and_ends_with_its_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drike.serving.admin._MAX_TRIALS", 1)
+    gone = threading.Event()
+
+    def endless(handler: RawHandler, call: Received) -> None:
+        handler.begin_stream()
+        try:
+            while True:
+                handler.chunk(b"x" * (1 << 18 if b"much" in call.body else 1))
+                time.sleep(0.001)
+        except OSError:
+            gone.set()
+
+    def trial(text: str) -> bytes:
+        body = json.dumps({"query": text}).encode()
+        head = b"POST /admin/v1/try HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+    with upstream(endless) as above, running(above.url, tmp_path) as gateway:
+        status, answer = gateway.manage("POST", "/admin/v1/try", {"query": "much"})
+        assert status == 502 and "4 MB" in answer["error"]["message"]
+        where = urlsplit(gateway.admin)
+        gone.clear()
+        with socket.create_connection((where.hostname, where.port)) as client:
+            client.sendall(trial("little"))
+            while len(above.calls) < 2:
+                time.sleep(0.005)
+            assert gateway.manage("POST", "/admin/v1/try", {"query": "more"})[0] == 429
+        assert gone.wait(5)
+
+
+def test_a_slow_or_large_body_is_refused(above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drike.serving.admin._LIMITS", Limits(body=1 << 20, seconds=0.1))
+    with running(above.url, tmp_path) as gateway:
+        assert gateway.manage("POST", "/admin/v1/try", {"query": "x" * (1 << 20)})[0] == 413
+        where = urlsplit(gateway.admin)
+        with socket.create_connection((where.hostname, where.port), timeout=5) as client:
+            head = b"POST /admin/v1/try HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            client.sendall(head + b"Content-Length: 9\r\n\r\n{")
+            assert client.recv(10_000).startswith(b"HTTP/1.1 408")

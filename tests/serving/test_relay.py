@@ -118,10 +118,13 @@ class opened:  # noqa: N801
         host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
         self.client = socket.create_connection((host, int(port)), timeout=10)
 
-    def __enter__(self) -> BinaryIO:
+    def send(self) -> None:
         body = b'{"stream": true, "messages": [{"role": "user", "content": "Hello"}]}'
         head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
         self.client.sendall(head + body)
+
+    def __enter__(self) -> BinaryIO:
+        self.send()
         stream = self.client.makefile("rb")
         while stream.readline() != b"\r\n":
             pass
@@ -139,3 +142,40 @@ def test_a_slow_body_times_out(above: Recorded, tmp_path: Path) -> None:
             client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
             answer = client.recv(10_000)
             assert answer.startswith(b"HTTP/1.1 408") and b"connection: close" in answer
+
+
+@pytest.mark.parametrize("partial", [b"data: {}\n\n", b'data: {"choi', b""])
+def test_a_gateway_that_is_stopped_ends_its_answers_with_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partial: bytes
+) -> None:
+    """A stream with an event, a request that has no answer yet with a status."""
+    monkeypatch.setattr("drike.serving.server._SECONDS_TO_END", 0.2)
+
+    def endless(handler: RawHandler, call: Received) -> None:
+        if partial:
+            handler.begin_stream()
+            handler.chunk(partial)
+        handler.recorded.gone.wait(5)
+
+    with upstream(endless) as above:
+        with running(above.url, tmp_path) as gateway:
+            opening = opened(gateway)
+            if partial:
+                stream = opening.__enter__()
+                stream.readline()
+            else:
+                opening.send()
+                stream = opening.client.makefile("rb")
+                while not above.calls:
+                    time.sleep(0.005)
+        answer = stream.read()
+        above.gone.set()
+    if partial:
+        *_, last, end, _, _ = answer.split(b"\r\n")
+        assert end == b"0" and b"[DONE]" not in answer and (partial.endswith(b"\n") or last.startswith(b"\n\n"))
+        error = json.loads(last.strip().removeprefix(b"data: "))["error"]
+    else:
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503") and b"connection: close" in head
+        error = json.loads(body)["error"]
+    assert error["code"] == "ending"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys
+from drike.serving.tenants import Tenants
 from tests.worlds.gateways import (
     ENTRY,
     Recorded,
@@ -77,3 +82,77 @@ def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> No
             time.sleep(0.01)
         assert gateway.ask("GET", "/v1/models", Authorization=f"Bearer {mine}")[0] == 401
         assert mine.split("-", 2)[2] not in keys.path.read_text()
+
+
+class Watched:
+    """Edits whose store is a file, and which only count how often they are read."""
+
+    def __init__(self, path: Path) -> None:
+        path.touch()
+        os.utime(path, (1, 1))  # nobody has written to it for long
+        self.store = SimpleNamespace(name=str(path), close=lambda: None)
+        self.problem = self.gate_problem = None
+        self.read, self.reading = 0, threading.Event()
+        self.reading.set()
+
+    def refresh(self) -> None:
+        self.read += 1
+        self.reading.wait(5)
+
+    def follow_gate(self) -> None:
+        pass
+
+
+def test_many_tenants_are_watched_together_and_none_holds_up_another(tmp_path: Path) -> None:
+    async def follow() -> None:
+        tenants = Tenants(lambda tenant: Watched(tmp_path / tenant))  # type: ignore[arg-type, return-value]
+        feeds: list[Any] = [await tenants.feed(f"t{i}") for i in range(100)]
+        before = threading.active_count()
+        following = asyncio.create_task(tenants.follow())
+        locked, changed = feeds[0], feeds[1]
+        locked.reading.clear()
+        await asyncio.sleep(1.3)
+        assert all(1 <= feed.read <= 4 for feed in feeds) and threading.active_count() <= before + 40
+        assert locked.read == 1
+        seen = changed.read
+        for changes in range(1, 4):
+            Path(changed.store.name).write_text("changed")
+            until = time.monotonic() + 2
+            while changed.read < seen + changes:
+                assert time.monotonic() < until
+                await asyncio.sleep(0.01)
+        locked.reading.set()
+        following.cancel()
+        tenants.close()
+
+    asyncio.run(follow())
+
+
+def test_another_tenants_problem_is_its_own(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    mine, other, admin = (
+        {"Authorization": f"Bearer {keys.add(tenant, role)}"}
+        for tenant, role in (("default", KeyRole.EDIT), ("shop", KeyRole.EDIT), ("third", KeyRole.ADMIN))
+    )
+    with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
+
+        def problems(key: dict[str, str]) -> list[str]:
+            return gateway.manage("GET", "/admin/v1/status", **key)[1]["problems"]
+
+        def damage(name: str) -> None:
+            (tmp_path / name).write_bytes(b"damaged!" * 4096)
+            feed = gateway.tenants.feeds["shop" if "shop" in name else "default"]
+            until = time.monotonic() + 5
+            while not feed.problem:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+
+        assert problems(mine) == problems(other) == problems(admin) == []
+        damage("edits.shop.db")
+        assert gateway.manage("GET", "/readyz") == (200, {"ready": True}) and problems(mine) == []
+        assert "edits.shop.db" in problems(other)[0]
+        assert problems(admin) == ["the edits or the gate of tenant shop cannot be read: a key of its own shows why"]
+        damage("edits.db")
+        status, answer = gateway.manage("GET", "/readyz")
+        assert status == 503 and "edits.db" not in str(answer) and str(tmp_path) not in str(answer)
+        assert "edits.db" in problems(mine)[0] and str(tmp_path / "edits.db") not in str(problems(other))

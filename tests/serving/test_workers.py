@@ -43,7 +43,7 @@ def free_ports(count: int) -> list[int]:
 def serving(url: str, store: str, place: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
     """Run `drike serve` over an upstream; yield its process and the addresses of the API and of two admin ports."""
     ports = free_ports(3)
-    command = [sys.executable, "-m", "drike", "serve", "--upstream", url, "--store", store, "--mode", "on",
+    command = [sys.executable, "-m", "drike", "serve", "--upstream", url, "--store", store, "--create", "--mode", "on",
                "--port", str(ports[0]), "--admin-port", str(ports[1]), *options]  # fmt: skip
     with (place / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=place)
@@ -121,7 +121,58 @@ def test_gateways_on_machines_of_their_own_share_a_database(postgres: Any, tmp_p
     assert f"from postgresql://{postgres.folder}/postgres" in said and "canary" not in said
 
 
-def test_the_end_of_one_process_ends_the_others() -> None:
+SERVES = "import os, time; os.write(int(os.environ['DRIKE_LIFELINE']), b'1')"
+
+
+def test_a_worker_that_ends_is_started_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_FIRST_DELAY", 0.01)
+    monkeypatch.setattr(workers, "_PAUSE", 0.01)
+    told: list[str] = []
+
+    def tell(sentence: str) -> None:
+        told.append(sentence)
+        if len(told) == 4:
+            raise KeyboardInterrupt
+
+    ending = [sys.executable, "-SEc", f"{SERVES}; raise SystemExit(9)"]
+    with pytest.raises(KeyboardInterrupt):
+        workers.run([SLEEP, ending], tell)
+    assert told == [
+        f"a worker ended with exit code 9: it is started again in {delay} s" for delay in (0.02, 0.04, 0.08, 0.16)
+    ]
+
+
+def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:
+    """Also one that is just starting, and does not listen to SIGTERM yet."""
+    worker = (
+        "import os, signal, sys, time; from drike.serving import workers; workers._SECONDS_TO_END = 0.2; "
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN) if sys.argv[1] == '1' else None; "
+        f"open(os.path.join({str(tmp_path)!r}, str(os.getpid())), 'w').close(); "
+        "workers.follow_parent(); workers.say_serving(); time.sleep(60)"
+    )
+    commands = [[sys.executable, "-c", worker, i] for i in "01"]
+    parent = f"from drike.serving import workers; workers.run({commands!r})"
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", parent], env=where) as process:
+        end = time.monotonic() + 20
+        while len(ids := [int(path.name) for path in tmp_path.iterdir()]) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        process.kill()
+    while any(is_running(id) for id in ids):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_running(id: int) -> bool:
+    """Whether there is a process with this id that is more than a zombie."""
+    try:
+        return Path(f"/proc/{id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_process_that_ends_before_it_has_served_ends_the_others() -> None:
     began = time.monotonic()
     assert workers.run([SLEEP, [sys.executable, "-c", "raise SystemExit(7)"], SLEEP]) == 7
     assert time.monotonic() - began < 30

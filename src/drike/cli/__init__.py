@@ -37,6 +37,7 @@ from drike.cli.console import SafeConsole, accept_all_text, complain
 from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command
 from drike.cli.resume import Resumable
 from drike.errors import DrikeError, SpendingLimitError, UsageError
+from drike.support.signals import ending_signals
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
 _BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are no text come as halves of characters
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, nam
     """Run a command of `drike`, or of another command line, with the same exit codes.
 
     0: done, 1: a problem reported in one sentence, 2: wrong usage, 3: a limit on calls or money was reached, 130:
-    stopped by Ctrl-C, 143: by SIGTERM, which is handled like Ctrl-C.
+    stopped by Ctrl-C, 143: by SIGTERM or SIGHUP, which are handled like Ctrl-C.
     """
     warnings.showwarning = _warn
     accept_all_text()
@@ -103,7 +104,8 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, nam
         raise KeyboardInterrupt
 
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, end)
+        for ending in ending_signals():
+            signal.signal(ending, end)
     try:
         command(args=words, prog_name=name)
     except UsageError as problem:

@@ -92,7 +92,7 @@ def this_command() -> str:
     called = Path(sys.argv[0])
     if shutil.which("drike"):
         return "drike"
-    return str(called) if called.name == "drike" and os.access(called, os.X_OK) else f"{sys.executable} -m drike"
+    return str(called) if called.name == "drike" and os.access(called, os.X_OK) else f"{sys.executable} -P -m drike"
 
 
 def draw(table: Table) -> None:

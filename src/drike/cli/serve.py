@@ -7,12 +7,13 @@ import os
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from drike.cli.console import say
-from drike.cli.options import DATA, METHOD, MODEL, AnyGate, Command, flag, option, takes_options
+from drike.cli.console import complain, say
+from drike.cli.options import API, DATA, METHOD, MODEL, AnyGate, Command, flag, option, takes_options
 from drike.errors import UsageError
 from drike.serving.keys import KeyRole, Keys, keys_path
 from drike.serving.options import GatewayOptions
@@ -22,6 +23,7 @@ _NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", 
 
 keys_app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
 StoreFile = Annotated[str, option("STORE", "The store that the keys stand beside (default: edits.db)", DATA)]
+KeysFile = Annotated[str | None, option("FILE", "The file of keys (default: beside the store)", DATA)]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,10 @@ class ServeOptions(GatewayOptions):
     store: Annotated[
         str | None, option("STORE", "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)
     ] = None
+    keys: KeysFile = None
+    allow_http: Annotated[str | None, option("HOST", "Send requests to this host of your network unencrypted", API)] = (
+        None
+    )
     run: Annotated[
         str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
     ] = None
@@ -75,7 +81,7 @@ def serve(*, options: ServeOptions, workers: int = 1) -> None:
 
 
 def _serve_together(workers: int, options: GatewayOptions) -> None:
-    """Serve in several processes, and exit as the first of them that ends."""
+    """Serve in several processes; exit as one of them that ends before it has served."""
     port, admin_port = options.port, options.admin_port
     if not (port and admin_port) or port in range(admin_port, admin_port + workers):
         raise UsageError("--workers needs a --port, and an --admin-port from which so many are free: give other ports")
@@ -84,8 +90,8 @@ def _serve_together(workers: int, options: GatewayOptions) -> None:
     from drike.serving import workers as processes
 
     # The last of an option counts.
-    command = [sys.executable, "-m", "drike", *sys.argv[1:], "--workers", "1", "--reuse-port"]
-    raise SystemExit(processes.run([[*command, "--admin-port", str(admin_port + i)] for i in range(workers)]))
+    command = [sys.executable, "-P", "-m", "drike", *sys.argv[1:], "--workers", "1", "--reuse-port"]
+    raise SystemExit(processes.run([[*command, "--admin-port", str(admin_port + i)] for i in range(workers)], complain))
 
 
 def _curl(url: str, question: str, *, key: bool) -> str:
@@ -106,16 +112,17 @@ def add(
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
     store: StoreFile = "edits.db",
+    keys: KeysFile = None,
 ) -> None:
     """Make a key and print it; only its SHA-256 is kept."""
-    say(Keys(keys_path(store)).add(tenant, KeyRole(role)))
+    say(_keys(store, keys).add(tenant, KeyRole(role)))
 
 
 @keys_app.command("list", cls=Command)
 @takes_options
-def list_(*, store: StoreFile = "edits.db") -> None:
+def list_(*, store: StoreFile = "edits.db", keys: KeysFile = None) -> None:
     """List the keys."""
-    for key in Keys(keys_path(store)).keys:
+    for key in _keys(store, keys).keys:
         say(f"{key.id} {key.role} {key.tenant} {key.created_at}")
 
 
@@ -125,9 +132,14 @@ def revoke(
     ids: Annotated[list[str], typer.Argument(help="As drike keys list shows it", metavar="ID...", hidden=True)],
     *,
     store: StoreFile = "edits.db",
+    keys: KeysFile = None,
 ) -> None:
     """Revoke keys; a running gateway refuses them at once."""
-    keys = Keys(keys_path(store))
+    kept = _keys(store, keys)
     for id in ids:
-        key = keys.revoke(id)
+        key = kept.revoke(id)
         say(f"Revoked {key.id} ({key.role}, {key.tenant})")
+
+
+def _keys(store: str, path: str | None) -> Keys:
+    return Keys(Path(path) if path else keys_path(store))

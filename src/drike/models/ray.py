@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import chdir
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -157,13 +158,14 @@ def _connect() -> Any:
     if tuple(map(int, ray.__version__.split(".")[:2])) < _DEMANDS_TOKEN:
         raise ModelError(f"Ray {ray.__version__} lets anyone join who reaches it: pip install -e '.[ray]'")
     try:
-        if address == "local":
-            _start_private(ray)
-        else:
-            host, _, port = address.removeprefix("ray://").rpartition(":")
-            if port.isdecimal():  # if nothing listens there, Ray would retry for many minutes
-                socket.create_connection((host, int(port)), _REACH_SECONDS).close()
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        with chdir(sys.prefix):  # Ray's processes take modules from the working folder before all others
+            if address == "local":
+                _start_private(ray)
+            else:
+                host, _, port = address.removeprefix("ray://").rpartition(":")
+                if port.isdecimal():  # if nothing listens there, Ray would retry for many minutes
+                    socket.create_connection((host, int(port)), _REACH_SECONDS).close()
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         what = "Ray does not start here" if address == "local" else f"the Ray cluster at {address} cannot be reached"
         raise ModelError(

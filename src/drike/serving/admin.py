@@ -61,14 +61,18 @@ from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
-from drike.serving.relay import RequestError
-from drike.serving.requests import one_message
+from drike.serving.readiness import Readiness
+from drike.serving.relay import ClientDisconnectError, Limits, RequestError, read_body, while_connected
+from drike.serving.requests import EditableRequest, one_message
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores import log as stores
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, record_of, to_values
 
-_MAX_BODY = 1 << 20  # bytes of a request
+_LIMITS = Limits(body=1 << 20)
+_MAX_ANSWER, _MAX_TRIALS = 4 << 20, 16  # bytes of an upstream's answer that is shown; trials at once
+_SECONDS_TO_DECIDE = 10.0
+_UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
 _TEXTS = ("negatives", "wordings")  # changes that add a text
 _CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
@@ -115,7 +119,7 @@ async def not_offered(request: Request, problem: Exception) -> Response:
 
 async def healthy(request: Request) -> Response:
     """Say that the process answers."""
-    return JSONResponse({"healthy": True})
+    return _json({"healthy": True})
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +134,7 @@ class Admin:
     tenants: Tenants
     metrics: Metrics
     keys: Keys | None = None
+    _trials: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_TRIALS))
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
     def guarded(self, endpoint: Guarded, role: KeyRole = KeyRole.EDIT) -> Callable[[Request], Awaitable[Response]]:
@@ -138,7 +143,9 @@ class Admin:
         async def answer(request: Request) -> Response:
             try:
                 result = await endpoint(request, permit(request, role, self.keys))
-                return result if isinstance(result, Response) else JSONResponse(result)
+                return result if isinstance(result, Response) else _json(result)
+            except ClientDisconnectError:
+                return Response(status_code=499)
             except RequestError as problem:
                 return _error(problem.status, problem.code, str(problem))
             except ConflictError as problem:
@@ -153,10 +160,10 @@ class Admin:
 
     async def status(self, request: Request, principal: Principal) -> Json:
         """What the gateway is doing."""
-        feed = await self.tenants.feed(principal.tenant)
+        feed, problems = await self.tenants.feed(principal.tenant), await self._readiness.shown_to(principal)
         return {
             "mode": self.editor.mode, "upstream": self.upstream.name, "tenant": principal.tenant,
-            "role": principal.role, "problems": await self._problems(), "edits": len(feed.index.edits),
+            "role": principal.role, "problems": problems, "edits": len(feed.index.edits),
             "revision": feed.snapshot.revision,
         }  # fmt: skip
 
@@ -219,7 +226,7 @@ class Admin:
         """The decision on a query, which is not recorded."""
         feed, params = await self.tenants.feed(principal.tenant), request.query_params
         chat = one_message(params.get("model", "default"), params.get("q", ""))
-        decision = await self.editor.decide(chat, _CHAT, feed, ask=params.get("ask") != "no")
+        decision, _ = await self._decided(chat, feed, ask=params.get("ask") != "no")
         return _decision_json(decision, feed)
 
     async def ask(self, request: Request, principal: Principal) -> Json:
@@ -228,12 +235,14 @@ class Admin:
         query, model, max_tokens = values.get("query"), values.get("model", "default"), values.get("max_tokens", 64)
         if not isinstance(query, str) or not isinstance(model, str) or type(max_tokens) is not int:
             raise RequestError(400, "bad_request", "query, model or max_tokens is missing, or is not of its type")
+        if self._trials.locked():
+            raise RequestError(429, "busy", f"{_MAX_TRIALS} questions are being tried: try again in a second")
         feed = await self.tenants.feed(principal.tenant)
         chat = one_message(model, query, max_tokens=max_tokens)
-        decision = await self.editor.decide(chat, _CHAT, feed, ask=True)
-        edited = await asyncio.to_thread(self.editor.applied, chat, decision)
-        calls = [replace(_CHAT, body=body) for body in dict.fromkeys((chat.body, edited))]
-        texts = [await self._answer(call) for call in calls]
+        async with self._trials, while_connected(request.receive):
+            decision, edited = await self._decided(chat, feed, ask=True)
+            calls = [replace(_CHAT, body=body) for body in dict.fromkeys((chat.body, edited))]
+            texts = [await self._answer(call) for call in calls]
         return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1]}
 
     async def matched(self, request: Request, principal: Principal) -> Json:
@@ -259,16 +268,26 @@ class Admin:
 
     async def ready(self, request: Request) -> Response:
         """Whether requests would be answered."""
-        problems = await self._problems()
-        return JSONResponse({"ready": False, "problems": problems}, 503) if problems else JSONResponse({"ready": True})
+        problems = await self._readiness.public()
+        return _json({"ready": False, "problems": problems}, 503) if problems else _json({"ready": True})
 
     async def counts(self, request: Request, principal: Principal) -> Response:
         """All metrics."""
         self.metrics.edits.set(sum(len(feed.index.edits) for feed in self.tenants.feeds.values()))
-        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4", headers=_UNKEPT)
 
-    async def _problems(self) -> list[str]:
-        return list(filter(None, (await self.upstream.problem(), *self.tenants.problems())))
+    @property
+    def _readiness(self) -> Readiness:
+        return Readiness(self.upstream, self.tenants, self.keys is not None)
+
+    async def _decided(self, chat: EditableRequest, feed: EditFeed, *, ask: bool) -> tuple[Decision, bytes]:
+        """The decision on a question, and its edited body. Raises RequestError if that takes too long."""
+        try:
+            async with asyncio.timeout(_SECONDS_TO_DECIDE):
+                decision = await self.editor.decide(chat, _CHAT, feed, ask=ask)
+                return decision, await asyncio.to_thread(self.editor.applied, chat, decision)
+        except TimeoutError:
+            raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
 
     async def _write(self, principal: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]) -> Json:
         """Make changes, and answer when they are in force here."""
@@ -285,27 +304,32 @@ class Admin:
         """The text of the upstream's answer. Raises RequestError."""
         try:
             async with self.upstream.exchange(call) as reply:
-                raw = b"".join([chunk async for chunk in reply.chunks])
+                raw = b""
+                async for chunk in reply.chunks:
+                    raw += chunk
+                    if len(raw) > _MAX_ANSWER:
+                        raise RequestError(502, "upstream_error", "the upstream's answer has more than 4 MB")
             answer = json.loads(raw)
             answered = reply.status == 200
             return str(answer["choices"][0]["message"]["content"] if answered else answer["error"]["message"])
         except UpstreamError as error:
             raise RequestError(error.status, "upstream_error", str(error)) from None
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise RequestError(502, "upstream_error", "the upstream's answer is not in OpenAI's form") from None
 
 
 def _error(status: int, code: str, sentence: str, **more: object) -> Response:
-    return JSONResponse({"error": {"message": sentence, "code": code}, **more}, status)
+    return _json({"error": {"message": sentence, "code": code}, **more}, status)
+
+
+def _json(value: object, status: int = 200) -> Response:
+    """JSON that nothing on the way keeps: it is of this moment, and for one key."""
+    return JSONResponse(value, status, _UNKEPT)
 
 
 async def _body(request: Request) -> dict[str, Any]:
     """The JSON object of a request. Raises RequestError."""
-    raw = b""
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > _MAX_BODY:
-            raise RequestError(413, "body_too_large", "the body has more than 1 MB")
+    raw = await read_body(request.scope, request.receive, _LIMITS)
     try:
         values = json.loads(raw or b"{}")
     except (ValueError, RecursionError):

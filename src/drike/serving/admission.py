@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -13,6 +14,7 @@ from drike.models.served.address import is_loopback
 from drike.serving import guardrail
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.relay import Limits, RequestError
+from drike.serving.requests import CHAT, COMPLETION
 
 PREFIX = b"/v1"
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
@@ -20,8 +22,12 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _FOR_ALL = re.compile(
     rb"(GET|HEAD) /v1/models(/.*)?"
     rb"|POST /v1/((chat/)?completions|embeddings|responses|messages(/count_tokens)?|moderations|rerank|score"
-    rb"|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))/?"
+    rb"|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))"
 )
+_READ = frozenset((*(PREFIX.decode() + path for path in (CHAT, COMPLETION)), *map(bytes.decode, guardrail.PATHS)))
+_ESCAPE = re.compile(rb"%(..)?", re.DOTALL)
+_IGNORED = " "  # by some servers, at the ends of a part of a path, as dots are
+_AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class Admission:
     def admit(self, scope: Scope, in_flight: int) -> Principal:
         """Who sent a request. Raises RequestError for one that is refused.
 
-        in_flight: requests at this moment, this one included.
+        scope: with a path as `normal_path` returns it. in_flight: requests at this moment, this one included.
         """
         path, limits = bytes(scope["raw_path"]), self.limits
         if in_flight > limits.at_once:
@@ -49,8 +55,6 @@ class Admission:
             raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
         if not path.startswith(PREFIX + b"/") and path not in guardrail.PATHS:
             raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
-        if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
-            raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
         if self.keys is None:
             _check_site(scope)
         principal = principal_of(scope, self.keys)
@@ -60,6 +64,34 @@ class Admission:
         if not (principal.role.includes(KeyRole.ADMIN) or path in guardrail.PATHS or _FOR_ALL.fullmatch(action)):
             raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
         return principal
+
+
+def normal_path(path: bytes) -> bytes:
+    """A path in the one form that is admitted and sent upstream: no needless escape, no empty part.
+
+    Raises RequestError for one that the upstream could read as another, with or without edits: one with . or .., with
+    characters that part of the servers give a meaning, or that a lenient server takes for one that is edited.
+    """
+    normal = re.sub(rb"/+", b"/", _ESCAPE.sub(_unescaped, path)).rstrip(b"/") or b"/"
+    text = unicodedata.normalize("NFKC", unquote(normal.decode("latin-1"))).casefold()
+    parts = [part.strip(_IGNORED) for part in text.split("/")]
+    if _AMBIGUOUS.search(text) or any(part in (".", "..") for part in parts):
+        raise RequestError(400, "bad_path", "the path has . or .. or %, \\ ; ? # or control characters: leave them out")
+    read = "/" + "/".join(stripped for part in parts if (stripped := part.rstrip("." + _IGNORED)))
+    if read in _READ and read.encode() != normal:
+        raise RequestError(400, "bad_path", f"the path could be read as {read}: write that, or another one")
+    return normal
+
+
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    """A character that needs no escape, or the escape in capitals."""
+    try:
+        character = bytes.fromhex((escape[1] or b"").decode("latin-1"))
+    except ValueError:
+        character = b""
+    if len(character) != 1:
+        raise RequestError(400, "bad_path", "the path has a % that escapes nothing: leave it out") from None
+    return character if re.fullmatch(rb"[\w.~-]", character) else escape[0].upper()
 
 
 def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:

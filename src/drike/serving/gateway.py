@@ -9,6 +9,7 @@ Answers carry `x-drike-scope` (fired, abstained, degraded; off where the mode is
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
@@ -19,11 +20,12 @@ from dataclasses import dataclass, field, replace
 from starlette.types import Message, Receive, Scope, Send
 
 from drike.serving import guardrail
-from drike.serving.admission import PREFIX, Admission
+from drike.serving.admission import PREFIX, Admission, normal_path
 from drike.serving.editing import EditedRequest, RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.metrics import Metrics
 from drike.serving.relay import (
+    ENDING,
     ClientDisconnectError,
     RequestError,
     drain,
@@ -53,8 +55,7 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         began = time.perf_counter()
-        sent_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        request_id = sent_id if _REQUEST_ID.fullmatch(sent_id) else b"drike-" + secrets.token_hex(12).encode()
+        request_id = _request_id(scope)
         more: Headers = [(b"x-request-id", request_id)]
         status, decided, overhead, whole = 0, "none", None, False
 
@@ -63,9 +64,9 @@ class Gateway:
             status = message.get("status", status)
             await send(message)
 
-        self._in_flight += 1
-        self.metrics.in_flight.set(self._in_flight)
+        self._count_in_flight(1)
         try:
+            scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
             principal = self.admission.admit(scope, self._in_flight)
             call = _call(scope, await read_body(scope, receive, self.admission.limits), request_id)
             whole = True
@@ -91,14 +92,17 @@ class Gateway:
             await send_error(send_and_see, error, more)
         except ClientDisconnectError:
             status = 499
+        except asyncio.CancelledError:
+            if not status:
+                await send_error(send_and_see, ENDING, more)
+            raise
         except Exception as error:
             report(error)
             if not status:
                 failure = RequestError(500, "internal_error", "the gateway failed: try again")
                 await send_error(send_and_see, failure, more)
         finally:
-            self._in_flight -= 1
-            self.metrics.in_flight.set(self._in_flight)
+            self._count_in_flight(-1)
             self.metrics.count(status, decided, overhead)
 
     async def _answer_webhook(
@@ -120,10 +124,20 @@ class Gateway:
             raise RequestError(400, "bad_request", str(problem)) from None
         return decided
 
+    def _count_in_flight(self, change: int) -> None:
+        self._in_flight += change
+        self.metrics.in_flight.set(self._in_flight)
+
     def _headers(self, edited: EditedRequest) -> Headers:
         edits = ",".join(f"{edit.id}@{edit.version}" for edit in edited.edits)
         headers = [(b"x-drike-scope", edited.scope.encode()), (b"x-drike-mode", self.editor.mode.encode())]
         return [*headers, (b"x-drike-edits", edits.encode())] if edits else headers
+
+
+def _request_id(scope: Scope) -> bytes:
+    """The client's id of a request, or else a new one."""
+    sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return sent if _REQUEST_ID.fullmatch(sent) else b"drike-" + secrets.token_hex(12).encode()
 
 
 def _call(scope: Scope, body: bytes, request_id: bytes) -> UpstreamCall:

@@ -1,4 +1,4 @@
-"""`python -m drike.serving.process JSON`: a gateway in a process that has loaded neither the command line nor torch.
+"""`python -P -m drike.serving.process JSON`: a gateway in a process that has loaded neither the command line nor torch.
 
 `drike serve --upstream` checks and prints everything, and then becomes this process, which listens on the same sockets
 in a quarter of the memory.
@@ -18,6 +18,7 @@ from typing import NoReturn
 from drike.errors import DrikeError
 from drike.serving.options import GatewayOptions
 from drike.serving.start import Started, start
+from drike.support.signals import ending_signals
 
 
 def exec_gateway(started: Started) -> NoReturn:
@@ -26,12 +27,14 @@ def exec_gateway(started: Started) -> NoReturn:
     for listening in started.sockets:
         listening.set_inheritable(True)
     values = {"options": asdict(started.options), "sockets": [listening.fileno() for listening in started.sockets]}
-    os.execv(sys.executable, [sys.executable, "-m", __name__, json.dumps(values)])  # noqa: S606 - it is this Python
+    command = [sys.executable, "-P", "-m", __name__, json.dumps(values)]  # -P: no module from the working folder
+    os.execv(sys.executable, command)  # noqa: S606 - it is this Python
 
 
 def main() -> None:
-    """Serve with the options of the command line until SIGINT or SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # uvicorn raises a signal again once it has ended
+    """Serve with the options of the command line until SIGINT, SIGTERM or SIGHUP."""
+    for number in ending_signals():
+        signal.signal(number, signal.getsignal(signal.SIGINT))  # uvicorn raises a signal again once it has ended
     values = json.loads(sys.argv[1])
     api, admin = (socket.socket(fileno=number) for number in values["sockets"])
     try:

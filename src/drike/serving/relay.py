@@ -39,6 +39,9 @@ class ClientDisconnectError(Exception):
     """The client hung up."""
 
 
+ENDING = RequestError(503, "ending", "the gateway is being stopped: try again")
+
+
 async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     """The body of a request. Raises RequestError for one that is too large or too slow, ClientDisconnectError."""
     too_large = RequestError(413, "body_too_large", f"the body has more than {limits.body >> 20} MB: send less at once")
@@ -104,8 +107,9 @@ async def while_connected(receive: Receive) -> AsyncIterator[None]:
 async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
     """Send an answer as it comes.
 
-    If it breaks off, a stream of events ends with an event that holds the error, and without `[DONE]`; another answer
-    is left incomplete, so that the connection is closed. Raises UpstreamError only if nothing has been sent yet.
+    If it breaks off, or the gateway ends, a stream of events ends with an event that holds the error, and without
+    `[DONE]`; another answer is left incomplete, so that the connection is closed. Raises UpstreamError only if nothing
+    has been sent yet.
     """
     content_type = next((value for name, value in reply.headers if name == b"content-type"), b"")
     events, ended = content_type.startswith(b"text/event-stream"), True
@@ -119,10 +123,13 @@ async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
             await _send_chunk(send, chunk)
             ended = chunk.endswith((b"\n\n", b"\r\n\r\n"))
     except UpstreamError as error:
-        if not events:
-            return
-        end = b"" if ended else b"\n\n"
-        await _send_chunk(send, end + b"data: " + error_body(str(error), UPSTREAM_CODE) + b"\n\n")
+        if events:
+            await _send_failure(send, ended, str(error), UPSTREAM_CODE)
+        return
+    except asyncio.CancelledError:  # the gateway is being stopped; or the client is gone, and sees nothing of this
+        if events:
+            await _send_failure(send, ended, str(ENDING), ENDING.code)
+        raise
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -143,6 +150,12 @@ async def send_json(send: Send, status: int, body: bytes, more: Headers) -> None
 def error_body(sentence: str, code: str) -> bytes:
     """An error as OpenAI's API writes it."""
     return json.dumps({"error": {"message": sentence, "type": "drike_error", "param": None, "code": code}}).encode()
+
+
+async def _send_failure(send: Send, ended: bool, sentence: str, code: str) -> None:
+    """End a stream with an event that holds an error. ended: whether the event before it is complete."""
+    await _send_chunk(send, (b"" if ended else b"\n\n") + b"data: " + error_body(sentence, code) + b"\n\n")
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _send_chunk(send: Send, chunk: bytes) -> None:

@@ -3,70 +3,199 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import contextlib
+import os
+import signal
 import socket
+import threading
+from collections.abc import Iterator
 from typing import Any
 
+import httptools
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from drike.errors import UsageError
+from drike.support.signals import ending_signals
 
 _SECONDS_FOR_HEADERS = 10.0
 _BYTES_OF_HEADERS = 64 << 10  # the application refuses more than 16 KB in a sentence; here the connection is closed
 _SECONDS_TO_END = 10
 _SECONDS_IDLE = 75  # longer than clients keep connections, so that none is closed as its next request arrives
-_UPGRADE = re.compile(rb"(\r\nconnection:[^\r\n]*?)\bupgrade\b", re.IGNORECASE)
+_SECONDS_BETWEEN_PROBES = 1.0
+_MAX_CONNECTIONS, _MAX_FILES = 10_000, 1 << 16
+_RESERVED_FILES = 64  # for what is neither a client's connection nor one to the upstream
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, which also closes connections whose request's head is late, incomplete or endless.
+    """uvicorn's HTTP protocol for clients that are slow, gone, too many, or offer what is not spoken here.
 
-    An offer to change to HTTP/2, which Java's client makes with every first request, is ignored: httptools would drop
-    the request's body.
+    Connections whose request's head is late, incomplete or endless are closed, and those that have been idle longest
+    where there are more than the process can have. A client that has only stopped sending gets its answers; one that is
+    gone is noticed. An offer to change to HTTP/2, which Java's client makes with every first request, is ignored:
+    httptools would drop the request's body.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._timer: asyncio.TimerHandle | None = None
-        self._head_size = 0  # bytes of a request whose head is not complete
+        self._head_size = 0  # bytes since the last complete head or piece of a body
+        self._has_read = False  # a head or a piece of a body, in the data at hand
+        self.idle_since = self.loop.time()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Begin to wait for a request, or make room for the connection."""
         super().connection_made(transport)
-        self._wait()
+        self._call_later(_SECONDS_FOR_HEADERS, self.transport.close)
+        others: Any = self.server_state.connections - {self}
+        if len(others) >= max_connections():
+            idle = min((other for other in others if other.idle), key=lambda other: other.idle_since, default=None)
+            if idle is None:
+                transport.write(_FULL)
+            (idle or self).transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
-        self._stop_waiting()
+        self._cancel_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Pass data on, and see whether a request has begun."""
-        previous = self.cycle
-        if previous is None or previous.response_complete:
-            head, end, body = data.partition(b"\r\n\r\n")
-            data = _UPGRADE.sub(rb"\1ignored", head) + end + body
-        super().data_received(data)
-        cycle = self.cycle
-        if cycle is not previous or (cycle is not None and not cycle.response_complete):
-            self._stop_waiting()
+        self._unset_keepalive_if_required()
+        self._has_read = False
+        rest = data
+        while rest:
+            rest = self._parse(rest)
+        if self._has_read:
+            self._head_size = 0
+            self._cancel_timer()
             return
         self._head_size += len(data)
-        if self._timer is None:
-            self._wait()
+        if self._timer is None and self.idle:
+            self._call_later(_SECONDS_FOR_HEADERS, self.transport.close)
         if self._head_size > _BYTES_OF_HEADERS:
             self.transport.abort()
 
-    def _wait(self) -> None:
-        self._timer = self.loop.call_later(_SECONDS_FOR_HEADERS, self.transport.close)
+    def _parse(self, data: bytes) -> bytes:
+        """Parse data; return what is to be parsed next: after an offer to upgrade, the request without the offer."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+            if method != b"CONNECT":
+                headers = (b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")
+                head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(headers))
+                self.parser = httptools.HttpRequestParser(self)
+                return head + data[offer.args[0] :]
+            self.send_400_response("There is no proxy here.")
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        return b""
 
-    def _stop_waiting(self) -> None:
-        self._head_size = 0
+    def on_headers_complete(self) -> None:
+        """Begin a request, unless it offers to upgrade, after which httptools takes it for complete."""
+        self._has_read = True
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body."""
+        self._has_read = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request's body."""
+        self._has_read = True
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin to be idle."""
+        self.idle_since = self.loop.time()
+        super().on_response_complete()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Whether to keep the connection: while complete requests are answered, whose client may only have stopped."""
+        if self.idle or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        self._probe()
+        return True
+
+    def _probe(self) -> None:
+        """Send what a client that listens ignores, and what fails at the second time if it does not."""
+        if self.cycle.response_started or self.transport.is_closing():
+            return
+        if not self.pipeline and self.cycle.scope["http_version"] == "1.1":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._call_later(_SECONDS_BETWEEN_PROBES, self._probe)
+
+    def _call_later(self, seconds: float, call: Any) -> None:
+        self._cancel_timer()
+        self._timer = self.loop.call_later(seconds, call)
+
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class GracefulServer(uvicorn.Server):
+    """uvicorn's server, which also ends as with SIGTERM when its terminal is closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals while the block runs."""
+        with super().capture_signals():
+            own = ending_signals()[1:] if threading.current_thread() is threading.main_thread() else ()
+            before = [signal.signal(number, self.handle_exit) for number in own]
+            try:
+                yield
+            finally:
+                for number, handler in zip(own, before, strict=True):
+                    signal.signal(number, handler)
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as it may."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # another system; more than the system has
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def max_connections() -> int:
+    """How many clients may be connected; each may need a connection to the upstream."""
+    return max(1, min(_MAX_CONNECTIONS, (_file_limit() - _RESERVED_FILES) // 2))
+
+
+def file_shortage() -> str | None:
+    """Why requests would fail for lack of files; None if they would not."""
+    try:
+        left = _file_limit() - len(os.listdir("/dev/fd"))  # noqa: PTH208 - not worth a Path for each
+    except OSError:
+        left = 0
+    enough = left >= _RESERVED_FILES // 4
+    return None if enough else "almost all files that this process may open are open: raise its limit (ulimit -n)"
+
+
+def _file_limit() -> int:
+    try:
+        import resource
+    except ImportError:
+        return _MAX_FILES
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MAX_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
@@ -90,17 +219,18 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
 def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
     """A server of both applications, told apart by the port; the lifespan is that of `admin`.
 
-    `run(sockets=[...])` serves until SIGINT or SIGTERM, or until `should_exit` is set.
+    `run(sockets=[...])` serves until SIGINT, SIGTERM or SIGHUP, or until `should_exit` is set.
     """
 
     async def by_port(scope: Scope, receive: Receive, send: Send) -> None:
         to_admin = scope["type"] != "http" or scope["server"][1] == admin_port
         await (admin if to_admin else gateway)(scope, receive, send)
 
-    return uvicorn.Server(
+    return GracefulServer(
         uvicorn.Config(
             by_port, http=GuardedProtocol, ws="none", lifespan="on", proxy_headers=False, server_header=False,
             date_header=False, access_log=False, log_config=None, log_level="critical",
             timeout_graceful_shutdown=_SECONDS_TO_END, timeout_keep_alive=_SECONDS_IDLE,
+            backlog=min(2048, max_connections()),
         )
     )  # fmt: skip

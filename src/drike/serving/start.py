@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import tempfile
 from collections.abc import Callable, Sequence
@@ -26,7 +25,8 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
 from drike.gates.store_gate import open_gate
 from drike.gates.verification import require_uncertainty
-from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
+from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, key_in
+from drike.serving import workers
 from drike.serving.admin import Admin, application
 from drike.serving.admission import Admission
 from drike.serving.editing import RequestEditor
@@ -37,7 +37,8 @@ from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions
 from drike.serving.placement import AsBlock, AsPrompt, Placement
-from drike.serving.server import listen, server
+from drike.serving.relay import Limits
+from drike.serving.server import listen, max_connections, raise_file_limit, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 from drike.stores.opening import TENANT, open_store
@@ -71,7 +72,8 @@ class Started:
     sockets: Sockets
 
     def run(self) -> None:
-        """Serve until SIGINT or SIGTERM."""
+        """Serve until SIGINT, SIGTERM or SIGHUP."""
+        workers.say_serving()
         try:
             self.server.run(sockets=list(self.sockets))
         finally:
@@ -90,14 +92,18 @@ def start(
 
     sockets: that listen already. encoder: opens the one of a gate by its name.
     """
+    workers.follow_parent()
+    raise_file_limit()
     _check(options)
     store, notes = _store(options)
     options = replace(options.with_defaults(local=not options.upstream), store=store)
-    with closing(open_store(store)) as opened:  # its problems and the gate's come before anything slow
+    with closing(
+        open_store(store, create=options.create)
+    ) as opened:  # its problems and the gate's come before anything slow
         gate = open_gate(opened, options.gate)
     if options.ask:
         require_uncertainty(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
-    keys = Keys(path) if (path := keys_path(store)).exists() else None
+    keys = _keys(options, store)
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
@@ -119,10 +125,14 @@ def start(
     admin = application(Admin(requests, upstream, tenants, metrics, keys))
     port, admin_port = (opened_socket.getsockname()[1] for opened_socket in listening)
     in_force = tenants.feeds[TENANT].index.edits.values()
+    if not in_force:
+        notes.append("no edit is in force, so that every request passes as it is: add one (drike edits add)")
+    if (room := max_connections()) < Limits().at_once:
+        notes.append(f"{room} clients at once at most: raise the limit on open files (ulimit -n)")
     return Started(
         options, upstream, requests, tenants, keys, server(gateway, admin, admin_port),
         f"http://{_host(options.host)}:{port}/v1", f"http://{_host(options.admin_host)}:{admin_port}",
-        next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
+        next((edit.record.query for edit in in_force), "Hello"), (*notes_on_upstream, *notes), listening,
     )  # fmt: skip
 
 
@@ -135,7 +145,7 @@ def _check(options: GatewayOptions) -> None:
     if options.run and options.demonstrations is not None:
         raise UsageError("a training run says how many demonstrations are shown: leave out --run or --demonstrations")
     if options.upstream:
-        checked_address(options.upstream)
+        checked_address(options.upstream, options.allow_http)
     elif options.model and is_served(options.model):
         raise UsageError(f"{options.model} is behind an API: give its address as --upstream")
 
@@ -148,6 +158,16 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
             store.put(EXAMPLE)
         return str(path), [f"There is no {STORE} here: this one holds an example, and will not be found again"]
     return options.store or STORE, []
+
+
+def _keys(options: GatewayOptions, store: str) -> Keys | None:
+    """Who may use the gateway; None admits everyone on this machine. Raises UsageError for keys that must be there."""
+    path = Path(options.keys) if options.keys else keys_path(store)
+    if path.exists():
+        return Keys(path)
+    if options.keys or options.require_keys:
+        raise UsageError(f"there are no keys in {path}: make one (drike keys add --keys {path})")
+    return None
 
 
 def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
@@ -173,8 +193,10 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
     """What answers, how edits change its chats, and notes about both."""
     if options.upstream:
         variable = _key_variable(options.upstream)
-        key = os.environ.get(variable)
-        upstream = HttpUpstream(options.upstream, key, keep_credentials=keyless, timeout=options.timeout)
+        key = key_in(variable)
+        upstream = HttpUpstream(
+            options.upstream, key, keep_credentials=keyless, timeout=options.timeout, allow_http=options.allow_http
+        )
         sent = "the clients' keys are passed on" if keyless else "no key is sent to the upstream"
         note = f"${variable} is sent to the upstream" if key else f"${variable} is not set: {sent}"
         return upstream, AsBlock(editor), [note]
@@ -206,7 +228,7 @@ def _tenants(
             editor.prompts([edit.record.edit], [edit.record.query])
 
     def open_feed(tenant: str) -> EditFeed:
-        opened = open_store(store, tenant=tenant)
+        opened = open_store(store, tenant=tenant, create=tenant != TENANT)
         gate = open_gate(opened, options.gate) if options.gate else None
         return EditFeed(opened, gate, encoder=encoder_of, prepare=prepare)
 

@@ -1,16 +1,20 @@
 """What answers requests behind the gateway: a server with an OpenAI-compatible API (`HttpUpstream`), or a local model.
 
-Bodies pass byte for byte in both directions, also compressed ones, and streams chunk by chunk as they come.
+Bodies pass byte for byte in both directions, and streams chunk by chunk as they come. Where the gateway sends a key of
+its own, the upstream is asked not to compress, and the key is hidden wherever an answer quotes it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 from aiohttp.client_exceptions import ClientError
@@ -28,6 +32,9 @@ _HOP_BY_HOP = frozenset(
 _CREDENTIALS = frozenset(  # and who pays
     b"authorization api-key x-api-key x-goog-api-key cookie openai-organization openai-project".split()
 )
+_OURS = b"x-drike-"  # headers that only the gateway sends
+_ENCODINGS = frozenset((b"gzip", b"deflate", b"br", b"zstd"))  # that aiohttp may decode
+_UNUSABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # in a header
 _REDIRECTS = {*range(300, 400)} - {304}  # that is "not modified"
 _MAX_HEADERS = 32 << 10
 # Below the time after which common servers close idle connections (5 s), so that no request meets a closed one.
@@ -87,16 +94,24 @@ class HttpUpstream:
         key: sent as bearer token in place of the client's credentials.
         keep_credentials: pass the client's on where there is no key. False where they are the gateway's own.
         timeout: seconds without a byte after which an answer is given up.
+        allow_http: a host to which requests may go unencrypted.
 
     Raises UsageError for an address that is neither https nor on this machine, or that has more than a path.
     """
 
     def __init__(
-        self, address: str, key: str | None = None, *, keep_credentials: bool = True, timeout: float = 600.0
+        self,
+        address: str,
+        key: str | None = None,
+        *,
+        keep_credentials: bool = True,
+        timeout: float = 600.0,
+        allow_http: str | None = None,
     ) -> None:
-        self.name = checked_address(address)
-        self._authorization = [(b"authorization", b"Bearer " + key.encode())] if key else []
+        self.name = checked_address(address, allow_http)
+        self._added = [(b"authorization", b"Bearer " + key.encode()), (b"accept-encoding", b"identity")] if key else []
         self._removed = _HOP_BY_HOP if keep_credentials and not key else _HOP_BY_HOP | _CREDENTIALS
+        self._secret = Secret(key) if key else None
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=timeout)
         self._session: aiohttp.ClientSession | None = None
 
@@ -105,7 +120,7 @@ class HttpUpstream:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),  # one client's cookies are not another's
-            auto_decompress=False,
+            auto_decompress=self._secret is not None,
             timeout=self._timeout,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
             max_line_size=_MAX_HEADERS,
@@ -121,7 +136,7 @@ class HttpUpstream:
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """Pass a call on, and the answer back."""
         assert self._session, "open() comes first"  # noqa: S101
-        kept = _without(call.headers, self._removed) + self._authorization
+        kept = _without(call.headers, self._removed | {name for name, _ in self._added}) + self._added
         try:
             response = await self._session.request(
                 call.method,
@@ -131,18 +146,33 @@ class HttpUpstream:
                 allow_redirects=False,
             )
         except (ClientError, TimeoutError, OSError, ValueError) as error:
-            raise _as_upstream_error(self.name, error) from error
+            raise _as_upstream_error(error) from error
         try:
-            status = response.status
-            if status in _REDIRECTS:
-                raise UpstreamError(f"{self.name} redirects ({status}): give the final address as --upstream")
-            if status == 401 and self._authorization:  # its answer may quote the key, which is not the client's
-                raise UpstreamError(f"{self.name} refuses the gateway's key: tell its operator")
-            if not 200 <= status < 600:
-                raise UpstreamError(f"{self.name} answered with status {status}: try again")
-            yield Reply(status, _without(response.raw_headers, _HOP_BY_HOP, length=True), self._chunks(response))
+            yield Reply(response.status, self._headers(response), self._chunks(response))
         finally:
             response.close() if not response.content.at_eof() else response.release()
+
+    def _headers(self, response: aiohttp.ClientResponse) -> Headers:
+        """The headers to pass on. Raises UpstreamError for an answer that must not be."""
+        status = response.status
+        if status in _REDIRECTS:
+            raise UpstreamError(f"the upstream redirects ({status}): give its final address as --upstream")
+        if status == 401 and self._secret:  # its answer is about a key that is not the client's
+            raise UpstreamError("the upstream refuses the gateway's key: tell the gateway's operator")
+        if not 200 <= status < 600:
+            raise UpstreamError(f"the upstream answered with status {status}: try again")
+        headers = _without(response.raw_headers, _HOP_BY_HOP, length=True)
+        if any(_UNUSABLE.search(name + value) for name, value in headers):
+            raise UpstreamError("the upstream's answer has control characters in a header: tell its operator")
+        headers = [header for header in headers if not header[0].startswith(_OURS)]
+        if self._secret is None:
+            return headers
+        encoding = b",".join(value for name, value in headers if name == b"content-encoding").strip().lower()
+        if encoding in _ENCODINGS:  # nobody asked for it, and it has been decoded
+            headers = [header for header in headers if header[0] not in (b"content-encoding", b"content-length")]
+        elif encoding not in (b"", b"identity"):
+            raise UpstreamError("the upstream compresses in a way that nobody asked for: tell its operator")
+        return [(name, self._secret.hidden_in(value)) for name, value in headers]
 
     async def problem(self) -> str | None:
         """Whether a connection can be made; the server's keys and models are not asked for."""
@@ -152,19 +182,51 @@ class HttpUpstream:
                 _, writer = await asyncio.open_connection(url.hostname, url.port or {"http": 80}.get(url.scheme, 443))
             writer.close()
         except (OSError, TimeoutError) as error:
-            return f"{self.name} cannot be reached ({_reason(error)}): start it, or correct --upstream"
+            return f"the upstream cannot be reached ({_reason(error)}): start it, or correct --upstream"
         return None
 
     async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        held = b""  # may be the beginning of the key
         try:
             async for chunk in response.content.iter_any():
-                yield chunk
+                shown, held = self._secret.split(held + chunk) if self._secret else (chunk, b"")
+                if shown:
+                    yield shown
         except (ClientError, TimeoutError, OSError) as error:
-            raise _as_upstream_error(self.name, error) from error
+            raise _as_upstream_error(error) from error
+        if held:
+            yield held
 
 
-def checked_address(address: str) -> str:
-    """The address without a slash at its end, and with /v1 where it has no path. Raises UsageError."""
+class Secret:
+    """A key, and how it may be written in an answer: as it is, in a URL, or with escapes of JSON."""
+
+    def __init__(self, key: str) -> None:
+        escaped = ["".join(c if c.isalnum() else rf"\u{ord(c):04{x}}" for c in key) for x in "xX"]
+        self._forms = [form.encode() for form in {key, key.replace("/", r"\/"), quote(key, safe=""), *escaped}]
+        self._pattern = re.compile(b"|".join(map(re.escape, sorted(self._forms, key=len, reverse=True))))
+        self._first = re.compile(b"|".join({re.escape(form[:1]) for form in self._forms}))
+        self._longest = max(map(len, self._forms))
+
+    def hidden_in(self, text: bytes) -> bytes:
+        """The text with asterisks for the key, as many as it has bytes."""
+        return self._pattern.sub(lambda found: b"*" * len(found[0]), text)
+
+    def split(self, text: bytes) -> tuple[bytes, bytes]:
+        """The text without the key, and its end if that may be the beginning of the key."""
+        text = self.hidden_in(text)
+        for first in self._first.finditer(text, max(0, len(text) - self._longest + 1)):
+            end = text[first.start() :]
+            if any(form.startswith(end) for form in self._forms):
+                return text[: first.start()], end
+        return text, b""
+
+
+def checked_address(address: str, allow_http: str | None = None) -> str:
+    """The address without a slash at its end, and with /v1 where it has no path. Raises UsageError.
+
+    allow_http: a host that may be asked unencrypted, besides this machine.
+    """
     try:
         url = urlsplit(address)
         port = url.port
@@ -174,8 +236,10 @@ def checked_address(address: str) -> str:
         raise UsageError(f"--upstream {address} is not an address: give it as https://host/v1")
     if url.username or url.password or url.query or url.fragment or port == 0:
         raise UsageError(f"--upstream {url.hostname} has more than a path: put the key into $DRIKE_API_KEY")
-    if url.scheme == "http" and not is_loopback(url.hostname):
-        raise UsageError(f"--upstream http://{url.hostname} is not encrypted: use https")
+    allowed = is_loopback(url.hostname) or url.hostname == (allow_http or "").strip("[]").casefold()
+    if url.scheme == "http" and not allowed:
+        remedy = f"use https, or --allow-http {url.hostname} if the network is yours"
+        raise UsageError(f"--upstream http://{url.hostname} is not encrypted: {remedy}")
     return address.rstrip("/") + ("" if url.path.strip("/") else "/v1")
 
 
@@ -188,12 +252,16 @@ def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes], *,
     return [pair for pair in pairs if pair[0] not in removed or (length and pair[0] == b"content-length")]
 
 
-def _as_upstream_error(name: str, error: BaseException) -> UpstreamError:
+def _as_upstream_error(error: BaseException) -> UpstreamError:
     if isinstance(error, TimeoutError):
-        return UpstreamError(f"{name} did not answer in time: try again, or raise --timeout", 504)
-    return UpstreamError(f"{name} failed ({_reason(error)}): try again", 502)
+        return UpstreamError("the upstream did not answer in time: try again, or raise --timeout", 504)
+    return UpstreamError(f"the upstream failed ({_reason(error)}): try again", 502)
 
 
 def _reason(error: BaseException) -> str:
-    text = getattr(error, "strerror", None) or str(error)
-    return " ".join(text.split())[:200] or type(error).__name__
+    """What went wrong, without an address: clients need not know where the upstream is."""
+    cause = getattr(error, "os_error", error)
+    if isinstance(cause, socket.gaierror):
+        return str(cause.strerror)
+    number = getattr(cause, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else type(error).__name__

@@ -6,6 +6,7 @@ from DRIKE_API_KEY otherwise, so that no server is ever sent another one's key.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
@@ -55,6 +56,14 @@ def is_loopback(host: str | None) -> bool:
         return host == "localhost" or ip_address(host or "").is_loopback
     except ValueError:
         return False
+
+
+def key_in(variable: str) -> str | None:
+    """The key in a variable of the environment; None if it is not set. Raises ModelError for what is no key."""
+    key = os.environ.get(variable) or None
+    if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
+        raise ModelError(f"${variable} holds characters that no key has: set it again")
+    return key
 
 
 def parse_address(name: str, *, allow_http: bool = False) -> Address:

@@ -7,7 +7,6 @@ one.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
@@ -16,7 +15,7 @@ from typing import Any, TypeVar
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage, cut
 from drike.models.served import logprobs
-from drike.models.served.address import KEY, Address, parse_address
+from drike.models.served.address import KEY, Address, key_in, parse_address
 from drike.models.served.client import ApiCall, Connection, Server
 from drike.models.served.options import ApiOptions
 from drike.models.served.response import token_counts, valid_text
@@ -37,9 +36,7 @@ def connect(
     """
     options = options or ApiOptions()
     address = parse_address(name, allow_http=options.allow_http)
-    key = os.environ.get(address.key_variable) or None
-    if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
-        raise ModelError(f"${address.key_variable} holds characters that no key has: set it again")
+    key = key_in(address.key_variable)
     if key is None and address.key_variable != KEY:
         raise ModelError(f"{address.service} needs a key: set ${address.key_variable}")
     meter = Meter(options.price, max_calls=options.max_calls, max_cost=options.max_cost)
