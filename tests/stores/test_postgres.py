@@ -82,7 +82,7 @@ def test_a_refused_connection_is_explained_with_what_to_do(
 ) -> None:
     psycopg = pytest.importorskip("psycopg")
     problem = psycopg.OperationalError(f'connection failed: connection to server at "::1" failed: FATAL:  {said}\nmore')
-    monkeypatch.setattr(psycopg, "connect", lambda **settings: (_ for _ in ()).throw(problem))
+    monkeypatch.setattr(psycopg.Connection, "connect", lambda **settings: (_ for _ in ()).throw(problem))
     with pytest.raises(StoreError) as error:
         open_store("postgresql://ann@db.example:5433/edits")
     expected = f"postgresql://db.example:5433/edits cannot be reached ({said}): {remedy}"
@@ -156,7 +156,7 @@ def test_several_processes_that_open_a_new_store_make_it_once(postgres: Database
     threads = [threading.Thread(target=lambda: opened.append(open_store(address))) for _ in range(4)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert len(opened) == 4 and postgres.run("SELECT version FROM drike_schema", url=address) == [(2,)]
+    assert len(opened) == 4 and postgres.run("SELECT version FROM drike_schema", url=address) == [(3,)]
     [one.close() for one in opened]
 
 

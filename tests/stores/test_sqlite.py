@@ -21,7 +21,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
     store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     store.close()
     with closing(sqlite3.connect(path)) as file:
-        file.executescript("DROP TABLE gates; PRAGMA user_version = 1")
+        file.executescript("DROP TABLE gates; DROP TABLE settings; PRAGMA user_version = 1")
     store = SqliteStore(path, create=False)
     store.save_gate("a gate")
     assert active(store) == {"Oslo"} and store.gate() == (1, "a gate")
