@@ -76,7 +76,7 @@ class SqliteStore:
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o600))
         elif not path.is_file():
             raise StoreError(f"there is no store of edits at {path}: add an edit first, or give another --store")
-        self._file, self._opened = self._connect(create)
+        self._open(create)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -186,19 +186,21 @@ class SqliteStore:
         rows = ((key, edit) for edit, keys in claims.items() for key in keys)
         self._file.executemany("INSERT INTO claims VALUES (?, ?)", rows)
 
-    def _connect(self, create: bool) -> tuple[sqlite3.Connection, object]:
-        """Open the file that is at the path now; the connection, and which file it is. Raises StoreError."""
+    def _open(self, create: bool) -> None:
+        """Open the file that is at the path now. Raises StoreError."""
         with self._explained():
-            opened = self._at_path()
+            current = self._at_path()
             file = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(file, create)
                 self._check_end(file)
-                self._verified = False  # whether the claims are known to be right
+                [[version]] = file.execute("PRAGMA data_version")
             except BaseException:
                 file.close()
                 raise
-            return file, opened
+            self._file, self._version = file, version
+            self._opened, self._written = current or (None, None)
+            self._verified = False  # whether the claims are known to be right
 
     def _prepare(self, file: sqlite3.Connection, create: bool) -> None:
         """Make the tables in a new file; refuse a file that is no store of this version."""
@@ -223,17 +225,19 @@ class SqliteStore:
         # On purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
         file.execute("PRAGMA journal_mode = DELETE")
 
-    def _at_path(self) -> object:
-        """Which file is at the path; None if there is none."""
+    def _at_path(self) -> tuple[object, object] | None:
+        """Which file is at the path, and when it was written; None if there is none."""
         with suppress(OSError):
             status = self._path.stat()
-            return status.st_dev, status.st_ino
+            return (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)
         return None
 
     def _require_current(self) -> None:
         """Raise StoreError if another file has taken the place of the one that is open."""
-        if self._at_path() != self._opened:
+        current = self._at_path()
+        if current is None or current[0] != self._opened:
             raise StoreError(f"{self.name} was replaced during a change, which may be lost: look, and try again")
+        self._written = current[1]
 
     def _check_end(self, file: sqlite3.Connection | None = None) -> int:
         """The number of the last change. Raises StoreError if changes at the end are missing."""
@@ -274,10 +278,16 @@ class SqliteStore:
         current = self._at_path()
         if current is None:
             raise StoreError(f"{self.name} is gone: put it back, or a copy in its place")
-        if current != self._opened or _header(self._file) != (_APPLICATION, len(_MIGRATIONS)):
+        which, written = current
+        [[version]] = self._file.execute("PRAGMA data_version")
+        # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
+        overwritten = written != self._written and version == self._version
+        if which != self._opened or overwritten or _header(self._file) != (_APPLICATION, len(_MIGRATIONS)):
             old = self._file
-            self._file, self._opened = self._connect(create=False)
+            self._open(create=False)
             old.close()
+        else:
+            self._written, self._version = written, version
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
