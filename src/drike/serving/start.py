@@ -32,7 +32,7 @@ from drike.serving.admission import Admission
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.gateway import Gateway
-from drike.serving.keys import Keys, keys_path
+from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions
@@ -97,7 +97,7 @@ def start(
         gate = open_gate(opened, options.gate)
     if options.ask:
         require_uncertainty(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
-    keys = Keys(path) if (path := keys_path(store)).exists() else None
+    keys = open_keys(store)
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")

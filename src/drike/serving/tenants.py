@@ -13,8 +13,8 @@ from drike.serving.keys import Keys
 from drike.stores.opening import TENANT
 from drike.stores.records import StoreError
 
-# Seconds between two looks at the file of keys, at which edits hold now, and for new gates.
-_KEYS_INTERVAL, _EDITS_INTERVAL, _GATES_INTERVAL = 0.05, 0.25, 0.5
+# Seconds between two looks for new tenants, at which edits hold now, and for new gates.
+_TENANTS_INTERVAL, _EDITS_INTERVAL, _GATES_INTERVAL = 0.05, 0.25, 0.5
 _SECONDS_TO_END = 15.0
 
 
@@ -32,7 +32,9 @@ class Tenants:
         self._open = open_feed
         self._opening = asyncio.Lock()
         self._followers: dict[str, threading.Thread] = {}
-        self._gates = threading.Thread(target=self._follow_gates, daemon=True)
+        self._shared = [threading.Thread(target=self._follow_gates, daemon=True)]
+        if keys:
+            self._shared.append(threading.Thread(target=self._follow_keys, args=(keys,), daemon=True))
         self._stopped = threading.Event()
         self.feeds = {TENANT: open_feed(TENANT)}
 
@@ -45,21 +47,16 @@ class Tenants:
         return self.feeds[tenant]
 
     async def follow(self) -> None:
-        """Keep edits, gates and keys up to date until cancelled, with a thread for each tenant and one for gates."""
-        self._gates.start()
+        """Keep edits, gates and keys up to date until cancelled: a thread for each tenant, for gates, and for keys."""
+        for thread in self._shared:
+            thread.start()
         try:
             while True:
                 for tenant in self.feeds.keys() - self._followers.keys():
                     thread = threading.Thread(target=self._follow, args=(self.feeds[tenant],), daemon=True)
                     self._followers[tenant] = thread
                     thread.start()
-                try:
-                    if self._keys:
-                        self._keys.refresh()
-                    self.problem = None
-                except DrikeError as problem:  # the keys stay as they were
-                    self.problem = str(problem)
-                await asyncio.sleep(_KEYS_INTERVAL)
+                await asyncio.sleep(_TENANTS_INTERVAL)
         finally:
             self._stopped.set()
 
@@ -70,6 +67,14 @@ class Tenants:
             except StoreError:  # `refresh` says so
                 time.sleep(_EDITS_INTERVAL)
             feed.refresh()
+
+    def _follow_keys(self, keys: Keys) -> None:
+        while not self._stopped.wait(keys.interval):
+            try:
+                keys.refresh()
+                self.problem = None
+            except DrikeError as problem:  # the keys stay as they were
+                self.problem = str(problem)
 
     def _follow_gates(self) -> None:
         """For all tenants, apart from their edits: encoding all of these for a new gate takes time."""
@@ -85,8 +90,10 @@ class Tenants:
     def close(self) -> None:
         """Let go of the stores."""
         self._stopped.set()
-        for thread in (*self._followers.values(), self._gates):
+        for thread in (*self._followers.values(), *self._shared):
             if thread.is_alive():
                 thread.join(_SECONDS_TO_END)
         for feed in self.feeds.values():
             feed.store.close()
+        if self._keys:
+            self._keys.close()
