@@ -126,6 +126,8 @@ class EditFeed:
                     self.store.name, view.snapshot.revision, was,
                 )  # fmt: skip
             self._state = replace(state, view=view, number=number)
+        if number is None:
+            self.follow_gate()
 
     def follow_gate(self) -> None:
         """Decide by the gate that was calibrated for the store since. If that fails, `gate_problem` says why.

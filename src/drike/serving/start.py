@@ -46,6 +46,7 @@ from drike.stores.records import EditRecord, EditVersion
 STORE = "edits.db"
 EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
 _REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
+_SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
 Sockets = tuple[socket.socket, socket.socket]  # of the API, and of admin requests
@@ -206,7 +207,7 @@ def _tenants(
             editor.prompts([edit.record.edit], [edit.record.query])
 
     def open_feed(tenant: str) -> EditFeed:
-        opened = open_store(store, tenant=tenant)
+        opened = open_store(store, tenant=tenant, wait=_SECONDS_TO_WAIT)
         gate = open_gate(opened, options.gate) if options.gate else None
         return EditFeed(opened, gate, encoder=encoder_of, prepare=prepare)
 

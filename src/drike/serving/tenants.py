@@ -13,8 +13,8 @@ from drike.serving.keys import Keys
 from drike.stores.opening import TENANT
 from drike.stores.records import StoreError
 
-# Seconds between two looks for new tenants, at which edits hold now, and for new gates.
-_TENANTS_INTERVAL, _EDITS_INTERVAL, _GATES_INTERVAL = 0.05, 0.25, 0.5
+# Seconds between two looks at the file of keys, at which edits hold now, and for new gates.
+_KEYS_INTERVAL, _EDITS_INTERVAL, _GATES_INTERVAL = 0.05, 0.25, 0.5
 _SECONDS_TO_END = 15.0
 
 
@@ -32,9 +32,7 @@ class Tenants:
         self._open = open_feed
         self._opening = asyncio.Lock()
         self._followers: dict[str, threading.Thread] = {}
-        self._shared = [threading.Thread(target=self._follow_gates, daemon=True)]
-        if keys:
-            self._shared.append(threading.Thread(target=self._follow_keys, args=(keys,), daemon=True))
+        self._gates = threading.Thread(target=self._follow_gates, daemon=True)
         self._stopped = threading.Event()
         self.feeds = {TENANT: open_feed(TENANT)}
 
@@ -47,16 +45,21 @@ class Tenants:
         return self.feeds[tenant]
 
     async def follow(self) -> None:
-        """Keep edits, gates and keys up to date until cancelled: a thread for each tenant, for gates, and for keys."""
-        for thread in self._shared:
-            thread.start()
+        """Keep edits, gates and keys up to date until cancelled, with a thread for each tenant and one for gates."""
+        self._gates.start()
         try:
             while True:
                 for tenant in self.feeds.keys() - self._followers.keys():
                     thread = threading.Thread(target=self._follow, args=(self.feeds[tenant],), daemon=True)
                     self._followers[tenant] = thread
                     thread.start()
-                await asyncio.sleep(_TENANTS_INTERVAL)
+                try:
+                    if self._keys:
+                        await asyncio.to_thread(self._keys.refresh)  # a database may take its time
+                    self.problem = None
+                except DrikeError as problem:  # the keys stay as they were
+                    self.problem = str(problem)
+                await asyncio.sleep(self._keys.interval if self._keys else _KEYS_INTERVAL)
         finally:
             self._stopped.set()
 
@@ -67,14 +70,6 @@ class Tenants:
             except StoreError:  # `refresh` says so
                 time.sleep(_EDITS_INTERVAL)
             feed.refresh()
-
-    def _follow_keys(self, keys: Keys) -> None:
-        while not self._stopped.wait(keys.interval):
-            try:
-                keys.refresh()
-                self.problem = None
-            except DrikeError as problem:  # the keys stay as they were
-                self.problem = str(problem)
 
     def _follow_gates(self) -> None:
         """For all tenants, apart from their edits: encoding all of these for a new gate takes time."""
@@ -90,7 +85,7 @@ class Tenants:
     def close(self) -> None:
         """Let go of the stores."""
         self._stopped.set()
-        for thread in (*self._followers.values(), *self._shared):
+        for thread in (*self._followers.values(), self._gates):
             if thread.is_alive():
                 thread.join(_SECONDS_TO_END)
         for feed in self.feeds.values():

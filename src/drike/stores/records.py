@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in Postgr
 
 _MAX_LENGTH = 10_000  # characters of a text, as in data sets
 _MAX_TEXTS, _MAX_TOTAL = 200, 65_536  # texts of a record, and characters of all: each version holds all of them
+_MARK = re.compile(r"[(\"]|^\W*key\b|\badmin port\b|\bimported by\b", re.IGNORECASE)  # of an author by a gateway
 _FOREVER = "~"  # sorts behind every time
 _OLD_NAMES = {"paraphrases": "wordings"}  # of fields, which files, databases and the gateway's JSON keep
 _NEW_NAMES = {old: new for new, old in _OLD_NAMES.items()}
@@ -245,6 +247,18 @@ def conflict_keys(record: EditRecord) -> frozenset[str]:
         [f"query\n{normalise(text)}" for text in (record.query, *record.paraphrases)]
         + [f"relation\n{asked}\n{normalise(name)}" for name in record.names]
     )
+
+
+def claimed_author(name: str, who: str) -> str:
+    """The author of a change, by the name that someone gives; in quotation marks if it reads like a mark of drike's."""
+    plain = unicodedata.normalize("NFKC", name)
+    return f"{json.dumps(name, ensure_ascii=False) if _MARK.search(plain) else name} ({who})"
+
+
+def imported_author(name: str | None, who: str | None) -> str | None:
+    """The author of an imported edit: as the file has it, with who imported it where it reads like a mark."""
+    marked = name and _MARK.search(unicodedata.normalize("NFKC", name))
+    return claimed_author(name, f"imported by {who or 'someone'}") if name and marked else name or who
 
 
 def holds_at(record: EditRecord, time: str) -> bool:
