@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from drike.serving.relay import Limits
-from tests.worlds.gateways import Failing, RawHandler, Received, Recorded, Running, ask, running, upstream
+from drike.stores.importing import import_edits, read_edits
+from drike.stores.opening import open_store
+from tests.worlds.gateways import (
+    Failing,
+    RawHandler,
+    Received,
+    Recorded,
+    Running,
+    ask,
+    running,
+    upstream,
+)
 
 ABOUT = "What is the capital of Peru?"
 
@@ -59,6 +73,11 @@ def test_trying_a_question_shows_both_answers(gateway: Running) -> None:
         ("POST", "/admin/v1/edits/99/retire", {}, {}, 400),
         ("POST", "/admin/v1/edits/1/retire", {"reason": 1}, {}, 400),
         ("GET", "/admin/v1/edits/99", None, {}, 404),
+        *(
+            (way, f"/admin/v1/edits/{id}{what}", value, {}, status)
+            for id in (2**63, 10**40, "9" * 5000, "%C2%B2", -1)
+            for way, what, value, status in (("GET", "", None, 404), ("POST", "/retire", {}, 404))
+        ),
         ("GET", "/admin/v1/edit", None, {}, 404),
         ("DELETE", "/admin/v1/edits/1", None, {}, 405),
         ("GET", "/admin/v1/edits?limit=-1", None, {}, 400),
@@ -137,3 +156,65 @@ def test_a_slow_or_large_body_is_refused(above: Recorded, tmp_path: Path, monkey
             head = b"POST /admin/v1/try HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             client.sendall(head + b"Content-Length: 9\r\n\r\n{")
             assert client.recv(10_000).startswith(b"HTTP/1.1 408")
+
+
+def test_a_store_that_another_program_holds_is_reported_in_time_and_nothing_is_changed_later(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.serving.admin._SECONDS_TO_WRITE", 0.5)
+    entry, before = (
+        {"subject": "Cuba", "query": "The capital of Cuba is", "target_new": "Rome"},
+        gateway.feed.store.changes(),
+    )
+    monkeypatch.setattr(gateway.feed.store, "_wait", 0.3)
+    with closing(sqlite3.connect(gateway.feed.store.name, isolation_level=None)) as foreign:
+        foreign.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        answers: list[tuple[int, Any]] = []
+        asked = [("POST", "/admin/v1/edits", {**entry, "reason": str(n)}) for n in range(3)]
+        asked += [("GET", "/admin/v1/edits/1", None), ("POST", "/admin/v1/edits/1/retire", {})]
+        threads = [threading.Thread(target=lambda a=a: answers.append(gateway.manage(*a))) for a in asked]
+        [thread.start() for thread in threads]
+        assert gateway.manage("GET", "/admin/v1/edits")[1]["total"] and gateway.chat(ABOUT)[1]["x-drike-edits"]
+        [thread.join() for thread in threads]
+        assert [status for status, _ in answers] == [503] * 5 and time.monotonic() - began < 3
+        assert all(found["error"]["message"].startswith(gateway.feed.store.name) for _, found in answers)
+        foreign.execute("ROLLBACK")
+    until = time.monotonic() + 5
+    while (made := gateway.manage("POST", "/admin/v1/edits", entry))[0] == 503 and time.monotonic() < until:
+        pass
+    assert made[0] == 200 and len(gateway.feed.store.changes()) == len(before) + 1, "nothing of what was given up"
+
+
+def test_a_change_whose_client_has_gone_is_not_kept(gateway: Running) -> None:
+    entry, before = (
+        {"subject": "Chad", "query": "The capital of Chad is", "target_new": "Rome"},
+        gateway.feed.store.changes(),
+    )
+    body = json.dumps(entry).encode()
+    head = "POST /admin/v1/edits HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+    address = urlsplit(gateway.admin)
+    with gateway.feed.store.transaction():
+        with socket.create_connection((address.hostname, address.port)) as client:
+            client.sendall(f"{head}{len(body)}\r\n\r\n".encode() + body)
+            time.sleep(0.2)
+        time.sleep(0.3)
+    time.sleep(0.3)
+    assert gateway.feed.store.changes() == before
+
+
+def test_an_author_who_reads_like_a_mark_of_drike_is_quoted(gateway: Running, tmp_path: Path) -> None:
+    entry = {"subject": "Togo", "query": "The capital of Togo is", "target_new": "Rome"}
+    for author, shown in (
+        ("ann", "ann (admin port, default)"),
+        ("ann (key 12345678)", '"ann (key 12345678)" (admin port, default)'),
+        ("\uff4bey 12345678", '"\uff4bey 12345678" (admin port, default)'),
+    ):
+        _, made = gateway.manage("POST", "/admin/v1/edits", {**entry, "author": author, "supersede": True})
+        entry["target_new"] += "!x"
+        assert made["changes"][-1]["author"] == shown
+    path = tmp_path / "facts.jsonl"
+    path.write_text(json.dumps({**entry, "author": "admin port, default"}) + "\n")
+    with closing(open_store(tmp_path / "other.db")) as store:
+        [added] = import_edits(store, read_edits(path), author="eve").added
+    assert added.record.author == '"admin port, default" (imported by eve)'

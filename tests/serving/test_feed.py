@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import threading
 import time
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from drike.encoders import HashingEncoder
+from drike.gates.by_name import Named
+from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate, to_json
 from drike.gates.decision import Gate
 from drike.serving.feed import EditFeed
 from drike.stores.log import retire
-from drike.stores.records import EditRecord
+from drike.stores.records import EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.gateways import (
     ENTRY,
@@ -85,10 +92,6 @@ def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(above
 
 
 def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Path) -> None:
-    from datetime import UTC, datetime
-
-    from drike.gates.by_name import Named
-
     times = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 3, 5)]
     store = SqliteStore(tmp_path / "edits.db")
     store.put(replace(ENTRY, valid_from="2026-01-02", valid_to="2026-01-04"))
@@ -99,3 +102,64 @@ def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Pat
         feed.refresh()
         in_force.append(bool(feed.decide([ABOUT]).matched))
     assert in_force == [False, True, False]
+
+
+def follow(feed: EditFeed, other: Path, path: Path, *, rename: bool) -> None:
+    """Put a copy of another file in the place of the feed's store, and let the feed look."""
+    if rename:
+        shutil.copy(other, path.with_suffix(".copy")).replace(path)
+    else:
+        path.write_bytes(other.read_bytes())
+    feed.refresh()
+
+
+@pytest.mark.parametrize("rename", [True, False])
+def test_a_store_that_was_replaced_is_read_anew_with_its_gate_and_earlier_history(tmp_path: Path, rename: bool) -> None:
+    path, backup, forked = (tmp_path / name for name in ("edits.db", "backup.db", "forked.db"))
+    with closing(SqliteStore(path)) as store:
+        store.put(ENTRY)
+        shutil.copy(path, backup)
+        shutil.copy(path, forked)
+        store.put(EditRecord("Mali", "The capital of Mali is", "Kyiv"))
+        store.save_gate(to_json(replace(default_gate(), encoder="hashing")))
+        with closing(SqliteStore(forked)) as other:
+            retire(other, 1)
+        feed = EditFeed(store, encoder=lambda gate: HashingEncoder())
+        assert len(feed.index.edits) == 2 and isinstance(feed.gate, Calibrated)
+        follow(feed, backup, path, rename=rename)
+        assert (feed.problem, feed.snapshot.revision, [*feed.index.edits]) == (None, 1, [1])
+        assert isinstance(feed.gate, Named) and feed.decide([ABOUT]).matched
+        store.put(EditRecord("Togo", "The capital of Togo is", "Rome"))
+        feed.refresh()
+        with closing(SqliteStore(path)) as again:
+            assert len(again.changes()) == feed.snapshot.revision == 2, "what is written, is in the new file"
+        follow(feed, forked, path, rename=rename)
+        assert feed.snapshot.revision == 2 and not feed.index.edits, "as many changes, but other ones"
+        path.rename(tmp_path / "away.db")
+        feed.refresh()
+        assert feed.problem and "is gone: put it back" in feed.problem
+        with pytest.raises(StoreError, match="is gone"):
+            store.put(ENTRY)
+
+
+def test_a_store_that_a_newer_drike_has_changed_is_no_longer_written(tmp_path: Path) -> None:
+    path = tmp_path / "edits.db"
+    with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path)) as file:
+        store.put(ENTRY)
+        feed = EditFeed(store)
+        file.execute("PRAGMA user_version = 99")
+        with pytest.raises(StoreError, match="was written by a newer drike: update drike"):
+            retire(store, 1)
+        feed.refresh()
+        assert feed.problem and "newer drike" in feed.problem and feed.decide([ABOUT]).matched
+
+
+def test_a_clock_that_is_set_back_takes_edits_back_that_do_not_hold_yet(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 3, tzinfo=UTC)
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(replace(ENTRY, valid_from="2026-01-02"))
+        feed = EditFeed(store, Named(), clock=lambda: now)
+        assert feed.decide([ABOUT]).matched
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        feed.refresh()
+        assert not feed.decide([ABOUT]).matched

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -82,7 +83,7 @@ def test_a_refused_connection_is_explained_with_what_to_do(
 ) -> None:
     psycopg = pytest.importorskip("psycopg")
     problem = psycopg.OperationalError(f'connection failed: connection to server at "::1" failed: FATAL:  {said}\nmore')
-    monkeypatch.setattr(psycopg, "connect", lambda **settings: (_ for _ in ()).throw(problem))
+    monkeypatch.setattr(psycopg.Connection, "connect", lambda **settings: (_ for _ in ()).throw(problem))
     with pytest.raises(StoreError) as error:
         open_store("postgresql://ann@db.example:5433/edits")
     expected = f"postgresql://db.example:5433/edits cannot be reached ({said}): {remedy}"
@@ -156,7 +157,7 @@ def test_several_processes_that_open_a_new_store_make_it_once(postgres: Database
     threads = [threading.Thread(target=lambda: opened.append(open_store(address))) for _ in range(4)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert len(opened) == 4 and postgres.run("SELECT version FROM drike_schema", url=address) == [(2,)]
+    assert len(opened) == 4 and postgres.run("SELECT version FROM drike_schema", url=address) == [(3,)]
     [one.close() for one in opened]
 
 
@@ -434,3 +435,94 @@ def test_a_gateway_goes_on_without_its_database_and_reads_what_it_missed(postgre
             assert time.monotonic() - back < 2
         while gateway.manage("GET", "/readyz")[0] != 200:
             assert time.monotonic() - back < 5
+
+
+# Logs that were cut, other histories, and servers that say nothing
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM drike_changes WHERE number = 2",
+        "DELETE FROM drike_changes",
+        "DELETE FROM drike_settings WHERE name = 'head'",
+        "UPDATE drike_settings SET value = '1 x' WHERE name = 'head'",
+    ],
+)
+def test_a_log_that_is_cut_is_refused_when_opened_and_while_it_is_used(
+    postgres: Database, store: EditStore, address: str, statement: str
+) -> None:
+    store.put(PERU)
+    store.put(CHILE)
+    seen = snapshot(store)
+    postgres.run("ALTER TABLE drike_changes DISABLE TRIGGER ALL", statement, url=address)
+    uses: tuple[Callable[[], object], ...] = (
+        lambda: open_store(address), store.changes, lambda: retire(store, 1), lambda: store.put(PERU, supersede=True),
+    )  # fmt: skip
+    for use in (*uses, lambda: snapshot(store, seen)) if "FROM drike_changes" in statement else uses[:2]:
+        with pytest.raises(StoreError, match=r"is damaged|there is no edit 1"):
+            use()
+
+
+def test_claims_that_were_lost_are_made_again_from_the_log(postgres: Database, store: EditStore, address: str) -> None:
+    store.put(PERU)
+    before = postgres.run("SELECT * FROM drike_claims ORDER BY key", url=address)
+    postgres.run("DELETE FROM drike_claims", url=address)
+    other = open_store(address)
+    with pytest.raises(ConflictError, match="contradicts edit 1"):
+        other.put(replace(PERU, target_new="Rome"))
+    other.put(CHILE)
+    assert postgres.run("SELECT * FROM drike_claims WHERE edit = 1 ORDER BY key", url=address) == before
+    other.close()
+
+
+def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_not_written(
+    postgres: Database, store: EditStore, address: str
+) -> None:
+    from drike.serving.feed import EditFeed
+
+    tables = ("changes", "claims", "settings")
+    store.put(PERU)
+    backup = [f"CREATE TABLE old_{name} AS SELECT * FROM drike_{name}" for name in tables]
+    postgres.run(*backup, url=address)
+    store.put(CHILE)
+    feed = EditFeed(store)
+    assert len(feed.index.edits) == 2
+    restore = [f"DELETE FROM drike_{name}; INSERT INTO drike_{name} SELECT * FROM old_{name}" for name in tables]
+    off, on = (f"ALTER TABLE drike_changes {what} TRIGGER drike_log_only_grows" for what in ("DISABLE", "ENABLE"))
+    postgres.run(off, *restore, on, url=address)
+    feed.refresh()
+    assert (feed.problem, feed.snapshot.revision, [*feed.index.edits]) == (None, 1, [1])
+    postgres.run("UPDATE drike_schema SET version = 99", url=address)
+    with pytest.raises(StoreError, match="was written by a newer drike"):
+        store.put(CHILE)
+
+
+@pytest.mark.slow
+def test_a_frozen_server_is_reported_in_time_and_keeps_nothing_of_what_was_given_up(
+    postgres: Database, store: EditStore, address: str
+) -> None:
+    from tests.worlds.gateways import running, upstream
+
+    fields = {"subject": CHILE.subject, "query": CHILE.query, "target_new": CHILE.target_new}
+    with upstream() as above, running(above.url, address, PERU) as gateway:
+        assert postgres._process
+        listing = "SELECT pid FROM pg_stat_activity WHERE application_name = 'drike'"
+        frozen = [postgres._process.pid, *(int(str(pid)) for [pid] in postgres.run(listing))]
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            assert [gateway.manage("POST", "/admin/v1/edits", fields)[0] for _ in range(2)] == [503] * 2
+            assert gateway.manage("GET", "/admin/v1/edits/1")[0] == 503 and time.monotonic() - began < 20
+            assert gateway.chat("What is the capital of Peru?")[1]["x-drike-edits"] == "1@1"
+            while gateway.manage("GET", "/readyz")[0] == 200:
+                assert time.monotonic() - began < 40
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+        until = time.monotonic() + 20
+        while gateway.manage("GET", "/readyz")[0] != 200:
+            assert time.monotonic() < until
+        time.sleep(0.5)
+        assert targets(store) == ["Oslo"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drike.stores.log import EditStore
+from drike.stores.log import EditStore, retire, versions
 from drike.stores.records import ConflictError, EditRecord, RecordError, Status, record_of, to_json, to_values
 from tests.worlds.stores import PERU, Opener
 
@@ -76,3 +76,24 @@ def test_long_texts_and_control_characters_are_kept(store: EditStore) -> None:
     for wording in given.paraphrases:
         with pytest.raises(ConflictError):
             store.put(EditRecord("Chile", "The capital of Chile is", "Rome", paraphrases=(wording,)))
+
+
+@pytest.mark.parametrize(
+    "texts", [tuple(f"Question {n}?" for n in range(201)), tuple(f"{n} {'x' * 8_000}" for n in range(9))]
+)
+def test_a_record_of_too_many_texts_is_refused_and_an_old_one_can_be_retired(
+    store: EditStore, texts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every version holds all texts: 150 negatives of 8 kB, added one by one, took 91 MB."""
+    with pytest.raises(
+        RecordError, match=r"are \d+ texts of .* characters: leave 200 texts of 65,536 characters at most"
+    ):
+        store.put(replace(PERU, negatives=texts))
+    with monkeypatch.context() as earlier:
+        earlier.setattr("drike.stores.records._MAX_TEXTS", 10_000)
+        earlier.setattr("drike.stores.records._MAX_TOTAL", 10**9)
+        [old] = store.put(replace(PERU, negatives=texts))
+    assert versions(store, old.id)[-1].record.negatives == texts
+    with pytest.raises(RecordError, match="leave 200 texts"):
+        store.put(replace(old.record, negatives=(*texts, "One more?")), replaces=old)
+    assert retire(store, old.id)[-1].record.negatives == texts

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from drike.stores.records import EditRecord, StoreError
+from drike.serving.feed import EditFeed
+from drike.stores.log import snapshot
+from drike.stores.records import ConflictError, EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.stores import PERU, active
 
@@ -21,7 +27,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
     store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     store.close()
     with closing(sqlite3.connect(path)) as file:
-        file.executescript("DROP TABLE gates; PRAGMA user_version = 1")
+        file.executescript("DROP TABLE gates; DROP TABLE settings; PRAGMA user_version = 1")
     store = SqliteStore(path, create=False)
     store.save_gate("a gate")
     assert active(store) == {"Oslo"} and store.gate() == (1, "a gate")
@@ -148,3 +154,112 @@ def test_the_store_needs_no_torch() -> None:
 @pytest.mark.reliability
 def test_any_damaged_byte_is_reported_or_changes_nothing(tmp_path: Path) -> None:
     print(damaged(tmp_path / "edits.db", every=1, masks=(0x01, 0x80)))
+
+
+def three_edits(path: Path) -> SqliteStore:
+    store = SqliteStore(path)
+    for name in ("Peru", "Chile", "Cuba"):
+        store.put(EditRecord(name, f"The capital of {name} is", "Oslo"))
+    return store
+
+
+LAST = "(SELECT max(number) FROM changes)"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"DELETE FROM changes WHERE number = {LAST}",
+        "DELETE FROM changes",
+        "UPDATE changes SET entry = replace(entry, 'Oslo', 'Rome'), checksum = :forged WHERE number = 2",
+        "UPDATE changes SET entry = replace(entry, 'Oslo', 'Rome'), checksum = :forged WHERE number = 3",
+        "INSERT INTO changes SELECT 4, 4, 1, created_at, replace(entry, 'Cuba', 'Mali'), :forged FROM changes LIMIT 1",
+        "DELETE FROM settings WHERE name = 'head'",
+        "UPDATE settings SET value = '2 ' || (SELECT checksum FROM changes WHERE number = 2) WHERE name = 'head'",
+    ],
+)
+@pytest.mark.parametrize("running", [True, False])
+def test_a_log_that_is_cut_or_rewritten_is_refused_when_opened_and_while_it_is_used(
+    tmp_path: Path, statement: str, running: bool
+) -> None:
+    path = tmp_path / "edits.db"
+    store = three_edits(path)
+    seen = snapshot(store)
+    with closing(sqlite3.connect(path)) as file:
+        number, edit, version, made, entry = file.execute(
+            "SELECT number, edit, version, created_at, entry FROM changes WHERE number = 3"
+        ).fetchone()
+        content = [2 if "= 2" in statement else number, edit, version, made, entry.replace("Oslo", "Rome")]
+        forged = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]  # as a store without a chain has it
+        file.execute("DROP TRIGGER no_update")
+        file.execute("DROP TRIGGER no_delete")
+        file.execute(statement, {"forged": forged} if ":forged" in statement else {})
+        file.commit()
+    with pytest.raises(StoreError, match=r"is damaged or no store of edits \(.*\): restore it from a copy"):
+        if not running:
+            SqliteStore(path).changes()
+        elif "number = 2" in statement and "entry" in statement:
+            store.changes()
+        else:
+            store.put(PERU, supersede=True)
+    if "DELETE FROM changes" in statement:
+        with pytest.raises(StoreError, match="is damaged"):
+            snapshot(store, seen)
+    store.close()
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM claims", "UPDATE claims SET key = key || 'x' WHERE edit = 2"])
+def test_claims_that_were_lost_are_made_again_from_the_log(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "edits.db"
+    three_edits(path).close()
+    with closing(sqlite3.connect(path)) as file:
+        before = file.execute("SELECT * FROM claims ORDER BY key").fetchall()
+        file.execute(statement)
+        file.commit()
+    store = SqliteStore(path)
+    with pytest.raises(ConflictError, match="contradicts edit 2"):
+        store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
+    store.put(EditRecord("Mali", "The river of Mali is", "Niger"))
+    assert store._file.execute("SELECT * FROM claims WHERE edit < 4 ORDER BY key").fetchall() == before
+    store.close()
+
+
+def test_a_chain_goes_on_from_an_old_store_and_covers_its_last_change(tmp_path: Path) -> None:
+    path = tmp_path / "edits.db"
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript((Path(__file__).parents[1] / "golden/data/stores/version-2.sql").read_text("utf-8"))
+    with closing(SqliteStore(path)) as store:
+        [added] = store.put(EditRecord("Chad", "The capital of Chad is", "Rome"))
+        changes = store.changes()
+        assert [len(change.checksum) for change in changes] == [16] * 9 + [32] and changes[-1] == added
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript("DROP TRIGGER no_update; UPDATE changes SET checksum = 'x' || checksum WHERE number = 9")
+    with closing(SqliteStore(path)) as store, pytest.raises(StoreError, match=r"is damaged .*change 9"):
+        store.changes()
+
+
+@pytest.mark.reliability
+def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_path: Path) -> None:
+    path, store = tmp_path / "facts.jsonl", tmp_path / "edits.db"
+    with path.open("w") as file:
+        for i in range(100_000):
+            name = f"Town {i} on the River {i % 977}"
+            fact = {"subject": name, "query": f"The mayor of {name} is", "target_new": f"Person {i % 97}"}
+            file.write(json.dumps({**fact, "aliases": [f"T{i}"], "negatives": [f"Who lives in {name}?"]}) + "\n")
+    seconds: dict[str, float] = {}
+    for command in (["edits", "import", str(path)], ["edits", "list"], ["doctor", "--help"]):
+        with (tmp_path / "out").open("w") as out:
+            before = os.times()
+            arguments = [sys.executable, "-m", "drike", *command]
+            arguments += ["--store", str(store)] if command[0] == "edits" else []
+            subprocess.run(arguments, check=True, stdout=out)
+            after = os.times()
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        seconds[command[1]] = used
+    began = time.process_time()
+    with closing(SqliteStore(store)) as opened:
+        seconds["open"] = time.process_time() - began
+        EditFeed(opened)
+    seconds["feed"] = time.process_time() - began
+    print({name: round(value, 1) for name, value in seconds.items()})
+    assert seconds["import"] < 60 and seconds["feed"] < 20 and seconds["list"] - seconds["--help"] < 3

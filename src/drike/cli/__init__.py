@@ -1,7 +1,7 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-There is a module for each command: `train`, `evaluate`, `ceiling`, `edit`, `serve` (with `keys`), `report` (with
-`case`), `data`, `edits` (with `edits_test`, `reword`, `replay`), `doctor`, `demo`, `paper` and `cache`. They share
+There is a module for each command: `train`, `evaluate`, `ceiling`, `edit`, `serve`, `keys`, `report` (with `case`),
+`data`, `edits` (with `edits_test`, `reword`, `replay`), `doctor`, `demo`, `paper` and `cache`. They share
 `options`, `opening` (of data, models, encoders and runs), `resume`, `dry_run` and `console` (tables and progress).
 """
 
@@ -26,7 +26,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 from typer import rich_utils
 
-from drike.cli import cache, data, demo, doctor, edits, edits_test, paper, replay  # noqa: F401 - commands of `edits`
+from drike.cli import cache, data, demo, doctor, edits, edits_test, keys, paper, replay  # noqa: F401 - commands of `edits`
 from drike.cli import ceiling as ceilings
 from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating
@@ -82,7 +82,7 @@ for panel, command, epilog, kind in (
 ):
     app.command(cls=kind, rich_help_panel=panel, epilog=epilog)(command)
 app.add_typer(edits.app, name="edits", rich_help_panel=RUN)
-app.add_typer(serving.keys_app, name="keys", rich_help_panel=RUN)
+app.add_typer(keys.app, name="keys", rich_help_panel=RUN)
 app.add_typer(data.app, name="data", rich_help_panel=MORE)
 app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 

@@ -72,6 +72,13 @@ def say(what: str, style: str | None = None) -> None:
     console.print(what, style=style, markup=False, soft_wrap=True)
 
 
+def say_lines(lines: Iterable[str]) -> None:
+    """Print many sentences as they are, without the layout of `say`, which takes .2 ms for each."""
+    for line in lines:
+        shown = visible(line).encode(console.encoding, "drike").decode(console.encoding)
+        console.file.write(f"{shown}\n")
+
+
 def counted(number: int, noun: str) -> str:
     """A number of things: "1 edit", "1,200 edits"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from drike.cli.console import counted, metered, note, say
+from drike.cli.console import counted, metered, note, say, say_lines
 from drike.cli.edit import parse_fact
 from drike.cli.opening import WatchedEncoder
 from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, Command, ModelOptions, flag, option, takes_options
@@ -278,8 +278,11 @@ def _listed(snapshot: Snapshot, retired: bool) -> list[EditVersion]:
 
 def print_changes(changes: Iterable[EditVersion]) -> None:
     """Print each change on a line: version, time, author, status, validity, fact and reason."""
-    for change in changes:
-        record = change.record
-        begin, end = record.valid_from and f"from {record.valid_from}", record.valid_to and f"to {record.valid_to}"
-        parts = (f"{change.id}@{change.version}", change.created_at, record.author, record.status, begin, end)
-        say(f"{' '.join(filter(None, parts))}: {record.fact}" + (f" ({record.reason})" if record.reason else ""))
+    say_lines(map(_line, changes))
+
+
+def _line(change: EditVersion) -> str:
+    record = change.record
+    begin, end = record.valid_from and f"from {record.valid_from}", record.valid_to and f"to {record.valid_to}"
+    parts = (f"{change.id}@{change.version}", change.created_at, record.author, record.status, begin, end)
+    return f"{' '.join(filter(None, parts))}: {record.fact}" + (f" ({record.reason})" if record.reason else "")

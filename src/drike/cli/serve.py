@@ -1,4 +1,4 @@
-"""`drike serve`: an OpenAI-compatible endpoint with edits in force, and `drike keys`: who may use it."""
+"""`drike serve`: an OpenAI-compatible endpoint with edits in force."""
 
 from __future__ import annotations
 
@@ -7,23 +7,15 @@ import os
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Literal
-
-import typer
+from typing import Annotated
 
 from drike.cli.console import complain, say
-from drike.cli.options import API, DATA, METHOD, MODEL, AnyGate, Command, flag, option, takes_options
+from drike.cli.options import API, DATA, METHOD, MODEL, AnyGate, flag, option, takes_options
 from drike.errors import UsageError
-from drike.serving.keys import KeyRole, Keys, keys_path
 from drike.serving.options import GatewayOptions
 
 EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
 _NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", "onnxruntime")
-
-keys_app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
-StoreFile = Annotated[str, option("STORE", "The store that the keys stand beside (default: edits.db)", DATA)]
-KeysFile = Annotated[str | None, option("FILE", "The file of keys (default: beside the store)", DATA)]
 
 
 @dataclass(frozen=True)
@@ -34,7 +26,9 @@ class ServeOptions(GatewayOptions):
     store: Annotated[
         str | None, option("STORE", "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)
     ] = None
-    keys: KeysFile = None
+    keys: Annotated[
+        str | None, option("FILE", "The file of keys (default: beside the store, or in its database)", DATA)
+    ] = None
     allow_http: Annotated[str | None, option("HOST", "Send requests to this host of your network unencrypted", API)] = (
         None
     )
@@ -100,46 +94,3 @@ def _curl(url: str, question: str, *, key: bool) -> str:
     quoted = body.replace("'", "'\\''")
     header = " -H 'Authorization: Bearer KEY'" if key else ""
     return f"curl {url}/chat/completions -H 'Content-Type: application/json'{header} -d '{quoted}'"
-
-
-@keys_app.command("add", cls=Command)
-@takes_options
-def add(
-    *,
-    role: Annotated[
-        Literal["use", "edit", "admin"],
-        option("NAME", "use, edit (facts, too) or admin (metrics and the upstream's files, too)", METHOD),
-    ] = "use",
-    tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
-    store: StoreFile = "edits.db",
-    keys: KeysFile = None,
-) -> None:
-    """Make a key and print it; only its SHA-256 is kept."""
-    say(_keys(store, keys).add(tenant, KeyRole(role)))
-
-
-@keys_app.command("list", cls=Command)
-@takes_options
-def list_(*, store: StoreFile = "edits.db", keys: KeysFile = None) -> None:
-    """List the keys."""
-    for key in _keys(store, keys).keys:
-        say(f"{key.id} {key.role} {key.tenant} {key.created_at}")
-
-
-@keys_app.command("revoke", cls=Command)
-@takes_options
-def revoke(
-    ids: Annotated[list[str], typer.Argument(help="As drike keys list shows it", metavar="ID...", hidden=True)],
-    *,
-    store: StoreFile = "edits.db",
-    keys: KeysFile = None,
-) -> None:
-    """Revoke keys; a running gateway refuses them at once."""
-    kept = _keys(store, keys)
-    for id in ids:
-        key = kept.revoke(id)
-        say(f"Revoked {key.id} ({key.role}, {key.tenant})")
-
-
-def _keys(store: str, path: str | None) -> Keys:
-    return Keys(Path(path) if path else keys_path(store))

@@ -20,12 +20,14 @@ class StoreView:
         index: the edits in force.
         new: those that were not in the index of the view before.
         until: when an edit next begins or ceases to hold; None for never, "" for a view that has not read anything.
+        since: when it was read; a clock that is set back to before that may bring edits back.
     """
 
     snapshot: Snapshot = field(default_factory=Snapshot)
     index: EditIndex = field(default_factory=EditIndex)
     new: Sequence[EditVersion] = ()
     until: str | None = ""
+    since: str = ""
 
     def at(
         self, now: datetime, store: EditStore, encoder: TextEncoder | None = None, *, shadow: bool = False
@@ -35,7 +37,8 @@ class StoreView:
         Raises StoreError if the store cannot be read.
         """
         latest = snapshot(store, self.snapshot)
-        due = self.until is not None and stamp(now) >= self.until
+        due = stamp(now) < self.since or (self.until is not None and stamp(now) >= self.until)
+        due = due or latest.histories != self.snapshot.histories
         if latest is self.snapshot and not due:
             return self
         read = latest if due else latest.since(self.snapshot)
@@ -43,4 +46,4 @@ class StoreView:
         new = [edit for edit in edits if self.index.edits.get(edit.id) is not edit]
         index = EditIndex.of(edits, encoder, self.index) if due else self.index.changed(read.edits, edits)
         until = min(filter(None, (read.next_change(now), None if due else self.until)), default=None)
-        return StoreView(latest, index, new, until)
+        return StoreView(latest, index, new, until, stamp(now))

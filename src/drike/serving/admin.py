@@ -40,6 +40,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -67,12 +68,21 @@ from drike.serving.requests import EditableRequest, one_message
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores import log as stores
-from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, record_of, to_values
+from drike.stores.records import (
+    ConflictError,
+    EditVersion,
+    Status,
+    UnavailableError,
+    claimed_author,
+    record_of,
+    to_values,
+)
 
 _LIMITS = Limits(body=1 << 20)
 _MAX_ANSWER, _MAX_TRIALS = 4 << 20, 16  # bytes of an upstream's answer that is shown; trials at once
 _SECONDS_TO_DECIDE = 10.0
 _UNKEPT = {"cache-control": "no-store"}
+_SECONDS_TO_WRITE = 5.0  # and to read, in a store that others may hold
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
 _TEXTS = ("negatives", "wordings")  # changes that add a text
 _CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
@@ -82,7 +92,7 @@ Json = dict[str, object]
 
 def application(admin: Admin) -> Starlette:
     """The admin application; its lifespan is also the gateway's."""
-    edit = "/admin/v1/edits/{id:int}"
+    edit = "/admin/v1/edits/{id}"
     routes = [
         *page.routes(),
         Route("/admin/v1/status", admin.guarded(admin.status)),
@@ -179,10 +189,14 @@ class Admin:
 
     async def versions(self, request: Request, principal: Principal) -> Json:
         """All versions of an edit."""
-        feed = await self.tenants.feed(principal.tenant)
-        if request.path_params["id"] not in feed.snapshot.edits:
-            raise RequestError(404, "no_such_edit", f"there is no edit {request.path_params['id']}")
-        versions = await asyncio.to_thread(stores.versions, feed.store, request.path_params["id"])
+        feed, id = await self.tenants.feed(principal.tenant), _id(request)
+        if id not in feed.snapshot.edits:
+            raise RequestError(404, "no_such_edit", f"there is no edit {id}")
+        try:
+            async with asyncio.timeout(_SECONDS_TO_WRITE):
+                versions = await asyncio.to_thread(stores.versions, feed.store, id)
+        except TimeoutError:
+            raise UnavailableError(f"{feed.store.name} did not answer in time: try again") from None
         return {"versions": [_edit_json(version, feed) for version in versions]}
 
     async def add(self, request: Request, principal: Principal) -> Json:
@@ -191,11 +205,11 @@ class Admin:
         supersede = values.pop("supersede", False) is True
         record = record_of(values)
         record = replace(record, author=_author(principal, record.author))
-        return await self._write(principal, lambda feed: feed.store.put(record, supersede=supersede))
+        return await self._write(request, principal, lambda feed: feed.store.put(record, supersede=supersede))
 
     async def change(self, request: Request, principal: Principal) -> Json:
         """Make a new version of an edit."""
-        values, change, id = await _body(request), request.path_params["change"], request.path_params["id"]
+        values, change, id = await _body(request), request.path_params["change"], _id(request)
         author, reason, version = _author(principal), values.get("reason"), values.get("version")
         text: Any = values.get("text")
         if not isinstance(reason, str | None):
@@ -220,7 +234,7 @@ class Admin:
                 record = replace(record, paraphrases=(*record.paraphrases, text))
             return feed.store.put(record, replaces=latest)
 
-        return await self._write(principal, make)
+        return await self._write(request, principal, make)
 
     async def decide(self, request: Request, principal: Principal) -> Json:
         """The decision on a query, which is not recorded."""
@@ -289,16 +303,33 @@ class Admin:
         except TimeoutError:
             raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
 
-    async def _write(self, principal: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]) -> Json:
-        """Make changes, and answer when they are in force here."""
+    async def _write(
+        self, request: Request, principal: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]
+    ) -> Json:
+        """Make changes, and answer when they are in force here; none is kept once the request was given up."""
         feed = await self.tenants.feed(principal.tenant)
+        settled = threading.Lock()  # of the change and the one who gives it up, the first to take it decides
 
         def work() -> Json:
-            changes = make(feed)
+            with feed.store.transaction():
+                changes = make(feed)
+                if not settled.acquire(blocking=False):
+                    raise UnavailableError("the change was given up")
             feed.refresh()
             return {"changes": [_edit_json(edit, feed) for edit in changes]}
 
-        return await asyncio.to_thread(work)
+        working = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            async with asyncio.timeout(_SECONDS_TO_WRITE), while_connected(request.receive):
+                return await asyncio.shield(working)
+        except (TimeoutError, ClientDisconnectError):
+            working.add_done_callback(lambda done: done.exception())  # nobody asks for it otherwise
+            if settled.acquire(blocking=False):
+                busy = (
+                    f"{feed.store.name} did not answer within {_SECONDS_TO_WRITE:g} s: nothing was changed, try again"
+                )
+                raise UnavailableError(busy) from None
+            return await working  # it is being committed
 
     async def _answer(self, call: UpstreamCall) -> str:
         """The text of the upstream's answer. Raises RequestError."""
@@ -339,6 +370,14 @@ async def _body(request: Request) -> dict[str, Any]:
     return values
 
 
+def _id(request: Request) -> int:
+    """The edit that a path names. Raises RequestError for what no store uses as an id."""
+    text = request.path_params["id"]
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise RequestError(404, "no_such_edit", f"there is no edit {text:.40}: ids are whole numbers")
+    return int(text)
+
+
 def _number(request: Request, name: str, default: int) -> int:
     text = request.query_params.get(name, str(default))
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
@@ -363,7 +402,7 @@ def _words_of(edit: EditVersion) -> set[str]:
 def _author(principal: Principal, claimed: str | None = None) -> str:
     """Who made a change, for the history: the key, whatever name its holder gives."""
     who = f"key {principal.key}" if principal.key else f"admin port, {principal.tenant}"
-    return who if claimed is None else f"{claimed} ({who})"
+    return who if claimed is None else claimed_author(claimed, who)
 
 
 def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:

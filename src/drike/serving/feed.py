@@ -6,6 +6,7 @@ is replaced as a whole, so that none sees half a change.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from drike.gates.store_view import StoreView
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.records import EditVersion, Status, StoreError, stamp
 
+_LOG = logging.getLogger(__name__)
 _RECORDED = 200  # decisions that are kept to be looked at
 
 
@@ -38,9 +40,12 @@ class RecordedDecision:
 
 @dataclass(frozen=True)
 class _State:
-    """A gate, its number in the store, its encoder, and what it decides about; replaced as a whole."""
+    """A gate, its number in the store, its encoder, and what it decides about; replaced as a whole.
 
-    number: int
+    number: None where the store holds another history by now, and so perhaps another gate.
+    """
+
+    number: int | None
     gate: Gate
     encoder: TextEncoder | None
     view: StoreView = field(default_factory=StoreView)
@@ -113,7 +118,16 @@ class EditFeed:
                 return
             self._prepare(view.new)
             self._enforced |= {edit.id for edit in view.new if edit.record.enforce}
-            self._state = replace(state, view=view)
+            number = state.number
+            if view.snapshot.histories != state.view.snapshot.histories:
+                number, was = None, state.view.snapshot.revision
+                _LOG.warning(
+                    "%s holds another history: %d changes, of which none is change %d as it was known here",
+                    self.store.name, view.snapshot.revision, was,
+                )  # fmt: skip
+            self._state = replace(state, view=view, number=number)
+        if number is None:
+            self.follow_gate()
 
     def follow_gate(self) -> None:
         """Decide by the gate that was calibrated for the store since. If that fails, `gate_problem` says why.
@@ -121,7 +135,10 @@ class EditFeed:
         The old gate decides until all edits are encoded for the new one.
         """
         try:
-            newer = stored_gate(self.store, self._state.number) if self._follows else None
+            known = self._state.number
+            newer = stored_gate(self.store, known or 0) if self._follows else None
+            if known is None and self._follows:
+                newer = newer or (0, Named())
             if newer:
                 number, gate = newer
                 encoder, before = self._encoder(gate), self.index

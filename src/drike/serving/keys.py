@@ -1,7 +1,6 @@
-"""Keys of the gateway: who may use it, edit, and administer it, in a file beside the store.
+"""Keys of the gateway: who may use it, edit, and administer it, in a file beside the store or in its database.
 
-A key is `drike-ID-SECRET`, of which the file holds the SHA-256 only. The tenant, and so the store, follows from the key
-alone.
+A key is `drike-ID-SECRET`, of which only the SHA-256 is kept. The tenant, and so the store, follows from the key alone.
 """
 
 from __future__ import annotations
@@ -11,20 +10,30 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from drike.errors import DrikeError
-from drike.stores.opening import TENANT
-from drike.stores.records import POSTGRES, stamp
+from drike.stores.log import EditStore
+from drike.stores.opening import TENANT, open_store
+from drike.stores.records import POSTGRES, StoreError, stamp
 from drike.support.files import write_text
 from drike.support.records import parse, read
 
 _KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_SETTING, _REMEMBERED = "keys", "keys file"  # of a store: the keys; where their file was
+_OLD_FILE = Path("edits.keys.json")  # of a PostgreSQL store, in the working directory, before its database had them
+_FILE_INTERVAL, _STORE_INTERVAL = 0.05, 0.25
+_SECONDS_TO_LOCK = 10.0
+_TICK = 1_000_000_000  # nanoseconds
 
 
 class KeysError(DrikeError):
@@ -69,28 +78,31 @@ class _File:
 
 
 class Keys:
-    """The keys in a file, read again whenever it has changed. Without a file there are none.
+    """The keys in a file, or those that a store keeps in its database; without any there are none.
 
-    Raises KeysError for a file that cannot be read.
+    They are read again whenever they have changed. Threads and processes may change them at the same time. interval:
+    seconds between two looks at them. Raises KeysError for a file that cannot be read.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._read: tuple[int, int] | None = None  # which version of the file
+    def __init__(self, place: Path | EditStore) -> None:
+        self._store: EditStore | None = None if isinstance(place, Path) else place
+        self.path = place if isinstance(place, Path) else Path(place.name)
+        self.interval = _FILE_INTERVAL if self._store is None else _STORE_INTERVAL
+        self._version: object = None  # of what was read
+        self.known = False  # whether there were keys, if only revoked ones
         self.keys: tuple[AccessKey, ...] = ()
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the file if it has changed."""
+        """Read the keys if they have changed. Raises KeysError."""
         try:
-            status = self.path.stat()
-            version = status.st_mtime_ns, status.st_ino
-            if version != self._read:
-                self.keys = read(_File, parse(self.path.read_bytes())).keys
-                self._read = version
-        except FileNotFoundError:
-            if self._read:  # fail closed: without its file every key is unknown
-                raise KeysError(f"{self.path} is gone: restore it, or stop the gateway") from None
+            version = self._latest_version()
+            if version is None:
+                if self.known:  # fail closed: without its file every key is unknown
+                    raise KeysError(f"{self.path} is gone: restore it, or stop the gateway")
+            elif version != self._version:
+                self.keys = read(_File, parse(self._store_text() or self.path.read_bytes())).keys
+                self._version, self.known = version, True
         except (OSError, ValueError) as problem:
             raise KeysError(f"{self.path} is not a file of keys ({problem}): restore it from a copy") from None
 
@@ -109,25 +121,112 @@ class Keys:
             raise KeysError(f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63")
         secret = f"drike-{secrets.token_hex(4)}-{secrets.token_urlsafe(24)}"
         digest = hashlib.sha256(secret.encode()).hexdigest()
-        self._write([*self.keys, AccessKey(secret.split("-")[1], tenant, role, digest, stamp(datetime.now(UTC)))])
+        with self._held():
+            self._write([*self.keys, AccessKey(secret.split("-")[1], tenant, role, digest, stamp(datetime.now(UTC)))])
         return secret
 
     def revoke(self, id: str) -> AccessKey:
         """Remove a key. Raises KeysError if there is none with this id."""
-        found = next((key for key in self.keys if key.id == id), None)
-        if found is None:
-            raise KeysError(f"there is no key {id!r}: choose one that is listed (drike keys list)")
-        self._write([key for key in self.keys if key.id != id])
+        with self._held():
+            found = next((key for key in self.keys if key.id == id), None)
+            if found is None:
+                raise KeysError(f"there is no key {id!r}: choose one that is listed (drike keys list)")
+            self._write([key for key in self.keys if key.id != id])
         return found
 
-    def _write(self, keys: Sequence[AccessKey]) -> None:
-        write_text(self.path, json.dumps({"keys": [asdict(key) for key in keys]}, indent=1))
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._store is not None:
+            self._store.close()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep others from changing the keys, which are read anew. Raises KeysError."""
+        with ExitStack() as held:
+            if self._store is not None:
+                held.enter_context(self._store.transaction())
+            else:
+                lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), _SECONDS_TO_LOCK, mode=0o600)
+                try:
+                    held.enter_context(lock)
+                except Timeout:
+                    raise KeysError(f"{self.path} is being changed by another process: try again") from None
+            self._version = None
+            self.refresh()
+            yield
+        self._version = None
         self.refresh()
+
+    def _store_text(self) -> str | None:
+        return None if self._store is None else self._store.setting(_SETTING)
+
+    def _latest_version(self) -> object:
+        """What changes whenever the keys do; None if there are none. Raises OSError, StoreError."""
+        if self._store is not None:
+            return self._store_text()
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return None
+        # A file may change twice within a tick of its clock: while it is new, it is read at each look.
+        fresh = abs(time.time_ns() - status.st_mtime_ns) < _TICK
+        return status.st_mtime_ns, status.st_ino, status.st_size, time.time_ns() if fresh else 0
+
+    def _write(self, keys: Sequence[AccessKey]) -> None:
+        text = json.dumps({"keys": [asdict(key) for key in keys]}, indent=1)
+        if self._store is not None:
+            self._store.save_setting(_SETTING, text)
+        else:
+            write_text(self.path, text, private=True)
+
+
+def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> Keys | None:
+    """The keys of a gateway over the store at an address; None if there never were any, unless `create`.
+
+    They are in the file `path`, else in the database of a PostgreSQL store, else in a file beside the store. The store
+    remembers that there was a file, so that one that is missing never opens a gateway. Raises KeysError if it is, or
+    cannot be read, and StoreError.
+    """
+    postgres = store.startswith(POSTGRES)
+    if postgres and path is None:
+        opened = open_store(store)
+        try:
+            keys = Keys(opened)
+            if not (keys.known or create):
+                _refuse_lost(opened.setting(_REMEMBERED))
+                if _OLD_FILE.is_file():
+                    remedy = f"give it as --keys {_OLD_FILE}, or make keys there (drike keys add) and remove it"
+                    raise KeysError(f"the keys of a PostgreSQL store are in its database, not in {_OLD_FILE}: {remedy}")
+        except BaseException:
+            opened.close()
+            raise
+        if keys.known or create:
+            return keys
+        opened.close()
+        return None
+    file = path or keys_path(store)
+    if file.exists():
+        with suppress(StoreError), closing(open_store(store, create=False)) as opened:  # else nothing is remembered
+            if opened.setting(_REMEMBERED) is None:
+                opened.save_setting(_REMEMBERED, str(file.absolute()))
+    elif not create:
+        if path is not None:
+            raise KeysError(f"there is no file of keys at {path}: make one (drike keys add --keys {path})")
+        if postgres or Path(store).is_file():
+            with closing(open_store(store)) as opened:
+                _refuse_lost(opened.setting(_REMEMBERED))
+        return None
+    return Keys(file)
+
+
+def _refuse_lost(path: str | None) -> None:
+    if path is not None:
+        raise KeysError(f"the file of keys {path} is gone: restore it, or make new keys (drike keys add)")
 
 
 def keys_path(store: str) -> Path:
-    """The file of keys beside a store; of one in a database, in the working directory. Raises KeysError."""
-    path = Path("edits" if store.startswith(POSTGRES) else store)
+    """The file of keys beside a store in a file. Raises KeysError."""
+    path = Path(store)
     if not path.name or path.is_dir():
         raise KeysError(f"{store} is a folder: give the file of a store as --store")
     return path.with_suffix(".keys.json")

@@ -32,7 +32,7 @@ from drike.serving.admission import Admission
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.gateway import Gateway
-from drike.serving.keys import Keys, keys_path
+from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions
@@ -47,6 +47,7 @@ from drike.stores.records import EditRecord, EditVersion
 STORE = "edits.db"
 EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
 _REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
+_SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
 Sockets = tuple[socket.socket, socket.socket]  # of the API, and of admin requests
@@ -162,12 +163,11 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
 
 def _keys(options: GatewayOptions, store: str) -> Keys | None:
     """Who may use the gateway; None admits everyone on this machine. Raises UsageError for keys that must be there."""
-    path = Path(options.keys) if options.keys else keys_path(store)
-    if path.exists():
-        return Keys(path)
-    if options.keys or options.require_keys:
-        raise UsageError(f"there are no keys in {path}: make one (drike keys add --keys {path})")
-    return None
+    keys = open_keys(store, Path(options.keys) if options.keys else None)
+    if keys is None and (options.keys or options.require_keys):
+        made = f" --keys {options.keys}" if options.keys else ""
+        raise UsageError(f"there are no keys for {store}: make one (drike keys add{made})")
+    return keys
 
 
 def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
@@ -228,7 +228,7 @@ def _tenants(
             editor.prompts([edit.record.edit], [edit.record.query])
 
     def open_feed(tenant: str) -> EditFeed:
-        opened = open_store(store, tenant=tenant, create=tenant != TENANT)
+        opened = open_store(store, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
         gate = open_gate(opened, options.gate) if options.gate else None
         return EditFeed(opened, gate, encoder=encoder_of, prepare=prepare)
 

@@ -67,11 +67,11 @@ class Tenants:
                         thread.start()
                 try:
                     if self._keys:
-                        self._keys.refresh()
+                        await asyncio.to_thread(self._keys.refresh)  # a database may take its time
                     self.problem = None
                 except DrikeError as problem:  # the keys stay as they were
                     self.problem = str(problem)
-                await asyncio.sleep(_KEYS_INTERVAL)
+                await asyncio.sleep(self._keys.interval if self._keys else _KEYS_INTERVAL)
         finally:
             self._stopped.set()
 
@@ -118,6 +118,8 @@ class Tenants:
                 thread.join(_SECONDS_TO_END)
         for feed in self.feeds.values():
             feed.store.close()
+        if self._keys:
+            self._keys.close()
 
 
 class FileWatch:

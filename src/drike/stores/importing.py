@@ -24,6 +24,7 @@ from drike.stores.records import (
     EditVersion,
     RecordError,
     checked,
+    imported_author,
     record_of,
 )
 
@@ -78,8 +79,9 @@ def import_edits(
                 refused.append(row)
                 continue
             place, record = row
+            record = replace(record, author=imported_author(record.author, author))
             try:
-                added.append(store.put(replace(record, author=record.author or author), supersede=supersede)[-1])
+                added.append(store.put(record, supersede=supersede)[-1])
             except ConflictError as problem:
                 repeated += problem.repeated
                 refused += [] if problem.repeated else [f"{place}: {problem}"]

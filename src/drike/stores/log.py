@@ -3,13 +3,17 @@
 A store is a log of changes that only grows: each is a new version of an edit, with its author and reason. What the
 edits are now follows from the log (`Snapshot`), so a gate can be a pure function of a snapshot. Of active edits, no two
 answer the same question at the same time: a new one is refused, or supersedes the others, which are then retired.
+
+The log is a chain: the checksum of a change covers that of the change before it, and the store keeps the number and the
+checksum of the last one apart from the log, as the setting `head`. Changes before version 3 of the tables have
+checksums of their own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -31,18 +35,29 @@ from drike.stores.records import (
 )
 from drike.support.records import parse
 
+HEAD, CLAIMS = "head", "claims"  # settings: the last change, and the sum of `claim_mark`
+_ENCODE = json.JSONEncoder(default=str).encode
+_MAX_ID = 2**63  # databases have no larger whole numbers
+_CHAINED = 32  # characters of a checksum that covers the one before it; earlier ones have 16
+
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The latest version of every edit by id, after `revision` changes of the store."""
+    """The latest version of every edit by id, after `revision` changes of the store.
+
+    head: the checksum of the last change. histories: how many times the store was found to hold another history, as
+    after a restore from a backup; its revision may then be lower than before.
+    """
 
     revision: int = 0
     edits: Mapping[int, EditVersion] = field(default_factory=dict)
+    head: str = ""
+    histories: int = 0
 
     def since(self, earlier: Snapshot) -> Snapshot:
         """Of the edits, those that have changed after an earlier snapshot."""
         edits = {id: edit for id, edit in self.edits.items() if edit.number > earlier.revision}
-        return Snapshot(self.revision, edits)
+        return replace(self, edits=edits)
 
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[EditVersion, ...]:
         """The edits with this status that hold at a time."""
@@ -89,6 +104,12 @@ class EditStore(Protocol):
     def save_gate(self, gate: str) -> None:
         """Save a gate for these edits as the latest one."""
 
+    def setting(self, name: str) -> str | None:
+        """The value that was saved last under a name; None if there is none."""
+
+    def save_setting(self, name: str, value: str) -> None:
+        """Save a value under a name, in place of an earlier one."""
+
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
 
@@ -97,13 +118,34 @@ class EditStore(Protocol):
 
 
 Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, the record as JSON, checksum
+ReadRow = tuple[int, int, int, str, str, str, str | None]  # and the checksum of the change before it
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a log ends: the highest numbers of a change and of an edit, the last checksum, and the sum of claims."""
+
+    number: int = 0
+    edit: int = 0
+    checksum: str = ""
+    claims: int = 0
+
+    @property
+    def head(self) -> str:
+        """The last change as the setting `head` has it."""
+        return f"{self.number} {self.checksum}" if self.number else ""
+
+    def after(self, row: Row, claimed: Iterable[bytes], given_up: Iterable[bytes]) -> End:
+        """The end once a change was added whose edit now has claims with these hashes, and had those given up."""
+        added, gone = (sum(claim_mark(hashed, row[1]) for hashed in hashes) for hashes in (claimed, given_up))
+        return End(row[0], max(self.edit, row[1]), row[5], self.claims + added - gone)
 
 
 class Log(Protocol):
     """What `append` asks of a backend, inside a transaction."""
 
-    def last(self) -> tuple[int, int]:
-        """The highest number of a change and of an edit; zeros if there is none."""
+    def end(self) -> End:
+        """Where the log ends now."""
 
     def claimants(self, keys: Collection[str]) -> Sequence[int]:
         """The active edits that have one of these conflict keys."""
@@ -114,14 +156,17 @@ class Log(Protocol):
     def write(self, row: Row, keys: Collection[str]) -> None:
         """Add a change; its edit now has these conflict keys and no others."""
 
+    def replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
+        """Let these edits have these conflict keys, and all others none."""
+
 
 def append(
     log: Log, record: EditRecord, replaces: EditVersion | None, supersede: bool, at: datetime
 ) -> list[EditVersion]:
     """Do what `EditStore.put` guarantees with a backend's log, inside a transaction. at: the time of new versions."""
     record = checked(record)
-    number, last = log.last()
-    id = last + 1 if replaces is None else replaces.id
+    end = log.end()
+    id = end.edit + 1 if replaces is None else replaces.id
     latest = None if replaces is None else _latest(log, id)
     if replaces is not None and (latest is None or latest.version != replaces.version):
         raise StoreError(f"edit {id} has changed since version {replaces.version}: look at it, and try again")
@@ -134,14 +179,12 @@ def append(
         for rival in rivals
     ]
     new.append((id, latest.version + 1 if latest else 1, record))
-    changes = [
-        EditVersion(number, id, version, stamp(at), record)
-        for number, (id, version, record) in enumerate(new, number + 1)
-    ]
-    for change in changes:
-        content = (change.number, change.id, change.version, change.created_at, to_json(change.record))
-        active = change.record.status is Status.ACTIVE
-        log.write((*content, _checksum(content)), conflict_keys(change.record) if active else ())
+    changes: list[EditVersion] = []
+    for number, (id, version, changed) in enumerate(new, end.number + 1):
+        content = (number, id, version, stamp(at), to_json(changed))
+        checksum = _checksum(content, changes[-1].checksum if changes else end.checksum)
+        changes.append(EditVersion(*content[:4], changed, checksum))
+        log.write((*content, checksum), conflict_keys(changed) if changed.status is Status.ACTIVE else ())
     return changes
 
 
@@ -157,18 +200,49 @@ def _latest(log: Log, id: int) -> EditVersion | None:
     return next(reversed(log.changes(edit=id)), None)
 
 
-def read_rows(name: str, rows: Sequence[Row], after: int, edit: int | None) -> list[EditVersion]:
+def read_rows(name: str, rows: Sequence[ReadRow], after: int, edit: int | None) -> list[EditVersion]:
     """The changes in rows of a log. Raises StoreError if a row is damaged or missing; `name`: the store's."""
-    for expected, (*content, checksum) in enumerate(rows, after + 1):
-        if checksum != _checksum(content) or (edit is None and content[0] != expected):
+    for expected, (*content, checksum, previous) in enumerate(rows, after + 1):
+        chained = previous or "" if len(checksum) == _CHAINED else None
+        if checksum != _checksum(content, chained) or (edit is None and content[0] != expected):
             raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
     try:
         return [
-            EditVersion(number, id, version, created_at, record_of(parse(text)))
-            for number, id, version, created_at, text, _ in rows
+            EditVersion(number, id, version, created_at, record_of(parse(text)), checksum)
+            for number, id, version, created_at, text, checksum, _ in rows
         ]
     except ValueError as problem:
         raise damaged(name, str(problem)) from None
+
+
+def check_end(name: str, head: str | None, last: str | None) -> int:
+    """The number of the last change. Raises StoreError unless the log ends where its setting `head` says.
+
+    head: that setting. last: number and checksum of the last change, as there; None if there is none.
+    """
+    if head is None or head != (last or ""):
+        raise damaged(name, "changes at the end of its log are missing, or are not drike's")
+    return int(head.partition(" ")[0] or 0)
+
+
+def check_claims(log: Log, noted: str, found: int) -> int:
+    """The sum of the claims; the claims are made again from the log unless they have the sum that was noted."""
+    if noted == str(found):
+        return found
+    latest = {change.id: change.record for change in log.changes()}
+    claims = {id: conflict_keys(record) for id, record in latest.items() if record.status is Status.ACTIVE}
+    log.replace_claims(claims)
+    return sum(claim_mark(claim_hash(key), id) for id, keys in claims.items() for key in keys)
+
+
+def claim_hash(key: str) -> bytes:
+    """A conflict key as a short text of bytes."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+def claim_mark(hashed: bytes, edit: int) -> int:
+    """A number of 40 bits for an edit's claim; their sum shows that claims were lost or changed."""
+    return int.from_bytes(hashed[:5]) ^ edit
 
 
 def damaged(name: str, what: str) -> StoreError:
@@ -177,21 +251,33 @@ def damaged(name: str, what: str) -> StoreError:
     return StoreError(f"{name} is damaged or no store of edits ({what}): {remedy}")
 
 
-def _checksum(content: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()[:16]
+def _checksum(content: Sequence[object], previous: str | None) -> str:
+    """Of a change, and of the checksum before it; None for one that does not cover that."""
+    digest = hashlib.sha256(_ENCODE(content if previous is None else (*content, previous)).encode()).hexdigest()
+    return digest[: _CHAINED if previous is not None else 16]
 
 
 def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:
-    """What the edits are now. Reads only what has changed since an earlier snapshot."""
+    """What the edits are now. Reads only what has changed since an earlier snapshot, if the store still continues it.
+
+    Where the last change that the snapshot knows is another one by now, or gone, all is read anew.
+    """
     since = since or Snapshot()
-    changes = store.changes(since.revision)
+    changes = store.changes(max(since.revision - 1, 0))
+    if since.revision:
+        if changes and changes[0].checksum == since.head:
+            changes = changes[1:]
+        else:
+            changes, since = store.changes(), Snapshot(histories=since.histories + 1)
+    if not changes:
+        return since
     edits = {change.id: change for change in changes}
-    return Snapshot(changes[-1].number, {**since.edits, **edits}) if changes else since
+    return Snapshot(changes[-1].number, {**since.edits, **edits}, changes[-1].checksum, since.histories)
 
 
 def versions(store: EditStore, edit: int) -> Sequence[EditVersion]:
     """All versions of an edit, the latest last. Raises StoreError if there is no such edit."""
-    changes = store.changes(edit=edit)
+    changes = store.changes(edit=edit) if edit < _MAX_ID else ()
     if not changes:
         raise StoreError(f"there is no edit {edit}: choose one that is listed (drike edits list --all)")
     return changes

@@ -10,11 +10,12 @@ from drike.stores.records import POSTGRES, StoreError
 TENANT = "default"
 
 
-def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True) -> EditStore:
+def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True, wait: float = 10.0) -> EditStore:
     """A store in the SQLite file at a path, or in a PostgreSQL database at postgresql://USER@HOST/DATABASE.
 
     tenant: another one than the default has a file beside that one, or a schema drike-TENANT in the database.
-    create: make the store if it is missing. Raises StoreError if it cannot be used.
+    create: make the store if it is missing. wait: seconds for others that hold it. Raises StoreError if it cannot be
+    used.
     """
     if not str(address).startswith(POSTGRES):
         from drike.stores.sqlite import SqliteStore
@@ -22,9 +23,10 @@ def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True
         path = Path(address)
         if tenant != TENANT:
             path = path.with_name(f"{path.stem}.{tenant}{path.suffix}")
-        return SqliteStore(path, create=create)
+        return SqliteStore(path, create=create, wait=wait)
     try:
         from drike.stores.postgres import PostgresStore
     except ImportError:
         raise StoreError("a PostgreSQL store needs psycopg: pip install 'drike[postgres]'") from None
-    return PostgresStore(str(address), schema=None if tenant == TENANT else f"drike-{tenant}", create=create)
+    schema = None if tenant == TENANT else f"drike-{tenant}"
+    return PostgresStore(str(address), schema=schema, create=create, wait=wait)

@@ -6,12 +6,12 @@ advisory lock, as SQLite locks its file; numbers of changes are unique, should a
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, LiteralString
 
@@ -21,7 +21,18 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.stores.log import Row, append, damaged, read_rows
+from drike.stores.log import (
+    CLAIMS,
+    HEAD,
+    End,
+    Row,
+    append,
+    check_claims,
+    check_end,
+    claim_hash,
+    damaged,
+    read_rows,
+)
 from drike.stores.records import EditRecord, EditVersion, StoreError, UnavailableError, stamp
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
@@ -43,7 +54,16 @@ _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version
     CREATE INDEX drike_claims_of_edit ON drike_claims (edit);
     """,
     "CREATE TABLE drike_gates (number BIGINT PRIMARY KEY, created_at TEXT NOT NULL, gate TEXT NOT NULL)",
+    """
+    CREATE TABLE drike_settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+    INSERT INTO drike_settings VALUES ('head', coalesce(
+        (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1), '')), ('claims', '');
+    """,
 )
+_END: LiteralString = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
+    (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1)"""
+_SUM_OF_CLAIMS: LiteralString = """SELECT coalesce(
+    sum((('x' || encode(substr(key, 1, 5), 'hex'))::bit(40)::bigint) # edit), 0)::text FROM drike_claims"""
 _LOCK: LiteralString = """SELECT pg_advisory_xact_lock(
     (x'64726b65'::bigint << 32) + coalesce(to_regclass('drike_changes')::oid::bigint, 0))"""  # "drke" and the table
 _CONFIGURE: LiteralString = """SELECT set_config('lock_timeout', %s, false),
@@ -51,8 +71,9 @@ _CONFIGURE: LiteralString = """SELECT set_config('lock_timeout', %s, false),
     set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false),
     set_config('search_path', coalesce(quote_ident(%s), current_setting('search_path')), false)"""
 _BUSY = ("55P03", "23505", "40P01")  # codes of a lock that is not free, and of a change made at the same time
+_TIMEOUT = 5  # seconds to connect
 _POLL = 0.5  # seconds between looks for changes whose notification was lost
-_SETTINGS = {"application_name": "drike", "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2,
+_SETTINGS = {"application_name": "drike", "connect_timeout": _TIMEOUT, "keepalives_idle": 5, "keepalives_interval": 2,
              "keepalives_count": 3, "tcp_user_timeout": 10_000}  # fmt: skip
 _REMEDIES = (  # for connections that fail: a pattern of the server's message, what to do
     (r"password", "set PGPASSWORD, write the password into ~/.pgpass, or correct the user"),
@@ -68,8 +89,8 @@ class PostgresStore:
     """An `EditStore` in the database at `address`, a URL as libpq takes it.
 
     schema: where the tables are; None for the first schema of the search path. create: make them, and the schema, if
-    they are missing. wait: seconds for another process's changes. clock: the time of new versions. Raises StoreError if
-    the database cannot be used or holds what no store holds.
+    they are missing. wait: seconds for another process's or thread's changes, and for any word from the server. clock:
+    the time of new versions. Raises StoreError if the database cannot be used or holds what no store holds.
     """
 
     def __init__(
@@ -89,17 +110,20 @@ class PostgresStore:
             raise StoreError(f"the address of the store cannot be read: write {form}") from None
         place = "".join(f"{before}{params[key]}" for before, key in (("", "host"), (":", "port")) if params.get(key))
         self.name = f"postgresql://{place}/{params.get('dbname', '')}"
-        self._settings: dict[str, Any] = {**_SETTINGS, **params}
+        self._settings: dict[str, Any] = {**_SETTINGS, "connect_timeout": min(_TIMEOUT, max(2, round(wait))), **params}
         self._schema = schema
         self._wait = wait
         self._clock = clock
         self._lock, self._listening = threading.RLock(), threading.Lock()
-        self._writing = self._closed = False
+        self._writing = self._closed = self._prepared = self._verified = False
+        self._end = End()  # in a transaction
         self._listener: psycopg.Connection | None = None
         with self._explained():
             self._connection = self._connect()
         try:
             self._prepare(create)
+            self._prepared = True
+            self._check_end()
         except BaseException:
             self.close()
             raise
@@ -115,7 +139,7 @@ class PostgresStore:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Make all changes of the block at once, or none if it raises."""
-        with self._lock:
+        with self._using():
             if self._writing:
                 yield
                 return
@@ -134,16 +158,20 @@ class PostgresStore:
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
-        query = """SELECT number, edit, version, created_at, entry, checksum FROM drike_changes
-                   WHERE number > %s AND (%s::bigint IS NULL OR edit = %s) ORDER BY number"""
-        with self._lock, self._explained():
+        query = """SELECT c.number, c.edit, c.version, c.created_at, c.entry, c.checksum, b.checksum
+                   FROM drike_changes c LEFT JOIN drike_changes b ON b.number = c.number - 1
+                   WHERE c.number > %s AND (%s::bigint IS NULL OR c.edit = %s) ORDER BY c.number"""
+        with self._using():
+            least = 0 if after or edit or self._writing else self._check_end()
             rows = self._run(query, [after, edit, edit]).fetchall()
+        if len(rows) < least:
+            raise damaged(self.name, "changes are missing")
         return read_rows(self.name, rows, after, edit)
 
     def gate(self, after: int = 0) -> tuple[int, str] | None:
         """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
         query = "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"
-        with self._lock, self._explained():
+        with self._using():
             return self._run(query, [after]).fetchone()
 
     def save_gate(self, gate: str) -> None:
@@ -151,6 +179,18 @@ class PostgresStore:
         query = "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
         with self.transaction():
             self._run(query, [stamp(self._clock()), gate])
+
+    def setting(self, name: str) -> str | None:
+        """The value that was saved last under a name; None if there is none."""
+        with self._using():
+            row = self._run("SELECT value FROM drike_settings WHERE name = %s", [name]).fetchone()
+        return None if row is None else str(row[0])
+
+    def save_setting(self, name: str, value: str) -> None:
+        """Save a value under a name, in place of an earlier one."""
+        query = "INSERT INTO drike_settings VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        with self.transaction():
+            self._run(query, [name, value])
 
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has.
@@ -176,10 +216,9 @@ class PostgresStore:
                         raise
                     time.sleep(min(left, _POLL / 2))
 
-    def last(self) -> tuple[int, int]:
-        """The highest number of a change and of an edit; zeros if there is none."""
-        [row] = self._run("SELECT coalesce(max(number), 0), coalesce(max(edit), 0) FROM drike_changes")
-        return row[0], row[1]
+    def end(self) -> End:
+        """Where the log ends now, inside a transaction."""
+        return self._end
 
     def claimants(self, keys: Collection[str]) -> Sequence[int]:
         """The active edits that have one of these conflict keys."""
@@ -189,11 +228,19 @@ class PostgresStore:
     def write(self, row: Row, keys: Collection[str]) -> None:
         """Add a change, inside a transaction; its edit now has these conflict keys and no others."""
         query = """
-            WITH change AS (INSERT INTO drike_changes VALUES (%s, %s, %s, %s, %s, %s)),
-                 gone AS (DELETE FROM drike_claims WHERE edit = %s AND key <> ALL(%s::bytea[]))
-            INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s ON CONFLICT DO NOTHING"""
-        hashes = _hashes(keys)
-        self._run(query, [*row, row[1], hashes, hashes, row[1]])
+            WITH change AS (INSERT INTO drike_changes VALUES (%s, %s, %s, %s, %s, %s))
+            INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s"""
+        _, edit, version, *_ = row
+        before = self._run("DELETE FROM drike_claims WHERE edit = %s RETURNING key", [edit]) if version > 1 else ()
+        gone, hashes = [bytes(key) for [key] in before], _hashes(keys)
+        self._run(query, [*row, hashes, edit])
+        self._end = self._end.after(row, hashes, gone)
+
+    def replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
+        """Let these edits have these conflict keys, and all others none; inside a transaction."""
+        self._run("DELETE FROM drike_claims")
+        for edit, keys in claims.items():
+            self._run("INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s", [_hashes(keys), edit])
 
     def _run(self, query: LiteralString | sql.Composed, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
         """Run a statement; outside a transaction, on a new connection if the old one was lost."""
@@ -210,7 +257,8 @@ class PostgresStore:
     def _connect(self) -> psycopg.Connection:
         if self._closed:
             raise StoreError(f"{self.name} was closed: open it again")
-        connection = psycopg.connect(**self._settings, autocommit=True)
+        connection = _ImpatientConnection.connect(**self._settings, autocommit=True)
+        connection.patience = self._wait + _POLL  # the server gives up first, and says why
         connection.execute(_CONFIGURE, [f"{self._wait:.3f}s", self._schema])
         return connection
 
@@ -222,11 +270,15 @@ class PostgresStore:
         try:
             self._run(_LOCK)
             [[mark]] = self._run("SELECT pg_current_xact_id()::text")
+            began = self._begun() if self._prepared else self._end
             yield
             if self._connection.info.transaction_status is TransactionStatus.INERROR:
                 raise StoreError(
                     "a change of this transaction failed, so none of it was kept: correct it, and try again"
                 )
+            if self._end != began:
+                self.save_setting(HEAD, self._end.head)
+                self.save_setting(CLAIMS, str(self._end.claims))
             try:
                 self._connection.execute("COMMIT")
             except psycopg.OperationalError:
@@ -236,6 +288,28 @@ class PostgresStore:
             with suppress(psycopg.Error):  # the server rolls back when the connection is lost
                 self._connection.rollback()
             raise
+
+    def _begun(self) -> End:
+        """Where the log ends, as a transaction begins. Raises StoreError if the log is damaged, or not this drike's."""
+        self._version()
+        self._check_end()
+        query: LiteralString = """SELECT number, (SELECT max(edit) FROM drike_changes), checksum FROM drike_changes
+                                  ORDER BY number DESC LIMIT 1"""
+        self._end = End(*self._run(query).fetchone() or ())
+        claims = self.setting(CLAIMS) or ""
+        if not (self._verified and claims):
+            [[found]] = self._run(_SUM_OF_CLAIMS)
+            self._verified = claims == str(found)  # else look once more, should this transaction fail
+            if not self._verified:
+                claims = str(check_claims(self, claims, int(found)))
+                self.save_setting(CLAIMS, claims)
+        self._end = replace(self._end, claims=int(claims))
+        return self._end
+
+    def _check_end(self) -> int:
+        """The number of the last change. Raises StoreError if changes at the end are missing."""
+        [row] = self._run(_END)
+        return check_end(self.name, *row)
 
     def _state(self, mark: str) -> object:
         """Whether a transaction was committed, asked on a new connection once it has ended."""
@@ -278,6 +352,17 @@ class PostgresStore:
         return version
 
     @contextmanager
+    def _using(self) -> Iterator[None]:
+        """Hold the connection. Raises StoreError."""
+        if not self._lock.acquire(timeout=self._wait):
+            raise UnavailableError(f"{self.name} is in use by another thread: try again")
+        try:
+            with self._explained():
+                yield
+        finally:
+            self._lock.release()
+
+    @contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn PostgreSQL's errors into sentences."""
         try:
@@ -311,4 +396,34 @@ class PostgresStore:
 
 def _hashes(keys: Collection[str]) -> list[bytes]:
     """The keys as short bytes, since PostgreSQL's text has no NUL and its index no long values."""
-    return [hashlib.sha256(key.encode()).digest() for key in keys]
+    return [claim_hash(key) for key in keys]
+
+
+class _ImpatientConnection(psycopg.Connection[TupleRow]):
+    """A connection that is closed where its server says nothing for `patience` seconds, as if it were frozen."""
+
+    patience = float(_TIMEOUT)
+
+    def wait(self, gen: Generator[Any, Any, Any], *rest: Any, **named: Any) -> Any:
+        """Wait for an answer. Raises psycopg.OperationalError for none in time."""
+        try:
+            return super().wait(_within(gen, self.patience), *rest, **named)
+        except psycopg.errors.ConnectionTimeout:
+            self.pgconn.finish()
+            raise
+
+
+def _within(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
+    """The generator of psycopg's waiting, which raises ConnectionTimeout once nothing was ready for so many seconds."""
+    end = time.monotonic() + seconds
+    try:
+        state = next(gen)
+        while True:
+            ready = yield state
+            if ready:
+                end = time.monotonic() + seconds
+            elif time.monotonic() > end:
+                raise psycopg.errors.ConnectionTimeout(f"no answer within {seconds:g} s")
+            state = gen.send(ready)
+    except StopIteration as done:
+        return done.value

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any, ClassVar
 
 from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import shown
@@ -19,6 +21,8 @@ from drike.support.records import read
 POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
 
 _MAX_LENGTH = 10_000  # characters of a text, as in data sets
+_MAX_TEXTS, _MAX_TOTAL = 200, 65_536  # texts of a record, and characters of all: each version holds all of them
+_MARK = re.compile(r"[(\"]|^\W*key\b|\badmin port\b|\bimported by\b", re.IGNORECASE)  # of an author by a gateway
 _FOREVER = "~"  # sorts behind every time
 _OLD_NAMES = {"paraphrases": "wordings"}  # of fields, which files, databases and the gateway's JSON keep
 _NEW_NAMES = {old: new for new, old in _OLD_NAMES.items()}
@@ -78,6 +82,8 @@ class EditRecord:
         author, reason: who made this change, and why.
     """
 
+    sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
+
     subject: str
     query: str
     target_new: str
@@ -127,8 +133,8 @@ class EditRecord:
 
 REQUIRED = tuple(field.name for field in fields(EditRecord) if field.default is MISSING)
 LISTS = tuple(field.name for field in fields(EditRecord) if field.default == ())
-_DEFAULTS = {field.name: field.default for field in fields(EditRecord) if field.name not in REQUIRED}
-_JSON_DEFAULTS: dict[str, object] = {**_DEFAULTS, **{name: [] for name in LISTS}}
+_JSON_DEFAULTS = {_OLD_NAMES.get(field.name, field.name): field.default for field in fields(EditRecord)}
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,7 @@ class EditVersion:
     """One version of an edit.
 
     number: its place in the store's log, from 1. id, version: of the edit, from 1. created_at: UTC, of the version.
+    checksum: of the change in the log.
     """
 
     number: int
@@ -143,6 +150,7 @@ class EditVersion:
     version: int
     created_at: str
     record: EditRecord
+    checksum: str = field(default="", compare=False, repr=False)
 
 
 def as_stored(edits: Sequence[Edit]) -> tuple[EditVersion, ...]:
@@ -158,38 +166,37 @@ def stamp(moment: datetime) -> str:
 
 def to_values(record: EditRecord) -> dict[str, object]:
     """The fields of a record, as JSON names them."""
-    return {_OLD_NAMES.get(field.name, field.name): getattr(record, field.name) for field in fields(record)}
+    return {_OLD_NAMES.get(name, name): value for name, value in vars(record).items()}
 
 
 def to_json(record: EditRecord) -> str:
     """The fields of a record that differ from their defaults, as a JSON object."""
-    defaults = {_OLD_NAMES.get(name, name): value for name, value in _DEFAULTS.items()}
-    values = {name: value for name, value in to_values(record).items() if value != defaults.get(name, MISSING)}
-    return json.dumps(values, ensure_ascii=False)
+    values = {name: value for name, value in to_values(record).items() if value != _JSON_DEFAULTS.get(name, MISSING)}
+    return _ENCODE(values)
 
 
 def record_of(values: Mapping[str, object]) -> EditRecord:
     """The record with the fields of a JSON object, and defaults for others. Raises ValueError."""
-    renamed = {_NEW_NAMES.get(name, name): value for name, value in values.items()}
-    return read(EditRecord, {**_JSON_DEFAULTS, **renamed})
+    return read(EditRecord, {_NEW_NAMES.get(name, name): value for name, value in values.items()})
 
 
 def checked(record: EditRecord) -> EditRecord:
     """The record with texts stripped, repeats removed and times in UTC. Raises RecordError, which names the field."""
     try:
-        values = json.loads(to_json(record))
-        record_of(values)
+        record = record_of(json.loads(to_json(record)))
     except ValueError as problem:
         raise RecordError(f"{problem}: correct the field") from None
-    for name, value in values.items():
-        if isinstance(value, str):
-            values[name] = _text(name, value)
-        elif isinstance(value, list):
-            values[name] = list(dict.fromkeys(_text(name, text) for text in value))
-    for name in values.keys() & {"valid_from", "valid_to"}:
-        values[name] = _utc(name, values[name])
-    record = record_of(values)
-    record = replace(record, aliases=tuple(name for name in record.aliases if name != record.subject))
+    changes: dict[str, Any] = {}
+    for name, value in vars(record).items():
+        said = _OLD_NAMES.get(name, name)
+        if type(value) is str:
+            changes[name] = _utc(name, value.strip()) if name in ("valid_from", "valid_to") else _text(said, value)
+        elif value and type(value) is tuple:
+            changes[name] = tuple(dict.fromkeys(_text(said, text) for text in value))
+    record = replace(record, **changes)
+    if record.subject in record.aliases:
+        record = replace(record, aliases=tuple(name for name in record.aliases if name != record.subject))
+    _check_size(record)
     if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
         raise RecordError(f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})")
     if not any(mentions(record.query, name) for name in record.names):
@@ -199,6 +206,15 @@ def checked(record: EditRecord) -> EditRecord:
     if both := {record.query, *record.paraphrases} & set(record.negatives):
         raise RecordError(f"negatives hold the edit's own query {shown(min(both))!r}: remove it from one of them")
     return record
+
+
+def _check_size(record: EditRecord) -> None:
+    """Raises RecordError for more texts than a store keeps again with each version; they may always be retired."""
+    texts = [text for name in LISTS for text in getattr(record, name)]
+    size = sum(map(len, texts))
+    if record.status is not Status.RETIRED and (len(texts) > _MAX_TEXTS or size > _MAX_TOTAL):
+        has = f"aliases, wordings and negatives are {len(texts):,} texts of {size:,} characters"
+        raise RecordError(f"{has}: leave {_MAX_TEXTS} texts of {_MAX_TOTAL:,} characters at most")
 
 
 def _text(name: str, text: str) -> str:
@@ -231,6 +247,18 @@ def conflict_keys(record: EditRecord) -> frozenset[str]:
         [f"query\n{normalise(text)}" for text in (record.query, *record.paraphrases)]
         + [f"relation\n{asked}\n{normalise(name)}" for name in record.names]
     )
+
+
+def claimed_author(name: str, who: str) -> str:
+    """The author of a change, by the name that someone gives; in quotation marks if it reads like a mark of drike's."""
+    plain = unicodedata.normalize("NFKC", name)
+    return f"{json.dumps(name, ensure_ascii=False) if _MARK.search(plain) else name} ({who})"
+
+
+def imported_author(name: str | None, who: str | None) -> str | None:
+    """The author of an imported edit: as the file has it, with who imported it where it reads like a mark."""
+    marked = name and _MARK.search(unicodedata.normalize("NFKC", name))
+    return claimed_author(name, f"imported by {who or 'someone'}") if name and marked else name or who
 
 
 def holds_at(record: EditRecord, time: str) -> bool:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.stores.log import Row, append, damaged, read_rows
+from drike.stores.log import (
+    CLAIMS,
+    HEAD,
+    End,
+    Row,
+    append,
+    check_claims,
+    check_end,
+    claim_hash,
+    claim_mark,
+    damaged,
+    read_rows,
+)
 from drike.stores.records import EditRecord, EditVersion, StoreError, UnavailableError, stamp
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
@@ -27,13 +41,21 @@ _MIGRATIONS = (  # of the schema: the statements that lead from each version to 
         "CREATE INDEX claims_of_edit ON claims (edit)",
     ),
     ("CREATE TABLE gates (number INTEGER PRIMARY KEY, created_at TEXT NOT NULL, gate TEXT NOT NULL)",),
+    (
+        "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        """INSERT INTO settings VALUES ('head', coalesce(
+            (SELECT number || ' ' || checksum FROM changes ORDER BY number DESC LIMIT 1), '')), ('claims', '')""",
+    ),
 )
+_CACHE = 32_768  # KB of the file in memory
+_LAST = "(SELECT number || ' ' || checksum FROM changes ORDER BY number DESC LIMIT 1)"
 
 
 class SqliteStore:
     """An `EditStore` in the file `path`.
 
-    create: make the file if it is missing. wait: seconds for another process's changes. clock: the time of new
+    A file that was put in the place of the old one is read from then on. create: make the file if it is missing,
+    readable by its owner only. wait: seconds for another process's or thread's changes. clock: the time of new
     versions. Raises StoreError if the file cannot be used, is damaged, or is no store of edits.
     """
 
@@ -46,17 +68,15 @@ class SqliteStore:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.name = str(path)
-        self._clock = clock
+        self._path, self._wait, self._clock = path.absolute(), wait, clock
         self._lock = threading.RLock()
-        if not create and not path.is_file():
+        self._end = End()  # in a transaction
+        if create:
+            with suppress(OSError):  # SQLite says what is wrong with the path
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o600))
+        elif not path.is_file():
             raise StoreError(f"there is no store of edits at {path}: add an edit first, or give another --store")
-        with self._explained():
-            self._file = sqlite3.connect(path.absolute(), timeout=wait, isolation_level=None, check_same_thread=False)
-        try:
-            self._prepare()
-        except BaseException:
-            self._file.close()
-            raise
+        self._open(create)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -66,18 +86,24 @@ class SqliteStore:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Make all changes of the block at once, or none if it raises."""
-        with self._lock, self._explained():
+        with self._using():
             if self._file.in_transaction:
                 yield
                 return
             self._file.execute("BEGIN IMMEDIATE")
             try:
+                began = self._begun()
                 yield
+                if self._end != began:
+                    self.save_setting(HEAD, self._end.head)
+                    self.save_setting(CLAIMS, str(self._end.claims))
+                self._require_current()
                 self._file.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):  # the journal is rolled back when the file is next opened
                     self._file.execute("ROLLBACK")
                 raise
+            self._require_current()
 
     def put(
         self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
@@ -88,10 +114,12 @@ class SqliteStore:
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
-        where, values = ("number > ?", [after]) if edit is None else ("number > ? AND edit = ?", [after, edit])
-        query = f"SELECT number, edit, version, created_at, entry, checksum FROM changes WHERE {where} ORDER BY number"  # noqa: S608
-        with self._lock, self._explained():
-            least = 0 if after or edit else self._file.execute("SELECT count(*) FROM changes").fetchone()[0]
+        where, values = ("c.number > ?", [after]) if edit is None else ("c.number > ? AND c.edit = ?", [after, edit])
+        query = f"""SELECT c.number, c.edit, c.version, c.created_at, c.entry, c.checksum, b.checksum FROM changes c
+                    LEFT JOIN changes b ON b.number = c.number - 1 WHERE {where} ORDER BY c.number"""  # noqa: S608
+        with self._using():
+            whole = not (after or edit or self._file.in_transaction)
+            least = self._check_end() if whole else 0
             rows = self._file.execute(query, values).fetchall()
         if len(rows) < least:
             raise damaged(self.name, "changes are missing")
@@ -100,7 +128,7 @@ class SqliteStore:
     def gate(self, after: int = 0) -> tuple[int, str] | None:
         """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
         query = "SELECT number, gate FROM gates WHERE number > ? ORDER BY number DESC LIMIT 1"
-        with self._lock, self._explained():
+        with self._using():
             row: tuple[int, str] | None = self._file.execute(query, [after]).fetchone()
         return row
 
@@ -109,58 +137,157 @@ class SqliteStore:
         with self.transaction():
             self._file.execute("INSERT INTO gates (created_at, gate) VALUES (?, ?)", [stamp(self._clock()), gate])
 
+    def setting(self, name: str) -> str | None:
+        """The value that was saved last under a name; None if there is none."""
+        with self._using():
+            row = self._file.execute("SELECT value FROM settings WHERE name = ?", [name]).fetchone()
+        return None if row is None else str(row[0])
+
+    def save_setting(self, name: str, value: str) -> None:
+        """Save a value under a name, in place of an earlier one."""
+        with self.transaction():
+            self._file.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", [name, value])
+
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
         end = time.monotonic() + timeout
         while True:
-            with self._lock, self._explained():
-                if self.last()[0] > after:
-                    return True
+            with self._using():
+                [[number]] = self._file.execute("SELECT coalesce(max(number), 0) FROM changes")
+            if number > after:
+                return True
             left = end - time.monotonic()
             if left <= 0:
                 return False
             time.sleep(min(left, _PAUSE))
 
-    def last(self) -> tuple[int, int]:
-        """The highest number of a change and of an edit; zeros if there is none."""
-        query = "SELECT coalesce(max(number), 0), (SELECT coalesce(max(edit), 0) FROM changes) FROM changes"
-        number, edit = self._file.execute(query).fetchone()
-        return number, edit
+    def end(self) -> End:
+        """Where the log ends now, inside a transaction."""
+        return self._end
 
     def claimants(self, keys: Collection[str]) -> list[int]:
         """The active edits that have one of these conflict keys."""
-        query = "SELECT edit FROM claims WHERE key = ?"
-        return list({edit for key in keys for [edit] in self._file.execute(query, [key])})
+        query = f"SELECT DISTINCT edit FROM claims WHERE key IN ({', '.join('?' * len(keys))})"  # noqa: S608
+        return [edit for [edit] in self._file.execute(query, [*keys])]
 
     def write(self, row: Row, keys: Collection[str]) -> None:
         """Add a change, inside a transaction; its edit now has these conflict keys and no others."""
-        edit = row[1]
+        _, edit, version, *_ = row
         self._file.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", row)
-        self._file.execute("DELETE FROM claims WHERE edit = ?", [edit])
+        gone = []
+        if version > 1:
+            gone = [key for [key] in self._file.execute("DELETE FROM claims WHERE edit = ? RETURNING key", [edit])]
         self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in keys])
+        self._end = self._end.after(row, map(claim_hash, keys), map(claim_hash, gone))
 
-    def _prepare(self) -> None:
-        """Make the tables in a new file; refuse a file that is no store of this version."""
+    def replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
+        """Let these edits have these conflict keys, and all others none; inside a transaction."""
+        self._file.execute("DELETE FROM claims")
+        rows = ((key, edit) for edit, keys in claims.items() for key in keys)
+        self._file.executemany("INSERT INTO claims VALUES (?, ?)", rows)
+
+    def _open(self, create: bool) -> None:
+        """Open the file that is at the path now. Raises StoreError."""
         with self._explained():
-            self._file.execute("PRAGMA synchronous = EXTRA")  # a change that returned survives a power cut
-            if self._header() != (_APPLICATION, len(_MIGRATIONS)):
-                with self.transaction():  # another process may have made the tables meanwhile
-                    application, version = self._header()
-                    [[tables]] = self._file.execute("SELECT count(*) FROM sqlite_master")
-                    if application != _APPLICATION and (version or tables):
-                        raise StoreError(f"{self.name} is a database of another program: give another --store")
-                    if version > len(_MIGRATIONS):
-                        raise StoreError(f"{self.name} was written by a newer drike: update drike to use it")
-                    for statement in (statement for step in _MIGRATIONS[version:] for statement in step):
-                        self._file.execute(statement)
-                    self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
-                    self._file.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
-            # On purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
-            self._file.execute("PRAGMA journal_mode = DELETE")
+            current = self._at_path()
+            file = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare(file, create)
+                self._check_end(file)
+                [[version]] = file.execute("PRAGMA data_version")
+            except BaseException:
+                file.close()
+                raise
+            self._file, self._version = file, version
+            self._opened, self._written = current or (None, None)
+            self._verified = False  # whether the claims are known to be right
 
-    def _header(self) -> tuple[int, int]:
-        [[application]], [[version]] = map(self._file.execute, ("PRAGMA application_id", "PRAGMA user_version"))
-        return application, version
+    def _prepare(self, file: sqlite3.Connection, create: bool) -> None:
+        """Make the tables in a new file; refuse a file that is no store of this version."""
+        file.execute("PRAGMA synchronous = EXTRA")  # a change that returned survives a power cut
+        file.execute(f"PRAGMA cache_size = -{_CACHE}")
+        file.execute("PRAGMA cache_spill = OFF")  # readers need not wait for a large transaction until it commits
+        if _header(file) != (_APPLICATION, len(_MIGRATIONS)):
+            file.execute("BEGIN IMMEDIATE")  # another process may have made the tables meanwhile
+            application, version = _header(file)
+            [[tables]] = file.execute("SELECT count(*) FROM sqlite_master")
+            if application != _APPLICATION and (version or tables):
+                raise StoreError(f"{self.name} is a database of another program: give another --store")
+            if version > len(_MIGRATIONS):
+                raise StoreError(f"{self.name} was written by a newer drike: update drike to use it")
+            if not (tables or create):
+                raise damaged(self.name, "it is empty")
+            for statement in (statement for step in _MIGRATIONS[version:] for statement in step):
+                file.execute(statement)
+            file.execute(f"PRAGMA application_id = {_APPLICATION}")
+            file.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+            file.execute("COMMIT")
+        # On purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
+        file.execute("PRAGMA journal_mode = DELETE")
+
+    def _at_path(self) -> tuple[object, object] | None:
+        """Which file is at the path, and when it was written; None if there is none."""
+        with suppress(OSError):
+            status = self._path.stat()
+            return (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)
+        return None
+
+    def _require_current(self) -> None:
+        """Raise StoreError if another file has taken the place of the one that is open."""
+        current = self._at_path()
+        if current is None or current[0] != self._opened:
+            raise StoreError(f"{self.name} was replaced during a change, which may be lost: look, and try again")
+        self._written = current[1]
+
+    def _check_end(self, file: sqlite3.Connection | None = None) -> int:
+        """The number of the last change. Raises StoreError if changes at the end are missing."""
+        query = f"SELECT (SELECT value FROM settings WHERE name = 'head'), {_LAST}"  # noqa: S608
+        return check_end(self.name, *(file or self._file).execute(query).fetchone())
+
+    def _begun(self) -> End:
+        """Where the log ends, as a transaction begins. Raises StoreError if the log or its claims are damaged."""
+        self._check_end()
+        settings = dict(self._file.execute("SELECT name, value FROM settings"))
+        query = "SELECT number, (SELECT max(edit) FROM changes), checksum FROM changes ORDER BY number DESC LIMIT 1"
+        self._end = End(*self._file.execute(query).fetchone() or ())
+        claims = settings.get(CLAIMS, "")
+        if not (self._verified and claims):
+            found = sum(
+                claim_mark(claim_hash(k), edit) for k, edit in self._file.execute("SELECT key, edit FROM claims")
+            )
+            self._verified = claims == str(found)  # else look once more, should this transaction fail
+            claims = str(check_claims(self, claims, found))
+            self.save_setting(CLAIMS, claims)
+        self._end = replace(self._end, claims=int(claims))
+        return self._end
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """Hold the file, opened anew if another one has taken its place. Raises StoreError."""
+        if not self._lock.acquire(timeout=self._wait):
+            raise UnavailableError(f"{self.name} is in use by another thread: try again")
+        try:
+            with self._explained():
+                if not self._file.in_transaction:
+                    self._follow_path()
+                yield
+        finally:
+            self._lock.release()
+
+    def _follow_path(self) -> None:
+        current = self._at_path()
+        if current is None:
+            raise StoreError(f"{self.name} is gone: put it back, or a copy in its place")
+        which, written = current
+        [[version]] = self._file.execute("PRAGMA data_version")
+        # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
+        overwritten = written != self._written and version == self._version
+        if which != self._opened or overwritten or _header(self._file) != (_APPLICATION, len(_MIGRATIONS)):
+            old = self._file
+            self._open(create=False)
+            old.close()
+        else:
+            self._written, self._version = written, version
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -183,3 +310,8 @@ class SqliteStore:
             else:
                 raise damaged(self.name, str(problem)) from problem
             raise error(f"{self.name} {remedy}") from problem
+
+
+def _header(file: sqlite3.Connection) -> tuple[int, int]:
+    [[application]], [[version]] = map(file.execute, ("PRAGMA application_id", "PRAGMA user_version"))
+    return application, version

@@ -27,15 +27,19 @@ def named_in_errors(path: Path) -> Iterator[None]:
         raise
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write to a temporary name beside `path`, sync, rename over it. Makes missing folders.
 
-    Raises OSError with the file's name in it; what stood at `path` before is then untouched.
+    private: a new file is for its owner only; an old one keeps its permissions. Raises OSError with the file's name in
+    it; what stood at `path` before is then untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with named_in_errors(path):
         try:
+            if private:
+                temporary.touch(0o600)
+                temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o600)
             with temporary.open("wb") as stream:
                 stream.write(content)
                 stream.flush()
@@ -51,9 +55,9 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
     """`write_bytes` for UTF-8 text."""
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"), private=private)
 
 
 def with_checksum(record: Mapping[str, object]) -> dict[str, object]:

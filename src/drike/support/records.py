@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from reprlib import repr as shortened
 from types import NoneType, UnionType
@@ -34,7 +34,7 @@ def parse(text: str | bytes) -> Any:
 def read(kind: type[Record], value: object) -> Record:
     """Read parsed JSON as a dataclass with exactly its fields; only those that are ADDED may be missing.
 
-    Raises ValueError.
+    Of a class with `sparse = True` all that have a default may be. Raises ValueError.
     A field may be str, bool, int (a count), float, Literal, Enum, tuple[T, ...], tuple[T, T], Mapping[str, T], another
     dataclass, one of these or None, or `object` for any JSON whose numbers are finite.
     """
@@ -119,7 +119,10 @@ def _mapping_reader(read_item: Reader) -> Reader:
 
 def _record_reader(kind: Any) -> Reader:
     hints = get_type_hints(kind)
-    required = {field.name for field in fields(kind) if not field.metadata.get("added")}
+    optional = {field.name for field in fields(kind) if field.metadata.get("added")}
+    if getattr(kind, "sparse", False):
+        optional |= {field.name for field in fields(kind) if field.default is not MISSING}
+    required = {field.name for field in fields(kind)} - optional
     readers = {field.name: (_as_they_are(hints[field.name]), _reader(hints[field.name])) for field in fields(kind)}
 
     def read_record(value: Any) -> Any:

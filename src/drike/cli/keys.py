@@ -1,0 +1,68 @@
+"""`drike keys`: who may use a gateway."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from drike.cli.console import say
+from drike.cli.options import DATA, METHOD, Command, option, takes_options
+from drike.serving.keys import KeyRole, Keys, open_keys
+
+app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
+StoreFile = Annotated[str, option("STORE", "The store whose gateways take the keys (default: edits.db)", DATA)]
+KeysFile = Annotated[
+    Path | None, option("FILE", "The file of keys (default: beside the store, or in its database)", DATA)
+]
+
+
+def _open(store: str, keys: Path | None) -> closing[Keys]:
+    opened = open_keys(store, keys, create=True)
+    assert opened is not None  # noqa: S101 - as it is made
+    return closing(opened)
+
+
+@app.command("add", cls=Command)
+@takes_options
+def add(
+    *,
+    role: Annotated[
+        Literal["use", "edit", "admin"],
+        option("NAME", "use, edit (facts, too) or admin (metrics and the upstream's files, too)", METHOD),
+    ] = "use",
+    tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
+    store: StoreFile = "edits.db",
+    keys: KeysFile = None,
+) -> None:
+    """Make a key and print it; only its SHA-256 is kept."""
+    with _open(store, keys) as opened:
+        say(opened.add(tenant, KeyRole(role)))
+    with _open(store, keys):  # so that the store remembers that there are keys
+        pass
+
+
+@app.command("list", cls=Command)
+@takes_options
+def list_(*, store: StoreFile = "edits.db", keys: KeysFile = None) -> None:
+    """List the keys."""
+    with _open(store, keys) as opened:
+        for key in opened.keys:
+            say(f"{key.id} {key.role} {key.tenant} {key.created_at}")
+
+
+@app.command("revoke", cls=Command)
+@takes_options
+def revoke(
+    ids: Annotated[list[str], typer.Argument(help="As drike keys list shows it", metavar="ID...", hidden=True)],
+    *,
+    store: StoreFile = "edits.db",
+    keys: KeysFile = None,
+) -> None:
+    """Revoke keys; a running gateway refuses them at once."""
+    with _open(store, keys) as opened:
+        for id in ids:
+            key = opened.revoke(id)
+            say(f"Revoked {key.id} ({key.role}, {key.tenant})")
