@@ -62,8 +62,9 @@ from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
 from drike.serving.relay import RequestError
-from drike.serving.requests import one_message
+from drike.serving.requests import one_message, parse
 from drike.serving.tenants import Tenants
+from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores import log as stores
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, record_of, to_values
@@ -102,7 +103,6 @@ def application(admin: Admin) -> Starlette:
         yield
         following.cancel()
         await admin.upstream.close()
-        admin.editor.close()
 
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_offered})
 
@@ -166,7 +166,7 @@ class Admin:
         wanted, status = set(words(request.query_params.get("q", ""))), request.query_params.get("status")
         if status not in (None, "all", *Status):
             raise RequestError(400, "bad_request", f"status is all, {', '.join(Status)}")
-        found = await asyncio.to_thread(_matching, feed, wanted, status)
+        found = await in_daemon_thread(_matching, feed, wanted, status)
         after, limit = _number(request, "after", 0), min(_number(request, "limit", 50), _MAX_LISTED)
         return {"edits": [_edit_json(edit, feed) for edit in found[after : after + limit]], "total": len(found)}
 
@@ -175,7 +175,7 @@ class Admin:
         feed = await self.tenants.feed(principal.tenant)
         if request.path_params["id"] not in feed.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {request.path_params['id']}")
-        versions = await asyncio.to_thread(stores.versions, feed.store, request.path_params["id"])
+        versions = await in_daemon_thread(stores.versions, feed.store, request.path_params["id"])
         return {"versions": [_edit_json(version, feed) for version in versions]}
 
     async def add(self, request: Request, principal: Principal) -> Json:
@@ -231,7 +231,7 @@ class Admin:
         feed = await self.tenants.feed(principal.tenant)
         chat = one_message(model, query, max_tokens=max_tokens)
         decision = await self.editor.decide(chat, _CHAT, feed, ask=True)
-        edited = await asyncio.to_thread(self.editor.applied, chat, decision)
+        edited = await in_daemon_thread(self.editor.applied, chat, decision)
         calls = [replace(_CHAT, body=body) for body in dict.fromkeys((chat.body, edited))]
         texts = [await self._answer(call) for call in calls]
         return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1]}
@@ -253,7 +253,7 @@ class Admin:
         index, bins = self._curves.get(principal.tenant, (None, ()))
         if index is not feed.index:
             index = feed.index
-            bins = await asyncio.to_thread(curve, feed.gate, index)
+            bins = await in_daemon_thread(curve, feed.gate, index)
             self._curves[principal.tenant] = index, bins
         return {"bins": [asdict(bin) for bin in bins]}
 
@@ -279,7 +279,7 @@ class Admin:
             feed.refresh()
             return {"changes": [_edit_json(edit, feed) for edit in changes]}
 
-        return await asyncio.to_thread(work)
+        return await in_daemon_thread(work)
 
     async def _answer(self, call: UpstreamCall) -> str:
         """The text of the upstream's answer. Raises RequestError."""
@@ -307,10 +307,10 @@ async def _body(request: Request) -> dict[str, Any]:
         if len(raw) > _MAX_BODY:
             raise RequestError(413, "body_too_large", "the body has more than 1 MB")
     try:
-        values = json.loads(raw or b"{}")
-    except (ValueError, RecursionError):
+        values = parse(raw or b"{}")
+    except ValueError:
         values = None
-    if not isinstance(values, dict):
+    if values is None:
         raise RequestError(400, "bad_request", "the body is not a JSON object")
     return values
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 from drike.errors import DrikeError
 from drike.serving.feed import EditFeed
 from drike.serving.keys import Keys
+from drike.serving.threads import in_daemon_thread
 from drike.stores.opening import TENANT
 from drike.stores.records import StoreError
 
@@ -30,7 +32,7 @@ class Tenants:
         self.problem: str | None = None  # with the keys
         self._keys = keys
         self._open = open_feed
-        self._opening = asyncio.Lock()
+        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._followers: dict[str, threading.Thread] = {}
         self._gates = threading.Thread(target=self._follow_gates, daemon=True)
         self._stopped = threading.Event()
@@ -39,9 +41,9 @@ class Tenants:
     async def feed(self, tenant: str) -> EditFeed:
         """The edits of a tenant; other tenants do not wait while they are indexed. Raises StoreError."""
         if tenant not in self.feeds:
-            async with self._opening:
+            async with self._opening[tenant]:
                 if tenant not in self.feeds:
-                    self.feeds[tenant] = await asyncio.to_thread(self._open, tenant)
+                    self.feeds[tenant] = await in_daemon_thread(self._open, tenant)
         return self.feeds[tenant]
 
     async def follow(self) -> None:
@@ -78,15 +80,16 @@ class Tenants:
                 feed.follow_gate()
 
     def problems(self) -> list[str]:
-        """What is wrong with stores and keys now."""
-        of_feeds = (problem for feed in self.feeds.values() for problem in (feed.problem, feed.gate_problem))
-        return [problem for problem in (*of_feeds, self.problem) if problem]
+        """What is wrong with stores, gates and keys now."""
+        of_feeds = [problem for feed in self.feeds.values() for problem in feed.problems]
+        return [*of_feeds, self.problem] if self.problem else of_feeds
 
     def close(self) -> None:
         """Let go of the stores."""
         self._stopped.set()
+        until = time.monotonic() + _SECONDS_TO_END
         for thread in (*self._followers.values(), self._gates):
             if thread.is_alive():
-                thread.join(_SECONDS_TO_END)
+                thread.join(max(0.0, until - time.monotonic()))
         for feed in self.feeds.values():
-            feed.store.close()
+            feed.close()
