@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Collection
+from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 SMALL = 16 << 10  # bytes of a body that is read at once; larger ones are read in a thread
 MAX_DEPTH = 64
 MAX_VALUES = 100_000  # of a body, which take some 8 MB and 50 ms
 MAX_UNPACKED, _MAX_MEMBERS = 10 << 20, 16  # bytes of a compressed body, and pieces that it is made of
 _WINDOWS = {b"gzip": (31,), b"x-gzip": (31,), b"deflate": (15, -15)}  # zlib's; some deflate without zlib's header
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]', re.DOTALL)
+_JSON, _BETWEEN = json.JSONDecoder(), re.compile(r"[ \t\r\n,:]*")
 _TOO_DEEP = f"the body is nested more than {MAX_DEPTH} levels deep: flatten it"
 
 JsonPath = tuple[str | int, ...]
@@ -78,34 +78,47 @@ def read_json(text: bytes | str) -> object:
     return json.loads(text, parse_constant=_refuse)
 
 
-def text_spans(text: bytes, paths: Collection[JsonPath]) -> dict[JsonPath, tuple[int, int]]:
+def text_spans(text: bytes, paths: Iterable[JsonPath]) -> dict[JsonPath, tuple[int, int]]:
     """Where the texts at these paths begin and end in valid JSON in UTF-8, with their quotes; found in one pass.
 
-    Of repeated keys the last one counts, as everywhere. Each path must lead to a text.
+    Of repeated keys the last one counts, as everywhere. paths: at least one, each to a text.
     """
+    wanted: dict[Any, Any] = {}
+    for path in paths:
+        level = wanted
+        for key in path:
+            level = level.setdefault(key, {})
     spans: dict[JsonPath, tuple[int, int]] = {}
-    path: list[str | int] = []
-    is_key = False
-    for token in _TOKEN.finditer(text):
-        start, end = token.span()
-        mark = text[start : start + 1]
-        if mark == b'"':
-            if is_key:
-                path[-1] = json.loads(text[start:end])
-            elif (place := tuple(path)) in paths:
-                spans[place] = start, end
-        elif mark == b",":
-            is_key = isinstance(path[-1], str)
-            path[-1] = path[-1] if isinstance(path[-1], str) else path[-1] + 1
-        elif mark == b":":
-            is_key = False
-        elif mark in b"[{":
-            is_key = mark == b"{"
-            path.append("" if is_key else 0)
-        else:
-            is_key = False
-            path.pop()
+    characters = text.decode("latin-1")  # one for each byte, so that places in both are the same
+    _find(characters, characters.index("{"), wanted, (), spans)
     return spans
+
+
+def _find(text: str, start: int, wanted: dict[Any, Any], path: JsonPath, spans: dict[JsonPath, tuple[int, int]]) -> int:
+    """Where the value at `start` ends; the spans in it of the paths in `wanted`, a tree of keys, are added."""
+    opening = text[start]
+    if not wanted or opening not in "[{":
+        _, end = _JSON.raw_decode(text, start)
+        if not wanted:
+            spans[path] = start, end
+        return end
+    place, i = _after(text, start + 1), 0
+    while text[place] not in "]}":
+        key: str | int = i
+        if opening == "{":
+            _, end = _JSON.raw_decode(text, place)
+            key, place = json.loads(text[place:end].encode("latin-1")), _after(text, end)
+        if key in wanted:
+            place = _find(text, place, wanted[key], (*path, key), spans)
+        else:
+            _, place = _JSON.raw_decode(text, place)
+        place, i = _after(text, place), i + 1
+    return place + 1
+
+
+def _after(text: str, place: int) -> int:
+    """Where the next key or value begins, or the object or list ends."""
+    return cast(re.Match[str], _BETWEEN.match(text, place)).end()
 
 
 def _too_many_values(text: bytes) -> bool:
