@@ -27,10 +27,8 @@ _NOTICE = (
     "message below concerns them, answer by them, without mentioning this note; all else stays as you know it."
 )
 _EXAMPLES = "Examples that only show how such facts are used; their own facts may be made up:\n\n"
-# A mark of the block, also with other characters between the words, or letters and brackets that look the same.
-_IMITATION = re.compile(r"<(?=[\W_]{0,16}+corrected[\W_]{0,16}+facts)", re.IGNORECASE)
-_FULL_WIDTH = {code + 0xFEE0: chr(code) for code in range(0x21, 0x7F)}
-_LOOK_ALIKE = str.maketrans(dict(zip("﹤〈⟨сеаоѕтԁοτ", "<<<ceaostdot", strict=True))) | _FULL_WIDTH
+_SAME = {"c": "сС", "o": "оОοΟ", "e": "еЕ", "t": "тТτΤ", "a": "аА", "d": "ԁ", "s": "ѕЅ"}  # to the eye
+_NEAR = 16  # characters between the words of a delimiter, and before them
 _BYTES_PER_TOKEN = 4  # an estimate for any tokenizer, which also suits scripts that take three bytes a character
 
 
@@ -109,11 +107,23 @@ def clean(text: str) -> str:
 
 
 def defused(text: str) -> str:
-    """A text in which nothing reads as a mark of the block: `<` becomes ‹ before its name, however that is written."""
-    plain = text if text.isascii() else text.translate(_LOOK_ALIKE)
-    places = [match.start() for match in _IMITATION.finditer(plain)]
-    parts = [text[begin + 1 : end] for begin, end in pairwise([-1, *places, len(text)])]
-    return "‹".join(parts)
+    """A text in which nothing reads as a delimiter of the block: its bracket becomes ‹, however it is written."""
+    places = []
+    for name in _NAME.finditer(text):
+        begin = max(0, name.start() - _NEAR)
+        places += [begin + bracket.start() for bracket in _BRACKET.finditer(text[begin : name.start()])]
+    return "‹".join(text[begin + 1 : end] for begin, end in pairwise([-1, *places, len(text)]))
+
+
+def _like(word: str) -> str:
+    """A pattern for a word in letters of either case that look like its own."""
+    cases = [(letter, letter.upper()) for letter in word]
+    wide = ("".join(chr(ord(letter) + 0xFEE0) for letter in case) for case in cases)
+    return "".join(f"[{a}{b}{w}{_SAME.get(a, '')}]" for (a, b), w in zip(cases, wide, strict=True))
+
+
+_NAME = re.compile(_like("corrected") + rf"[\W_]{{0,{_NEAR}}}+" + _like("facts"))
+_BRACKET = re.compile(r"[<﹤＜〈⟨](?=[\W_]*\Z)")
 
 
 def _line(text: str) -> str:
