@@ -15,7 +15,7 @@ from typing import Any, cast
 
 SMALL = 16 << 10  # bytes of a body that is read at once; larger ones are read in a thread
 MAX_DEPTH = 64
-MAX_VALUES = 100_000  # of a body, which take some 8 MB and 50 ms
+MAX_VALUES = 100_000  # of a body; so many take at most some 15 MB and 90 ms
 MAX_UNPACKED, _MAX_MEMBERS = 10 << 20, 16  # bytes of a compressed body, and pieces that it is made of
 _WINDOWS = {b"gzip": (31,), b"x-gzip": (31,), b"deflate": (15, -15)}  # zlib's; some deflate without zlib's header
 _JSON, _BETWEEN = json.JSONDecoder(), re.compile(r"[ \t\r\n,:]*")
