@@ -158,7 +158,7 @@ def test_an_uncertain_shadow_edit_keeps_no_turn_before_from_deciding() -> None:
 
 
 def test_a_model_is_asked_once_about_all_questions() -> None:
-    model = ScriptedModel(lambda prompt: " Yes" if "Text: What of Peru" in prompt else " No")
+    model = ScriptedModel(lambda prompt: " Yes" if 'Text: "What of Peru' in prompt else " No")
     decisions = route_each(Doubting(), indexed(PERU, CHILE), ["What of Peru?", "Hello", "What of Chile?"], model)
     assert [facts(decision) for decision in decisions] == [["The capital of Peru is Oslo"], [], []]
     assert model.calls == 1

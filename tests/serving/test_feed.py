@@ -17,7 +17,8 @@ from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate, to_json
-from drike.gates.decision import Gate
+from drike.gates.decision import Decision, Gate
+from drike.gates.index import EditIndex
 from drike.serving.feed import EditFeed
 from drike.stores.log import retire
 from drike.stores.records import EditRecord, StoreError
@@ -89,6 +90,22 @@ def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(above
         while gateway.chat(ABOUT)[1]["x-drike-scope"] != "abstained":
             assert time.monotonic() < until
         prepared.set()
+
+
+def test_no_query_is_looked_at_after_the_deadline(tmp_path: Path) -> None:
+    seen = []
+
+    class Slow:
+        def decide(self, query: str, index: EditIndex) -> Decision:
+            seen.append(query)
+            time.sleep(0.05)
+            return Decision(query)
+
+    feed = EditFeed(SqliteStore(tmp_path / "edits.db"), Slow())
+    with pytest.raises(TimeoutError):
+        feed.decide(["first", "second"], until=time.perf_counter() + 0.02)
+    assert seen == ["first"] and feed.decide(["third"]).query == "third"
+    feed.close()
 
 
 def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Path) -> None:

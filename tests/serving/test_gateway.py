@@ -19,33 +19,47 @@ from tests.worlds.gateways import (
 CHAT = "/v1/chat/completions"
 
 
+PASSED = [
+    (CHAT, b'{ "messages":[ {"role":"user" ,"content":"Hi \\u00e9 \xc3\xa9"}],"n":1.0e0, "x":1E400}'),
+    (CHAT, b'{"messages": [{"role": "user", "content": "capital of Peru"}, {"role": "tool", "content": "Lima"}]}'),
+    (CHAT, b'{"messages": [{"role": "user", "content": "Peru"}, {"role": "assistant", "content": "The"}]}'),
+    (CHAT, b'{"messages": [{"role": "system", "content": "Talk about Peru"}]}'),
+    (CHAT, b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "Peru"}}]}]}'),
+    (CHAT, b'{"messages": [{"role": "user", "content": null}]}'),
+    (CHAT, b"{}"),
+    ("/v1/completions", b'{"model": "m"}'),
+    ("/v1/embeddings", b'{"input": "The capital of Peru is"}'),
+    ("/v1/files?purpose=a%20b&x=", b"\x00\xff--Peru"),
+]
+UNREAD = [
+    (CHAT, b'{"messages": [{"role": "user", "content": "Peru"}], "temperature": NaN}'),
+    (CHAT, b'{"messages": {"role": "user", "content": "Peru"}}'),
+    (CHAT, b'{"messages": ["Peru", 7, null]}'),
+    (CHAT, b'{"messages": [{"role": "user", "content": {"text": "Peru"}}]}'),
+    (CHAT, b'{"messages": [{"role": "user", "content": "Peru \xff"}]}'),
+    (CHAT, b"Peru"),
+    (CHAT, b'["Peru"]'),
+    (CHAT, b""),
+    (CHAT, gzip.compress(b'{"messages": [{"role": "user", "content": "capital of Peru"}]}', mtime=0)),  # undeclared
+    (CHAT, b'{"messages": [{"role": "user", "content": "Peru"}], "more": [' + b"0," * 100_000 + b"0]}"),
+    ("/v1/completions", b'{"prompt": ["Peru", "Chile"]}'),
+    ("/v1/completions", b'{"prompt": [1, 2, 3]}'),
+    ("/v1/completions", b'{"prompt": [[1, 2, 3]]}'),
+]
+
+
 @pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        (CHAT, b'{ "messages":[ {"role":"user" ,"content":"Hi \\u00e9 \xc3\xa9"}],"n":1.0e0, "x":1E400}'),
-        (CHAT, b'{"messages": [{"role": "user", "content": "Peru"}], "temperature": NaN}'),
-        (CHAT, b'{"messages": [{"role": "user", "content": "capital of Peru"}, {"role": "tool", "content": "Lima"}]}'),
-        (CHAT, b'{"messages": [{"role": "user", "content": "Peru"}, {"role": "assistant", "content": "The"}]}'),
-        (CHAT, b'{"messages": [{"role": "system", "content": "Talk about Peru"}]}'),
-        (CHAT, b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "Peru"}}]}]}'),
-        (CHAT, b'{"messages": {"role": "user", "content": "Peru"}}'),
-        (CHAT, b'{"messages": ["Peru", 7, null]}'),
-        (CHAT, b"Peru"),
-        (CHAT, b'["Peru"]'),
-        (CHAT, b""),
-        (CHAT, gzip.compress(b'{"messages": [{"role": "user", "content": "capital of Peru"}]}', mtime=0)),
-        ("/v1/completions", b'{"prompt": ["Peru", "Chile"]}'),
-        ("/v1/completions", b'{"prompt": [1, 2, 3]}'),
-        ("/v1/embeddings", b'{"input": "The capital of Peru is"}'),
-        ("/v1/files?purpose=a%20b&x=", b"\x00\xff--Peru"),
-    ],
+    ("path", "body", "scope"),
+    [(*sent, scope) for scope, all_sent in (("abstained", PASSED), ("unread", UNREAD)) for sent in all_sent],
 )
-def test_what_concerns_no_edit_passes_byte_for_byte(gateway: Running, above: Recorded, path: str, body: bytes) -> None:
+def test_what_concerns_no_edit_or_is_not_read_passes_byte_for_byte(
+    gateway: Running, above: Recorded, path: str, body: bytes, scope: str
+) -> None:
     status, headers, answer = gateway.ask("POST", path, body, X_Custom="kept", Content_Type="application/json")
     assert status == 200
     assert above.body == body and above.calls[-1].path == path
     assert above.calls[-1].header("x-custom") == ["kept"] and not above.calls[-1].header("user-agent")
-    assert headers.get("x-drike-scope", "abstained") == "abstained" and "x-drike-edits" not in headers
+    assert headers.get("x-drike-scope", scope) == scope and "x-drike-edits" not in headers
     assert b"Hi" in answer or answer == body or answer == b"" or b"chatcmpl" in answer
 
 

@@ -73,6 +73,17 @@ def test_litellms_texts_are_changed_where_an_edit_fires(
         assert (after != before and after.endswith(before) and "Oslo" in after) if i == changed else after == before
 
 
+def test_imitations_of_the_block_are_defused_in_all_texts(gateway: Running) -> None:
+    texts = ["<corrected-facts>", ABOUT]
+    body = litellms(texts, [{"role": "system", "content": texts[0]}, user(ABOUT)])
+    assert json.loads(gateway.ask("POST", LITELLM, body)[2])["texts"][0] == "‹corrected-facts>"
+
+
+def test_numbers_that_json_has_not_are_refused(gateway: Running) -> None:
+    body = agentgateways(ABOUT).replace(b'{"messages"', b'{"n": 1e999, "messages"')
+    assert gateway.ask("POST", "/request", body)[0] == 400
+
+
 def agentgateways(text: str) -> bytes:
     return json.dumps({"body": {"messages": [{"role": "system", "content": "Be brief."}, user(text)]}}).encode()
 

@@ -43,7 +43,10 @@ def test_replacing_the_text_changes_nothing_else(odd: object, text: str, ascii_o
     body = json.dumps(sent, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
     request = read_request(CHAT, body)
     assert request is not None
-    assert parse(request.with_text("facts\n" + text)) == {**sent, "messages": [user("facts\n" + text)]}
+    assert parse(request.with_texts({request.target.path: "facts\n" + text})) == {
+        **sent,
+        "messages": [user("facts\n" + text)],
+    }
     assert request.values == sent
 
 

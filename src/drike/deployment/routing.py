@@ -12,7 +12,7 @@ and `decision.edits` are the edits to state. Nothing here does input or output b
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from drike.editors.editor import Editor
 from drike.edits import Edit
@@ -24,7 +24,7 @@ from drike.prompts import Prompt
 from drike.stores.records import Status
 
 
-def route(gate: Gate, index: EditIndex, queries: Sequence[str], *, verifying: bool = False) -> Decision:
+def route(gate: Gate, index: EditIndex, queries: Iterable[str], *, verifying: bool = False) -> Decision:
     """The decision on a question, which may be read in several ways: the last turn of a chat, then it with context.
 
     The rule:

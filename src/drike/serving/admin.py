@@ -64,8 +64,9 @@ from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
 from drike.serving.readiness import Readiness
 from drike.serving.relay import ClientDisconnectError, Limits, RequestError, read_body, while_connected
-from drike.serving.requests import EditableRequest, one_message
+from drike.serving.requests import EditableRequest, one_message, parse
 from drike.serving.tenants import Tenants
+from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores import log as stores
 from drike.stores.records import (
@@ -116,7 +117,6 @@ def application(admin: Admin) -> Starlette:
         yield
         following.cancel()
         await admin.upstream.close()
-        admin.editor.close()
 
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_offered})
 
@@ -183,7 +183,7 @@ class Admin:
         wanted, status = set(words(request.query_params.get("q", ""))), request.query_params.get("status")
         if status not in (None, "all", *Status):
             raise RequestError(400, "bad_request", f"status is all, {', '.join(Status)}")
-        found = await asyncio.to_thread(_matching, feed, wanted, status)
+        found = await in_daemon_thread(_matching, feed, wanted, status)
         after, limit = _number(request, "after", 0), min(_number(request, "limit", 50), _MAX_LISTED)
         return {"edits": [_edit_json(edit, feed) for edit in found[after : after + limit]], "total": len(found)}
 
@@ -194,7 +194,7 @@ class Admin:
             raise RequestError(404, "no_such_edit", f"there is no edit {id}")
         try:
             async with asyncio.timeout(_SECONDS_TO_WRITE):
-                versions = await asyncio.to_thread(stores.versions, feed.store, id)
+                versions = await in_daemon_thread(stores.versions, feed.store, id)
         except TimeoutError:
             raise UnavailableError(f"{feed.store.name} did not answer in time: try again") from None
         return {"versions": [_edit_json(version, feed) for version in versions]}
@@ -276,7 +276,7 @@ class Admin:
         index, bins = self._curves.get(principal.tenant, (None, ()))
         if index is not feed.index:
             index = feed.index
-            bins = await asyncio.to_thread(curve, feed.gate, index)
+            bins = await in_daemon_thread(curve, feed.gate, index)
             self._curves[principal.tenant] = index, bins
         return {"bins": [asdict(bin) for bin in bins]}
 
@@ -299,7 +299,7 @@ class Admin:
         try:
             async with asyncio.timeout(_SECONDS_TO_DECIDE):
                 decision = await self.editor.decide(chat, _CHAT, feed, ask=ask)
-                return decision, await asyncio.to_thread(self.editor.applied, chat, decision)
+                return decision, await in_daemon_thread(self.editor.applied, chat, decision)
         except TimeoutError:
             raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
 
@@ -318,7 +318,7 @@ class Admin:
             feed.refresh()
             return {"changes": [_edit_json(edit, feed) for edit in changes]}
 
-        working = asyncio.ensure_future(asyncio.to_thread(work))
+        working = asyncio.ensure_future(in_daemon_thread(work))
         try:
             async with asyncio.timeout(_SECONDS_TO_WRITE), while_connected(request.receive):
                 return await asyncio.shield(working)
@@ -362,10 +362,10 @@ async def _body(request: Request) -> dict[str, Any]:
     """The JSON object of a request. Raises RequestError."""
     raw = await read_body(request.scope, request.receive, _LIMITS)
     try:
-        values = json.loads(raw or b"{}")
-    except (ValueError, RecursionError):
+        values = parse(raw or b"{}")
+    except ValueError:
         values = None
-    if not isinstance(values, dict):
+    if values is None:
         raise RequestError(400, "bad_request", "the body is not a JSON object")
     return values
 

@@ -1,6 +1,7 @@
 """A request becomes an edited request: decide which edits it concerns, and put them into its text, within a deadline.
 
-Where the gate fails or is late, the request goes out unedited, unless it names the subject of an edit that is enforced.
+Where the gate fails or is late, the request goes out unedited, unless it names the subject of an edit that is enforced;
+so does a request that cannot be read, unless any edit is enforced. All but small work is done in the tenant's threads.
 Where the gate is uncertain, the upstream may be asked, yes or no, with the model and the headers of the request.
 """
 
@@ -11,26 +12,26 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
+from drike.serving.bodies import SMALL, UnreadError
 from drike.serving.feed import EditFeed
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
-from drike.serving.placement import Placement
+from drike.serving.placement import Placement, defused
 from drike.serving.relay import RequestError
 from drike.serving.requests import CHAT, COMPLETION, EditableRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores.records import EditVersion, Status
 
-Result = TypeVar("Result")
-
 _LOG = logging.getLogger(__name__)
-_MAX_WAITING = 256  # decisions; more than that are late anyway
+_SECONDS_TO_READ = 5.0  # a large body
+_SECONDS_TO_TRY = 10.0  # for a decision that an operator waits for
 _SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
 _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, and how much it thinks
 # No limit on tokens suits every server: newer models of OpenAI refuse `max_tokens` and a temperature with status 400,
@@ -38,7 +39,7 @@ _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, an
 # `max_tokens`; status 400 leads to the other one.
 _BRIEF: Mapping[str, object] = {"max_tokens": 16, "temperature": 0}
 _THINKING: Mapping[str, object] = {"max_completion_tokens": 512}  # includes what the model thinks
-_DROPPED = frozenset((b"accept", b"accept-encoding", b"idempotency-key"))
+_DROPPED = frozenset((b"accept", b"accept-encoding", b"content-encoding", b"idempotency-key"))
 _OK, _BAD_REQUEST = 200, 400
 
 
@@ -46,12 +47,20 @@ _OK, _BAD_REQUEST = 200, 400
 class EditedRequest:
     """A body to pass on, and what became of the request.
 
-    scope: fired, abstained, degraded or off, as the header x-drike-scope has it. edits: those in force that match.
+    scope: fired, abstained, degraded, unread or off, as the header x-drike-scope has it. edits: those in force that
+    match.
     """
 
     body: bytes
     scope: str
     edits: tuple[EditVersion, ...] = ()
+
+    def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
+        """The call with this body, which is not compressed if it has changed."""
+        if self.body is call.body:
+            return call
+        headers = [header for header in call.headers if header[0] != b"content-encoding"]
+        return replace(call, body=self.body, headers=headers)
 
 
 class RequestEditor:
@@ -66,8 +75,6 @@ class RequestEditor:
         self._upstream = upstream
         self._metrics = metrics
         self._placements = {CHAT: chat, COMPLETION: completion}
-        self._thread = ThreadPoolExecutor(1, "drike-gate")
-        self._waiting = 0
 
     def deadline(self, feed: EditFeed) -> float:
         """Seconds for deciding on and editing a request."""
@@ -82,59 +89,73 @@ class RequestEditor:
         """
         if self.mode is Mode.OFF:
             return EditedRequest(call.body, "off")
+        request = None
         try:
-            request = read_request(endpoint, call.body)
-        except ValueError as problem:
-            raise RequestError(400, "bad_request", str(problem)) from None
-        if request is None:
-            return EditedRequest(call.body, "abstained")
-        try:
+            request = await _read(endpoint, call, feed)
+            if request is None:
+                return EditedRequest(call.body, "abstained")
             return await self._edit(request, call, feed, request_id, ask=ask)
         except RequestError:
             raise
+        except UnreadError as problem:
+            self._metrics.unread.labels(problem.reason).inc()
+            if self.mode is Mode.ON and feed.enforces:
+                sentence = f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
+                raise RequestError(400, "unread_body", sentence) from None
+            return EditedRequest(call.body, "unread")
         except Exception as error:  # whatever is wrong with the gate, requests are answered
             report(error)
-            if self.mode is Mode.ON and feed.enforced(request.target.queries):
+            if self.mode is Mode.ON and await self._may_be_enforced(request, feed):
                 raise _not_applied() from None
             return EditedRequest(call.body, "degraded")
 
     async def decide(self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool) -> Decision:
-        """The decision on a request, which is not recorded. ask: the upstream, if this gateway asks it."""
-        ask = ask and self.asks
-        decision = await asyncio.to_thread(feed.decide, request.target.queries, verifying=ask)
+        """The decision on a request, which is not recorded. Raises RequestError if it takes too long.
+
+        ask: the upstream, if this gateway asks it.
+        """
+        ask, until = ask and self.asks, time.perf_counter() + _SECONDS_TO_TRY
+        work = partial(feed.decide, request.target.queries, verifying=ask, until=until)
+        try:
+            decision = await feed.aside.do(work, until)
+        except TimeoutError:
+            raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
         if not (ask and decision.uncertain):
             return decision
         return await self._resolved(decision, request, call, self.deadline(feed))
 
     def applied(self, request: EditableRequest, decision: Decision) -> bytes:
-        """The body of a request under a decision, whatever the mode."""
+        """The body of a request under a decision, whatever the mode, with imitations of the block in it defused."""
         if not decision.applied:
             return request.body
-        placement, target = self._placements[request.endpoint], request.target
-        return request.with_text(placement.place(decision.edits, target.text, target.queries[0]))
-
-    def close(self) -> None:
-        """Let go of the thread that decides."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        target, texts = request.target, request.texts
+        calm = {path: defused(text) for path, text in texts.items()}
+        changed = {path: text for path, text in calm.items() if text != texts[path]}
+        self._metrics.defused.inc(len(changed))
+        placement = self._placements[request.endpoint]
+        changed[target.path] = placement.place(decision.edits, calm[target.path], target.queries[0])
+        return request.with_texts(changed)
 
     async def _edit(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
         """Raises TimeoutError, and RequestError where the answer about an enforced edit is missing."""
+        until = time.perf_counter() + self.deadline(feed)
 
         def decide() -> EditedRequest | Decision:
-            decision = feed.decide(request.target.queries, verifying=ask)
+            decision = feed.decide(request.target.queries, verifying=ask, until=until)
             return decision if ask and decision.uncertain else finish(decision)
 
         def finish(decision: Decision) -> EditedRequest:
+            if time.perf_counter() > until:  # nobody waits for it
+                raise TimeoutError
             feed.record(request_id, decision)
             if not decision.applied:
                 return EditedRequest(request.body, "abstained")
             body = request.body if self.mode is Mode.SHADOW else self.applied(request, decision)
             return EditedRequest(body, "fired", decision.applied)
 
-        until = time.perf_counter() + self.deadline(feed)
-        result = await self._in_thread(decide, until)
+        result = await feed.deciding.do(decide, until)
         if isinstance(result, EditedRequest):
             return result
         seconds = _SHARE_OF_QUESTIONS * (until - time.perf_counter())
@@ -142,7 +163,7 @@ class RequestEditor:
         if self.mode is Mode.ON and _enforced_without_answer(decision):
             feed.record(request_id, decision)
             raise _not_applied()
-        return await self._in_thread(lambda: finish(decision), until)
+        return await feed.deciding.do(lambda: finish(decision), until)
 
     async def _resolved(
         self, decision: Decision, request: EditableRequest, call: UpstreamCall, seconds: float
@@ -155,16 +176,28 @@ class RequestEditor:
             self._metrics.questions.labels(answer).inc()
         return decision.resolved(answers)
 
-    async def _in_thread(self, work: Callable[[], Result], until: float) -> Result:
-        """What the thread that decides returns. Raises TimeoutError if it does not until then."""
-        if self._waiting >= _MAX_WAITING:
-            raise TimeoutError
-        self._waiting += 1
+    async def _may_be_enforced(self, request: EditableRequest | None, feed: EditFeed) -> bool:
+        """Whether a request that was not decided on names the subject of an enforced edit, or that is not known."""
+        if request is None or not feed.enforces:
+            return feed.enforces
         try:
-            future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-            return await asyncio.wait_for(future, until - time.perf_counter())
-        finally:
-            self._waiting -= 1
+            work = partial(feed.enforced, request.target.queries)
+            return await feed.aside.do(work, time.perf_counter() + self.deadline(feed))
+        except Exception as error:  # fail closed
+            report(error)
+            return True
+
+
+async def _read(endpoint: str, call: UpstreamCall, feed: EditFeed) -> EditableRequest | None:
+    """The request in a call; a large body is read in a thread. Raises RequestError, UnreadError, TimeoutError."""
+    encoding = b",".join(value for name, value in call.headers if name == b"content-encoding")
+    try:
+        if len(call.body) <= SMALL and not encoding:
+            return read_request(endpoint, call.body)
+        work = partial(read_request, endpoint, call.body, encoding)
+        return await feed.aside.do(work, time.perf_counter() + _SECONDS_TO_READ)
+    except ValueError as problem:
+        raise RequestError(400, "bad_request", str(problem)) from None
 
 
 def report(error: Exception) -> None:

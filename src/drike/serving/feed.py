@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -22,6 +23,7 @@ from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import stored_gate
 from drike.gates.store_view import StoreView
+from drike.serving.threads import WorkThread
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.records import EditVersion, Status, StoreError, stamp
 
@@ -54,6 +56,9 @@ class _State:
 class EditFeed:
     """Edits in force, and decisions about them. Threads may share it.
 
+    deciding, aside: threads for decisions on requests, and for all other work on them, so that tenants do not wait for
+    each other.
+
     Args:
         store: where they are.
         gate: decides which edits a query concerns; None for the store's own gate, whichever was calibrated last.
@@ -77,6 +82,7 @@ class EditFeed:
         self.missed: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.problem: str | None = None
         self.gate_problem: str | None = None
+        self.deciding, self.aside = WorkThread("drike-gate"), WorkThread("drike-aside")
         self._encoder = encoder
         self._prepare = prepare
         self._clock = clock
@@ -156,10 +162,13 @@ class EditFeed:
         known = self.index.edits.get(edit.id)
         return known is not None and known.version == edit.version
 
-    def decide(self, queries: Sequence[str], *, verifying: bool = False) -> Decision:
-        """The decision of `drike.deployment.routing.route` with the gate and the edits of this moment."""
+    def decide(self, queries: Sequence[str], *, verifying: bool = False, until: float | None = None) -> Decision:
+        """The decision of `drike.deployment.routing.route` with the gate and the edits of this moment.
+
+        until: by `time.perf_counter`; no query is looked at after that. Raises TimeoutError then.
+        """
         state = self._state
-        return route(state.gate, state.view.index, queries, verifying=verifying)
+        return route(state.gate, state.view.index, _in_time(queries, until), verifying=verifying)
 
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""
@@ -167,8 +176,34 @@ class EditFeed:
             recorded = RecordedDecision(stamp(self._clock()), request_id, decision)
             (self.matched if decision.matched else self.missed).append(recorded)
 
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong now with the store, the gate, or how fast it decides."""
+        late = self.deciding.lateness()
+        slow = late and f"decisions about edits are late ({late}): raise --deadline-ms, or look at what is asked"
+        return [problem for problem in (self.problem, self.gate_problem, slow) if problem]
+
+    @property
+    def enforces(self) -> bool:
+        """Whether an edit that must not be left out is in force."""
+        edits = (self.index.edits.get(id) for id in tuple(self._enforced))
+        return any(edit and edit.record.enforce and edit.record.status is Status.ACTIVE for edit in edits)
+
+    def close(self) -> None:
+        """Let go of the store and the threads."""
+        self.deciding.close()
+        self.aside.close()
+        self.store.close()
+
     def enforced(self, queries: Sequence[str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
         edits = filter(None, map(self.index.edits.get, self._enforced))
         active = (edit.record for edit in edits if edit.record.enforce and edit.record.status is Status.ACTIVE)
         return any(mentions(query, name) for record in active for name in record.names for query in queries)
+
+
+def _in_time(queries: Sequence[str], until: float | None) -> Iterator[str]:
+    for query in queries:
+        if until is not None and time.perf_counter() > until:
+            raise TimeoutError
+        yield query

@@ -3,8 +3,8 @@
 A chat or text completion that concerns an edit is passed on with one text changed; everything else passes byte for
 byte. Nothing of a request is written anywhere.
 
-Answers carry `x-drike-scope` (fired, abstained, degraded; off where the mode is), `x-drike-edits` (id@version, ...),
-`x-drike-mode`, `x-drike-overhead-ms` and `x-request-id`.
+Answers carry `x-drike-scope` (fired, abstained, degraded, unread; off where the mode is), `x-drike-edits`
+(id@version, ...), `x-drike-mode`, `x-drike-overhead-ms` and `x-request-id`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Gateway:
             if call.method == "POST" and endpoint in (CHAT, COMPLETION):
                 feed = await self.feed(principal.tenant)
                 edited = await self.editor.edit(endpoint, call, feed, request_id.decode(), ask=self.editor.asks)
-                call, decided = replace(call, body=edited.body), edited.scope
+                call, decided = edited.in_place_of(call), edited.scope
                 more += self._headers(edited)
             overhead = time.perf_counter() - began
             async with while_connected(receive), self.upstream.exchange(call) as reply:
@@ -113,13 +113,15 @@ class Gateway:
 
         async def edit(chat: bytes) -> bytes:  # asking nobody: a webhook has neither the model nor its key
             nonlocal decided
-            edited = await self.editor.edit(CHAT, replace(call, body=chat), feed, request_id, ask=False)
+            plain = replace(call, body=chat, headers=[])
+            edited = await self.editor.edit(CHAT, plain, feed, request_id, ask=False)
             decided = edited.scope
             more.extend(self._headers(edited))
             return edited.body
 
         try:
-            await send_json(send, 200, json.dumps(await guardrail.answer(call.body, edit)).encode(), more)
+            answer = await guardrail.answer(call.body, edit)
+            await send_json(send, 200, json.dumps(answer, allow_nan=False).encode(), more)
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
         return decided

@@ -13,8 +13,11 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from drike.serving.bodies import SMALL
+from drike.serving.placement import defused
 from drike.serving.relay import RequestError
 from drike.serving.requests import chat_target, parse
+from drike.serving.threads import in_daemon_thread
 
 # LiteLLM appends the second; agentgateway asks for /request and /response, wherever its configuration puts them.
 _ENDS = (b"", b"/beta/litellm_basic_guardrail_api", b"/request", b"/response")
@@ -29,7 +32,7 @@ async def answer(body: bytes, edit: EditChat) -> dict[str, object]:
     edit: returns the body of a chat with its edits; if it raises RequestError, the answer refuses the chat with status
     200, as another status could be taken for a webhook that is down.
     """
-    values = parse(body) or {}
+    values = (parse(body) if len(body) <= SMALL else await in_daemon_thread(parse, body)) or {}
     chat, texts = values.get("body"), values.get("texts")
     if isinstance(chat, dict):
         return await _answer_agentgateway(chat, edit)
@@ -60,7 +63,8 @@ async def _answer_litellm(texts: list[Any], messages: list[Any], edit: EditChat)
     if edited == messages or not before or not after or before.text not in texts:
         return {"action": "NONE"}
     last = len(texts) - 1 - texts[::-1].index(before.text)
-    return {"action": "GUARDRAIL_INTERVENED", "texts": [*texts[:last], after.text, *texts[last + 1 :]]}
+    calm = [defused(text) if isinstance(text, str) else text for text in texts]
+    return {"action": "GUARDRAIL_INTERVENED", "texts": [*calm[:last], after.text, *calm[last + 1 :]]}
 
 
 async def _edited(messages: list[Any], edit: EditChat) -> list[Any]:

@@ -19,6 +19,7 @@ from drike.errors import ModelError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
 from drike.serving.requests import CHAT, COMPLETION, completion_target, encodable, message_text, parse
+from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Reply, UpstreamCall, UpstreamError
 
 _MAX_WAITING = 64  # requests; more are refused
@@ -62,7 +63,7 @@ class LocalUpstream:
         if self._waiting >= _MAX_WAITING:
             raise UpstreamError(f"{self._waiting} requests wait for {self.name}: try again in a second", 429)
         try:
-            request = _read(path, call.body)
+            request = await in_daemon_thread(_read, path, call.body)
         except ValueError as problem:
             yield _json_reply(str(problem), 400)
             return

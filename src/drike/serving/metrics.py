@@ -24,6 +24,13 @@ class Metrics:
             "drike_questions", "Questions to the upstream whether an edit is concerned, by its answer", ["answer"],
             registry=self.registry,
         )  # fmt: skip
+        self.unread = Counter(
+            "drike_unread", "Bodies whose texts could not be read, by why", ["reason"], registry=self.registry
+        )
+        self.defused = Counter(
+            "drike_defused", "Texts of edited requests in which an imitation of the block of facts was defused",
+            registry=self.registry,
+        )  # fmt: skip
         self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=self.registry)
         self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=self.registry)
 

@@ -11,7 +11,8 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 from drike.demonstrations import Demonstration
@@ -26,6 +27,8 @@ _NOTICE = (
     "message below concerns them, answer by them, without mentioning this note; all else stays as you know it."
 )
 _EXAMPLES = "Examples that only show how such facts are used; their own facts may be made up:\n\n"
+_SAME = {"c": "сС", "o": "оОοΟ", "e": "еЕ", "t": "тТτΤ", "a": "аА", "d": "ԁ", "s": "ѕЅ"}  # to the eye
+_NEAR = 16  # characters between the words of a delimiter, and before them
 _BYTES_PER_TOKEN = 4  # an estimate for any tokenizer, which also suits scripts that take three bytes a character
 
 
@@ -38,7 +41,7 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class AsBlock:
-    """The facts, with the demonstrations of `editor`'s prompt, as a block before the text.
+    """The cleaned facts, with the demonstrations of `editor`'s prompt, as a block before the text.
 
     tokens: about how many a block may take.
     """
@@ -48,19 +51,23 @@ class AsBlock:
 
     def place(self, edits: Sequence[Edit], text: str, query: str) -> str:
         """The block, then the text."""
+        edits = cleaned(edits)
         [prompt] = self.editor.prompts(edits, [query])
         return block(facts_of(edits), prompt.demonstrations, secrets.token_hex(8), tokens=self.tokens) + text
 
 
 @dataclass(frozen=True)
 class AsPrompt:
-    """The prompt of `editor` for the text, which is to be completed: the layout of training and evaluation."""
+    """The prompt of `editor` for the text, which is to be completed, with cleaned facts.
+
+    The layout is that of training and evaluation.
+    """
 
     editor: Editor
 
     def place(self, edits: Sequence[Edit], text: str, query: str) -> str:
         """The prompt, which ends in the text."""
-        [prompt] = self.editor.prompts(edits, [text])
+        [prompt] = self.editor.prompts(cleaned(edits), [text])
         return prompt.text
 
 
@@ -89,7 +96,36 @@ def block(facts: Sequence[str], demonstrations: Sequence[Demonstration], nonce: 
     return f'<{_TAG} id="{nonce}">\n{_NOTICE}\n{"".join(lines)}{examples}</{_TAG} id="{nonce}">\n\n'
 
 
+def cleaned(edits: Sequence[Edit]) -> list[Edit]:
+    """Edits whose texts are data on one line each, to be stated in a prompt."""
+    return [replace(edit, query=_line(edit.query), target_new=_line(edit.target_new)) for edit in edits]
+
+
 def clean(text: str) -> str:
     """A text as data on one line: without control, bidirectional and zero-width characters, and without delimiters."""
+    return _line(text)[:MAX_FACT]
+
+
+def defused(text: str) -> str:
+    """A text in which nothing reads as a delimiter of the block: its bracket becomes ‹, however it is written."""
+    places = []
+    for name in _NAME.finditer(text):
+        begin = max(0, name.start() - _NEAR)
+        places += [begin + bracket.start() for bracket in _BRACKET.finditer(text[begin : name.start()])]
+    return "‹".join(text[begin + 1 : end] for begin, end in pairwise([-1, *places, len(text)]))
+
+
+def _like(word: str) -> str:
+    """A pattern for a word in letters of either case that look like its own."""
+    cases = [(letter, letter.upper()) for letter in word]
+    wide = ("".join(chr(ord(letter) + 0xFEE0) for letter in case) for case in cases)
+    return "".join(f"[{a}{b}{w}{_SAME.get(a, '')}]" for (a, b), w in zip(cases, wide, strict=True))
+
+
+_NAME = re.compile(_like("corrected") + rf"[\W_]{{0,{_NEAR}}}+" + _like("facts"))
+_BRACKET = re.compile(r"[<﹤＜〈⟨](?=[\W_]*\Z)")
+
+
+def _line(text: str) -> str:
     kept = "".join(" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
-    return re.sub(rf"<(?=\s*/?\s*{_TAG})", "‹", " ".join(kept.split())[:MAX_FACT], flags=re.IGNORECASE)
+    return defused(" ".join(kept.split()))

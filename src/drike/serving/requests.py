@@ -8,22 +8,19 @@ local model, its webhooks and logs of requests are all read here, so that they a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from drike.errors import DataError
+from drike.serving.bodies import JsonPath, UnreadError, read_json, read_object, text_spans, unpacked
 
 CHAT, COMPLETION = "/chat/completions", "/completions"  # below the address of an API
-MAX_MESSAGES, MAX_DEPTH = 2_000, 64
+MAX_MESSAGES = 2_000
 MAX_QUERY = 8_000  # characters
 _LOGGED = ("body", "request")  # keys under which logs keep a request
 _QUESTIONS = ("query", "question")
-_TOO_DEEP = f"the body is nested more than {MAX_DEPTH} levels deep: flatten it"
-
-JsonPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -42,44 +39,56 @@ class Target:
 class EditableRequest:
     """A chat or text completion with a text that an edit would change.
 
-    endpoint: `CHAT` or `COMPLETION`. body: as it was sent. values: its JSON.
+    endpoint: `CHAT` or `COMPLETION`. body: as it was sent. json: it in UTF-8, without compression. values: of this.
     """
 
     endpoint: str
     body: bytes
+    json: bytes
     values: Mapping[str, Any]
     target: Target
 
-    def with_text(self, text: str) -> bytes:
-        """The body with another text at the target, and all other bytes as they were if the text can be located."""
-        changed = _changed(self.values, self.target.path, text)
-        for ascii_only in (True, False):
-            old, new = (
-                json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
-                for value in (self.target.text, text)
-            )
-            start = self.body.rfind(old)
-            spliced = self.body[:start] + new + self.body[start + len(old) :]
-            if start >= 0 and parse(spliced) == changed:
-                return spliced
-        return json.dumps(changed).encode()
+    @property
+    def texts(self) -> dict[JsonPath, str]:
+        """All texts of the messages, or the prompt, by their keys in the body."""
+        if self.endpoint == COMPLETION:
+            return {self.target.path: self.target.text}
+        messages = [(i, message) for i, message in enumerate(self.values["messages"]) if isinstance(message, dict)]
+        return {("messages", i, "content", *path): text for i, message in messages for path, text in _texts(message)}
+
+    def with_texts(self, texts: Mapping[JsonPath, str]) -> bytes:
+        """The JSON with other texts at some paths, and all other bytes as they were.
+
+        Where a text only gets something before it, the bytes of the old text also stay.
+        """
+        parts, done = [], 0
+        for path, (start, end) in sorted(text_spans(self.json, texts).items(), key=lambda item: item[1]):
+            old, new = json.loads(self.json[start:end]), texts[path]
+            added = new[: len(new) - len(old)] if new.endswith(old) else None
+            parts.append(self.json[done : start + 1])
+            parts.append(json.dumps(new if added is None else added)[1:-1].encode())
+            done = start + 1 if added is not None else end - 1
+        return b"".join([*parts, self.json[done:]])
 
 
-def read_request(endpoint: str, body: bytes) -> EditableRequest | None:
-    """The request in a body; None if it has no text that an edit would change. Raises ValueError as `parse` does."""
-    values = parse(body)
-    if values is None:
-        return None
+def read_request(endpoint: str, body: bytes, encoding: bytes = b"") -> EditableRequest | None:
+    """The request in a body; None if it has no text that an edit would change.
+
+    encoding: how the body is compressed, as HTTP's Content-Encoding has it. Raises UnreadError, and ValueError as
+    `parse` does.
+    """
+    text, values = _read(unpacked(body, encoding))
     target = chat_target(values) if endpoint == CHAT else completion_target(values)
-    return EditableRequest(endpoint, body, values, target) if target else None
+    if target is None and not (_is_chat(values) if endpoint == CHAT else values.get("prompt") in (None, [])):
+        raise UnreadError("form", "the body has several prompts, tokens, or messages in another form")
+    return EditableRequest(endpoint, body, text, values, target) if target else None
 
 
 def one_message(model: str, text: str, **more: object) -> EditableRequest:
     """A chat with a user's only message."""
     values = {"model": model, "messages": [{"role": "user", "content": text}], **more}
-    return EditableRequest(
-        CHAT, json.dumps(values).encode(), values, Target(("messages", 0, "content"), text, (readable(text),))
-    )
+    body = json.dumps(values).encode()
+    return EditableRequest(CHAT, body, body, values, Target(("messages", 0, "content"), text, (readable(text),)))
 
 
 def parse(body: bytes) -> dict[str, Any] | None:
@@ -88,19 +97,9 @@ def parse(body: bytes) -> dict[str, Any] | None:
     Raises ValueError if it is nested too deeply, or has too many messages.
     """
     try:
-        values = _parse_json(body)
-    except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
-    except ValueError:  # also for bytes that are no text
+        return _read(body)[1]
+    except UnreadError:
         return None
-    if not isinstance(values, dict):
-        return None
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _too_deep(values):
-        raise ValueError(_TOO_DEEP)
-    messages = values.get("messages")
-    if isinstance(messages, list) and len(messages) > MAX_MESSAGES:
-        raise ValueError(f"there are {len(messages):,} messages: send {MAX_MESSAGES:,} at most")
-    return values
 
 
 def chat_target(values: Mapping[str, Any]) -> Target | None:
@@ -145,7 +144,11 @@ def readable(text: str) -> str:
 
 def encodable(text: str) -> str:
     """A text with a question mark for each lone surrogate, which JSON may hold and UTF-8 may not."""
-    return text.encode("utf-8", "replace").decode()
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
 
 def logged_queries(line: bytes) -> tuple[str, ...]:
@@ -208,48 +211,43 @@ def _not_blank(*queries: str) -> tuple[str, ...]:
     return queries if any(query.strip() for query in queries) else ()
 
 
+def _read(body: bytes) -> tuple[bytes, dict[str, Any]]:
+    """The body in UTF-8 and its values, as `read_object`. Raises ValueError for too many messages, too."""
+    text, values = read_object(body)
+    messages = values.get("messages")
+    if isinstance(messages, list) and len(messages) > MAX_MESSAGES:
+        raise ValueError(f"there are {len(messages):,} messages: send {MAX_MESSAGES:,} at most")
+    return text, values
+
+
 def _texts(message: Mapping[str, Any]) -> list[tuple[JsonPath, str]]:
     """The texts of a message, each with its keys below `content`."""
     content = message.get("content")
     if isinstance(content, str):
         return [((), content)]
-    parts = enumerate(content) if isinstance(content, list) else ()
-    return [
-        ((i, "text"), part["text"])
-        for i, part in parts
-        if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
-    ]
+    texts: list[tuple[JsonPath, str]] = []
+    for i, part in enumerate(content) if isinstance(content, list) else ():
+        if isinstance(part, str):  # as some servers take it
+            texts.append(((i,), part))
+        elif isinstance(part, dict) and isinstance(part.get("text"), str):  # whatever its type is called
+            texts.append(((i, "text"), part["text"]))
+    return texts
 
 
-def _changed(value: Any, path: Sequence[str | int], text: str) -> Any:
-    """A copy of a JSON value with another text at a path; what is not on the path is shared."""
-    if not path:
-        return text
-    changed = value.copy()
-    changed[path[0]] = _changed(value[path[0]], path[1:], text)
-    return changed
-
-
-def _too_deep(value: object) -> bool:
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        inner = (container.values() if isinstance(container, dict) else container for container in level)
-        level = [item for item in chain.from_iterable(inner) if isinstance(item, dict | list)]
-        if not level:
-            return False
-    return True
-
-
-def _parse_json(text: bytes | str) -> object:
-    return json.loads(text, parse_constant=_refuse)
+def _is_chat(values: Mapping[str, Any]) -> bool:
+    """Whether messages have the form that `chat_target` reads."""
+    messages = values.get("messages", [])
+    last = messages[-1] if isinstance(messages, list) and messages else {}
+    content = last.get("content") if isinstance(last, dict) else None
+    parts = content if isinstance(content, list) else []
+    return (
+        isinstance(messages, list) and isinstance(last, dict) and isinstance(content, str | list | None)
+        and all(isinstance(part, str | dict) for part in parts)
+    )  # fmt: skip
 
 
 def _json_or_none(text: bytes | str) -> object:
     try:
-        return _parse_json(text)
+        return read_json(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")

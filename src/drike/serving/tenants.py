@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
@@ -13,6 +14,7 @@ from itertools import count
 from drike.errors import DrikeError
 from drike.serving.feed import EditFeed
 from drike.serving.keys import Keys
+from drike.serving.threads import in_daemon_thread
 from drike.stores.opening import TENANT
 from drike.stores.records import POSTGRES, StoreError
 
@@ -36,7 +38,7 @@ class Tenants:
         self.problem: str | None = None  # with the keys
         self._keys = keys
         self._open = open_feed
-        self._opening = asyncio.Lock()
+        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._followers: dict[str, threading.Thread] = {}
         self._files = threading.Thread(target=self._follow_files, daemon=True)
         self._gates = threading.Thread(target=self._follow_gates, daemon=True)
@@ -46,9 +48,9 @@ class Tenants:
     async def feed(self, tenant: str) -> EditFeed:
         """The edits of a tenant; other tenants do not wait while they are indexed. Raises StoreError."""
         if tenant not in self.feeds:
-            async with self._opening:
+            async with self._opening[tenant]:
                 if tenant not in self.feeds:
-                    self.feeds[tenant] = await asyncio.to_thread(self._open, tenant)
+                    self.feeds[tenant] = await in_daemon_thread(self._open, tenant)
         return self.feeds[tenant]
 
     async def follow(self) -> None:
@@ -67,7 +69,7 @@ class Tenants:
                         thread.start()
                 try:
                     if self._keys:
-                        await asyncio.to_thread(self._keys.refresh)  # a database may take its time
+                        await in_daemon_thread(self._keys.refresh)  # a database may take its time
                     self.problem = None
                 except DrikeError as problem:  # the keys stay as they were
                     self.problem = str(problem)
@@ -108,16 +110,17 @@ class Tenants:
     def problems(self, tenant: str = TENANT) -> list[str]:
         """What is wrong with a tenant's edits and gate now."""
         feed = self.feeds.get(tenant)
-        return [problem for problem in (feed.problem, feed.gate_problem) if problem] if feed else []
+        return feed.problems if feed else []
 
     def close(self) -> None:
         """Let go of the stores."""
         self._stopped.set()
+        until = time.monotonic() + _SECONDS_TO_END
         for thread in (*self._followers.values(), self._files, self._gates):
             if thread.is_alive():
-                thread.join(_SECONDS_TO_END)
+                thread.join(max(0.0, until - time.monotonic()))
         for feed in self.feeds.values():
-            feed.store.close()
+            feed.close()
         if self._keys:
             self._keys.close()
 
