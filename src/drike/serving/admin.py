@@ -53,7 +53,6 @@ from starlette.routing import Route
 from drike.errors import DrikeError
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
-from drike.gates.names import words
 from drike.gates.reliability import Bin, curve
 from drike.serving import page
 from drike.serving.admission import permit
@@ -67,6 +66,7 @@ from drike.serving.tenants import Tenants
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores import log as stores
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, record_of, to_values
+from drike.words import words
 
 _MAX_BODY = 1 << 20  # bytes of a request
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
