@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+import unicodedata
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord, EditVersion, checked
-from drike.words import mentions
+from drike.words import Words, masked, mentions, words
 
 # script, name, a text that names it, a text that does not
 CASES = """
@@ -70,3 +75,36 @@ def test_a_text_names_a_subject_to_stores_and_gates_alike(name: str, text: str, 
 
 def test_the_table_has_twelve_scripts_and_sixty_cases() -> None:
     assert len({script for script, *_ in TABLE}) >= 12 and 2 * len(TABLE) >= 60
+
+
+TEXTS = st.text(st.sampled_from("aÉ\u0301ß 京都のはペー서울의ไทย្កိ-'.,+#_1½\u200d\n"), max_size=30)
+
+
+@given(TEXTS, TEXTS)
+def test_words_of_two_texts_are_those_of_each(first: str, second: str) -> None:
+    assert words(f"{first} {second}") == [*words(first), *words(second)]
+    for text, one in zip((first, second), Words.of_each([first, second] * 5), strict=False):
+        alone = Words.of(text)
+        assert (one.folded(), one.fingerprint, one.least.tolist()) == (
+            alone.folded(), alone.fingerprint, alone.least.tolist(),
+        )  # fmt: skip
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_a_name_is_found_between_spaces_whatever_the_form_of_its_letters(before: str, name: str, after: str) -> None:
+    for form in ("NFC", "NFD", "NFKC"):
+        text = f"{before} {unicodedata.normalize(form, name).upper()} {after}"
+        if name.isascii() and words(name):
+            assert mentions(text, name) and masked(text, [name]).count("it")
+    assert Words.of(before).replaced([], "it") == before
+
+
+@given(st.lists(st.sampled_from(("Peru", "PERÚ", "Lima", "New York")), max_size=6))
+def test_every_mention_of_a_name_is_replaced(names: list[str]) -> None:
+    assert masked(", ".join(names), ["Peru"]) == ", ".join("it" if "er" in n.lower() else n for n in names)
+
+
+def test_characters_of_many_marks_are_composed_in_linear_time() -> None:
+    began = time.thread_time()
+    assert masked("Peru a" + "\u0301\u0323" * 5_000, ["Peru"]).startswith("it ")
+    assert time.thread_time() - began < 0.05
