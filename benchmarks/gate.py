@@ -49,12 +49,12 @@ from drike.gates.calibration import (
 )
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
-from drike.gates.names import masked
 from drike.gates.nearest import Nearest
 from drike.gates.relations import contrary
 from drike.matching import normalise
 from drike.stores.records import EditRecord, EditVersion, conflict_keys
 from drike.support.table import Table, as_markdown
+from drike.words import masked
 from lib import pages
 
 TITLE = "The gate on public data"

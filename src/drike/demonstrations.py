@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice, zip_longest
 
-from drike.edits import Edit, EditCase, Probe, mentions, rewrite_probe
+from drike.edits import Edit, EditCase, Probe, rewrite_probe
+from drike.words import mentions
 
 
 class Role(StrEnum):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -158,11 +157,6 @@ class TrainedOnEdits(Protocol):
 def trained_on(*parts: object) -> frozenset[Key]:
     """Keys of the edits that any of the parts was trained on; parts without the property count as untrained."""
     return frozenset().union(*(part.trained_on for part in parts if isinstance(part, TrainedOnEdits)))
-
-
-def mentions(text: str, subject: str) -> bool:
-    """Whether a text names a subject in whole words, ignoring case: "Tirana" does not name "Iran"."""
-    return re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def rewrite_probe(edit: Edit) -> Probe:

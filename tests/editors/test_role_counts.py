@@ -13,8 +13,8 @@ from drike.editors.pool import IKE_ROLES, Pool
 from drike.editors.rankers import Similarity
 from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, copies_and_updates, mixes_of, policy_mixes
 from drike.editors.selectors import RankAndCut
-from drike.edits import mentions
 from drike.encoders import HashingEncoder
+from drike.words import mentions
 from tests.worlds.small import CAPITALS
 
 POOL = Pool(CAPITALS[30:], HashingEncoder())

@@ -11,9 +11,9 @@ from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.decision import MOST_MATCHED
 from drike.gates.index import EditIndex
-from drike.gates.names import words
 from drike.stores.log import Snapshot
 from drike.stores.records import EditRecord, Status
+from drike.words import words
 from tests.worlds.indexes import NOON, PERU, matched, stored
 
 

@@ -51,6 +51,10 @@ def test_paraphrases_are_called_wordings_in_json_and_read_under_both_names() -> 
         ({"priority": -1}, "priority: -1 is not a whole number"),
         ({"status": "on"}, "status: 'on' is not a valid Status"),
         ({"paraphrases": ("x" * 10_001,)}, "wordings has 10,001 characters"),
+        ({"subject": "Peru " * 13}, "subject 'Peru .* has 13 words and 64 characters: shorten it to 12 words and 200"),
+        ({"aliases": ("x" * 201,)}, "aliases 'x.* has 1 words and 201 characters"),
+        ({"aliases": ("京" * 49,)}, "aliases '京.* has 13 words and 49 characters"),
+        ({"target_new": "x" * 490}, "query and target_new have 513 characters: shorten them to 512 at most"),
         ({"reason": "\ud800"}, "reason holds half a character"),
     ],
 )
@@ -58,6 +62,11 @@ def test_an_unusable_entry_is_refused_with_its_field(store: EditStore, changed: 
     with pytest.raises(RecordError, match=message):
         store.put(replace(PERU, **changed))
     assert store.changes() == []
+
+
+def test_names_and_facts_may_have_as_many_characters_as_are_read(store: EditStore) -> None:
+    given = replace(PERU, target_new="x" * 489, aliases=("京" * 48, "Peru " * 11 + "Peru"))
+    assert store.put(given)[-1].record == given
 
 
 def test_texts_are_stripped_repeats_removed_and_times_in_utc(store: EditStore) -> None:

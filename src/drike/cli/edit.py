@@ -15,11 +15,12 @@ from drike.cli.options import ModelOptions, RunOptions, takes_options
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, make
-from drike.edits import Edit, EditCase, mentions
+from drike.edits import Edit, EditCase
 from drike.errors import UsageError
 from drike.gates.by_name import EveryQuery, Named
 from drike.models.served.options import ApiOptions
 from drike.support.table import Table
+from drike.words import mentions
 
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")

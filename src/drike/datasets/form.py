@@ -9,8 +9,9 @@ from typing import Literal
 from drike.datasets.counts import Cut, ReadLog
 from drike.datasets.paraphrases import Templates
 from drike.datasets.rows import Row
-from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe, mentions, rewrite_probe
+from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe, rewrite_probe
 from drike.matching import normalise
+from drike.words import mentions
 
 Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
 Paraphrases = Literal["keep", "screen"]  # of EasyEdit's flat form: as published, or known wordings only

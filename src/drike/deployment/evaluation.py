@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from drike.deployment.routing import route_each, write_prompts
 from drike.editors.editor import Editor
-from drike.edits import Aspect, Edit, EditCase, Probe, mentions, trained_on
+from drike.edits import Aspect, Edit, EditCase, Probe, trained_on
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
 from drike.gates.decision import Decision, Gate
@@ -22,6 +22,7 @@ from drike.gates.index import EditIndex
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 from drike.stores.records import EditVersion, as_stored, conflict_keys
+from drike.words import mentions
 
 UNRELATED = "unrelated"
 

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
-from drike.edits import Aspect, Edit, EditCase, Probe, mentions
+from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.encoders import FloatArray, TextEncoder, directions, nearest
 from drike.errors import PoolError
 from drike.prompts import facts_of, query_block
+from drike.words import mentions
 
 Roles = Sequence[tuple[Role, int]]  # how many demonstrations of each role an edit gets
 Edits = tuple[Edit, ...]  # in force together; demonstrations are drawn for the first

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from drike.editors.role_counts import RoleCountPolicy, RoleCounts
-from drike.edits import Edit, mentions
+from drike.edits import Edit
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
+from drike.words import mentions
 
 _SCALARS = 4  # features before the vectors: three powers of the cosine, and whether the subject is named
 

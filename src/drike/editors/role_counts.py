@@ -13,7 +13,8 @@ from typing import Protocol
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.pool import Pool
 from drike.editors.selectors import Selection, Selector
-from drike.edits import Edit, Key, mentions, trained_on
+from drike.edits import Edit, Key, trained_on
+from drike.words import mentions
 
 _ROLES = (Role.COPY, Role.UPDATE, Role.RETAIN)
 

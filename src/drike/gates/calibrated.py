@@ -10,14 +10,16 @@ from math import exp
 
 from drike.encoders.base import FloatArray
 from drike.gates.decision import Candidate, Decision, leading
-from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.names import Mention, NameMatch, continued, masked, with_pronoun, words
+from drike.gates.index import EditIndex, ParsedQuery, affordable
+from drike.gates.names import Mention, NameMatch, continued
 from drike.gates.relations import answer_kind, contrary
 from drike.stores.records import EditVersion, Status
+from drike.words import masked, words
 
 Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
+_MOST_QUESTIONS = 8
 MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
 
@@ -104,25 +106,25 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
             mentions_of[id].append(mention)
     if not mentions_of:
         return []
-    groups: dict[str, list[int]] = defaultdict(list)  # edits by the query without their name: those of one subject
+    groups: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)  # by what to compare: of one subject
     for id, mentions in mentions_of.items():
-        spans = {(mention.begin, mention.end) for mention in mentions}
-        groups[with_pronoun(parsed.text, parsed.words, spans)].append(id)
-    questions = list(dict.fromkeys(part for text in groups for part in parts(text)))
-    wholes = parts(parsed.text)
-    embedded = index.embed([*wholes, *questions])
-    vectors = dict(zip(questions, embedded[len(wholes) :], strict=True))
+        groups[parsed.excerpts({(mention.begin, mention.end) for mention in mentions})].append(id)
+    compared = {key: [part for pair in key for text in pair for part in parts(text)] for key in groups}
+    kept, texts = affordable(compared)
+    vectors = dict(zip(texts, index.embed(texts), strict=True))
     rows: list[Found] = []
-    for text, ids in groups.items():
-        nearest = _nearest_parts(index, ids, {part: vectors[part] for part in parts(text)})
+    for excerpts in kept:
+        ids = groups[excerpts]
+        wholes, questions = ([part for text in kind for part in parts(text)] for kind in zip(*excerpts, strict=True))
+        nearest = _nearest_parts(index, ids, {part: vectors[part] for part in questions})
         for id, (nearness, margin, part) in nearest.items():
             mentions = mentions_of[id]
             features = {
                 "masked": nearness,
-                "whole": max(index.closest(id, vector) for vector in embedded[: len(wholes)]),
+                "whole": max(index.closest(id, vectors[whole]) for whole in wholes),
                 "margin": margin,
                 **_relation_features(part, index.edits[id]),
-                "continued": float(all(continued(parsed.text, parsed.words, mention) for mention in mentions)),
+                "continued": float(all(continued(parsed.words, mention) for mention in mentions)),
                 "partial": float(all(mention.kind is NameMatch.PARTIAL for mention in mentions)),
                 "typo": float(all(mention.kind is NameMatch.TYPO for mention in mentions)),
             }
@@ -165,19 +167,21 @@ _NEXT_QUESTION = re.compile(
 
 
 def parts(text: str) -> list[str]:
-    """A text and, where it asks several questions, each of them."""
+    """A text and, where it asks several questions, each of them, or the last `_MOST_QUESTIONS`."""
     questions = _NEXT_QUESTION.split(text)
-    return [text, *(questions if len(questions) > 1 else [])]
+    return [text, *(questions[-_MOST_QUESTIONS:] if len(questions) > 1 else [])]
 
 
 def _unnamed(parsed: ParsedQuery, index: EditIndex, known: Set[int]) -> list[Found]:
     """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
-    [vector] = index.embed([parsed.text])
+    text = parsed.excerpts(())[0][0]
+    [vector] = index.embed([text])
+    asked = set(words(text))
     near = {id: cosine for id, cosine in index.nearest(vector).items() if id not in known}
     rows: list[Found] = []
     for id, cosine in near.items():
         edit, record = index.edits[id], index.edits[id].record
         rival = max((near[other] for other in near if index.edits[other].record.subject != record.subject), default=0.0)
-        named = max(len(parsed.vocabulary.intersection(name)) / max(1, len(name)) for name in map(words, record.names))
+        named = max(len(asked.intersection(name)) / max(1, len(name)) for name in map(words, record.names))
         rows.append((edit, None, {"whole": cosine, "margin": cosine - rival, "named": named}))
     return rows

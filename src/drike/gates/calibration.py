@@ -23,10 +23,10 @@ from drike.evaluation.risk_control import exceeds
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.decision import Candidate
 from drike.gates.index import EditIndex
-from drike.gates.names import masked, words
 from drike.stores.records import EditVersion, StoreError
 from drike.support import records
 from drike.support.files import checksum_ok, with_checksum, write_text
+from drike.words import masked, words
 
 Matrix = NDArray[np.float64]
 THRESHOLDS = tuple(round(1 / (1 + float(np.exp(-logit))), 6) for logit in np.arange(12, -6, -0.25))

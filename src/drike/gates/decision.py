@@ -20,6 +20,9 @@ from drike.stores.records import EditVersion, Status
 MOST_MATCHED = 3  # active edits that match a query, and as many shadow edits
 
 
+_SHOWN = 8_000  # characters of a query where it is shown, or asked about
+
+
 class YesOrNo(StrEnum):
     """What a language model said to the question whether a query concerns an edit."""
 
@@ -91,6 +94,12 @@ class Decision:
     def edits(self) -> tuple[Edit, ...]:
         """The applied edits as editors take them, stated under the names that the query uses."""
         return tuple(edit.record.edit_in(self.query) for edit in self.applied)
+
+    @property
+    def abridged(self) -> Decision:
+        """The decision with only the beginning and the end of a very long query, to be kept or asked about."""
+        text, half = self.query, _SHOWN // 2
+        return self if len(text) <= _SHOWN else replace(self, query=f"{text[:half]}\n{text[-half:]}")
 
     @property
     def uncertain(self) -> tuple[Candidate, ...]:

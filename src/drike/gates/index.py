@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, unit
-from drike.gates.names import Mention, NameIndex, QueryWord, composed, masked, tokenize, words
-from drike.gates.overlay import OverlayDict
+from drike.gates.names import Mention, NameIndex
+from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.vectors import TextVectors
 from drike.stores.records import EditRecord, EditVersion, Status
+from drike.words import Words, composed, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
 
+_WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
+_SENTENCE = 300  # characters at most before a name in its sentence, and behind it
+_MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
+_STOP = re.compile(r"[.!?…]\s|[。！？\n]")
+
 Texts = dict[int, Sequence[str]]  # of edits, by id
+Span = tuple[int, int]  # of words
+Key = TypeVar("Key")
 
 
 class EditIndex:
@@ -32,6 +44,7 @@ class EditIndex:
         self.encoder = encoder
         self._edits: OverlayDict[int, EditVersion] = OverlayDict()
         self._names = NameIndex()
+        self._negatives: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a text
         self._texts = TextVectors()
         self._masked = TextVectors()  # of the texts with "it" for the subject
 
@@ -90,7 +103,11 @@ class EditIndex:
 
     def closest_masked(self, id: int, vector: FloatArray) -> float:
         """The largest cosine of an edit's texts, with "it" for the subject, and a unit vector [d]."""
-        return self._masked.closest(_masked_texts(self.edits[id].record), vector)
+        return self._masked.closest(_masked_texts({id: self.edits[id]})[id], vector)
+
+    def named(self, text: str) -> set[int]:
+        """The ids of the edits whose subjects a text names, as gates find them; in time linear in the text."""
+        return self._names.ids(Words.of(text))
 
     def nearest(self, vector: FloatArray) -> dict[int, float]:
         """The ids of the edits with the `NEAREST` texts, and the cosine of each, the largest first."""
@@ -103,15 +120,17 @@ class EditIndex:
     def _changed(self, gone: Mapping[int, EditVersion], new: Mapping[int, EditVersion], known: EditIndex) -> EditIndex:
         """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""
 
-        def gone_and_new(texts: Callable[[EditRecord], Sequence[str]]) -> tuple[Texts, Texts]:
-            old, added = ({id: texts(edit.record) for id, edit in edits.items()} for edits in (gone, new))
-            return old, added
+        def gone_and_new(texts: Callable[[Mapping[int, EditVersion]], Texts]) -> tuple[Texts, Texts]:
+            return texts(gone), texts(new)
 
         index = EditIndex(self.encoder)
         index._edits = self._edits.changed({**dict.fromkeys(gone), **new})
-        index._names = self._names.changed(*gone_and_new(lambda record: record.names))
+        index._names = self._names.changed(
+            *gone_and_new(lambda edits: {id: edit.record.names for id, edit in edits.items()})
+        )
+        index._negatives = regrouped(self._negatives, *(_negatives(edits).items() for edits in (gone, new)))
         if self.encoder is not None:
-            whole, masked = gone_and_new(_texts), gone_and_new(_masked_texts)
+            whole, masked = gone_and_new(_texts_of), gone_and_new(_masked_texts)
             needed = dict.fromkeys(text for _, added in (whole, masked) for texts in added.values() for text in texts)
             vectors = _vectors(needed, self.encoder, (known._texts.vectors, known._masked.vectors))
             index._texts = self._texts.changed(*whole, vectors)
@@ -121,50 +140,119 @@ class EditIndex:
 
 @dataclass(frozen=True)
 class ParsedQuery:
-    """A query as gates read it: composed, in words, with the names of edits in it."""
+    """A query as gates read it.
 
-    text: str
-    words: list[QueryWord]
+    Attributes:
+        words: of the query.
+        mentions: the names of edits in it; of very many, those at its beginning and its end.
+        negatives: the ids of the edits of which it is a negative exemplar.
+    """
+
+    words: Words
     mentions: list[Mention]
+    negatives: Collection[int]
 
     @classmethod
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
         """Read a query, and look up its words in an index."""
-        text = composed(query)
-        tokens = tokenize(text)
-        return cls(text, tokens, index._names.find(text, tokens))
-
-    @property
-    def vocabulary(self) -> set[str]:
-        """The words as they are compared."""
-        return {word.folded for word in self.words}
+        words = Words.of(query)
+        return cls(
+            words, index._names.find(words), index._negatives.get(words.fingerprint, ()) if index._negatives else ()
+        )
 
     def excluded(self, edit: EditVersion) -> bool:
         """Whether the query is a negative exemplar of the edit."""
-        asked = [word.folded for word in self.words]
-        return any(words(text) == asked for text in edit.record.negatives)
+        return edit.id in self.negatives
+
+    def excerpts(self, spans: Collection[Span]) -> tuple[tuple[str, str], ...]:
+        """What to compare, given where a subject is named: each text as it is, and with "it" for the subject.
+
+        This is the whole query or, of a long one, the sentences in which the subject is named first and last, and the
+        end of the query.
+        """
+        text, words = self.words.text, self.words
+        places = {(0, len(text))}
+        if len(text) > _WHOLE:
+            named = [_sentence(text, words.begins[begin], words.ends[end - 1]) for begin, end in spans]
+            places = {*sorted(named)[:1], *sorted(named)[-1:], _ending(text)}
+        return tuple(
+            (composed(text[start:stop]), composed(words.replaced(spans, "it", start, stop)))
+            for start, stop in sorted(places)
+        )
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:
-    """For each edit, how near the nearest of its texts is to the query: a cosine, or the share of common words."""
+    """For each edit, how near the nearest of its texts is to the query: a cosine, or the share of common words.
+
+    Edits for which a query would have to be read in too many parts are left out.
+    """
+    spans: dict[int, set[Span]] = defaultdict(set)
+    for mention in parsed.mentions:
+        for id in mention.edits:
+            spans[id].add((mention.begin, mention.end))
+    texts_of = {id: [text for text, _ in parsed.excerpts(spans[id])] for id in ids}
+    ids, texts = affordable(texts_of)
     if index.encoder is not None:
-        [vector] = index.embed([parsed.text])
-        return {id: index.closest(id, vector) for id in ids}
-    asked = parsed.vocabulary
+        vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
+        return {id: max(index.closest(id, vectors[text]) for text in texts_of[id]) for id in ids}
+    asked = {text: set(Words.of(text).keys.tolist()) for text in texts}
 
-    def shared(text: str) -> float:
-        stored = set(words(text))
-        return len(asked & stored) / max(1, len(asked | stored))
+    def shared(text: str, stored: set[int]) -> float:
+        return len(asked[text] & stored) / max(1, len(asked[text] | stored))
 
-    return {id: max(map(shared, _texts(index.edits[id].record))) for id in ids}
+    stored = {id: [set(Words.of(text).keys.tolist()) for text in _texts(index.edits[id].record)] for id in ids}
+    return {id: max(shared(text, words) for text in texts_of[id] for words in stored[id]) for id in ids}
+
+
+def affordable(texts_of: Mapping[Key, Collection[str]]) -> tuple[list[Key], list[str]]:
+    """The first keys whose texts together are read in about the time of a decision, one at least, and these texts."""
+    texts: dict[str, None] = {}
+    left = _MOST_ENCODED
+    kept: list[Key] = []
+    for key, own in texts_of.items():
+        more = {text: None for text in own if text not in texts}
+        left -= sum(_OVERHEAD + len(text) for text in more)
+        if left < 0 and kept:
+            break
+        kept.append(key)
+        texts |= more
+    return kept, list(texts)
+
+
+def _sentence(text: str, begin: int, end: int) -> tuple[int, int]:
+    """Where the sentence around a part of a text begins and ends."""
+    start = max(0, int(begin) - _SENTENCE)
+    stops = [match.end() for match in _STOP.finditer(text, start, int(begin))]
+    following = _STOP.search(text, int(end), int(end) + _SENTENCE)
+    return max(stops, default=start), following.end() if following else min(len(text), int(end) + _SENTENCE)
+
+
+def _ending(text: str) -> tuple[int, int]:
+    """Where the last sentences of a text begin and end."""
+    stop = len(text.rstrip())
+    first = _STOP.search(text, max(0, stop - _SENTENCE), stop - 1)
+    return first.end() if first else max(0, stop - _SENTENCE), stop
 
 
 def _texts(record: EditRecord) -> tuple[str, ...]:
     return record.query, *record.paraphrases
 
 
-def _masked_texts(record: EditRecord) -> tuple[str, ...]:
-    return tuple(masked(text, record.names) for text in _texts(record))
+def _texts_of(edits: Mapping[int, EditVersion]) -> Texts:
+    return {id: _texts(edit.record) for id, edit in edits.items()}
+
+
+def _masked_texts(edits: Mapping[int, EditVersion]) -> Texts:
+    texts = _texts_of(edits)
+    masked = iter(masked_each([(text, edits[id].record.names) for id, own in texts.items() for text in own]))
+    return {id: tuple(islice(masked, len(own))) for id, own in texts.items()}
+
+
+def _negatives(edits: Mapping[int, EditVersion]) -> dict[int, set[int]]:
+    """The fingerprints of the negative exemplars of edits, by id."""
+    some = {id: edit.record.negatives for id, edit in edits.items() if edit.record.negatives}
+    read = iter(Words.of_each([text for texts in some.values() for text in texts]))
+    return {id: {words.fingerprint for words in islice(read, len(texts))} for id, texts in some.items()}
 
 
 def _vectors(

@@ -1,38 +1,46 @@
-"""Names of subjects in a query: whole words whatever their case and diacritics, partial names of people, typos.
+"""Names of subjects in a query: whole words as `drike.words` reads them, partial names of people, typos.
 
-Every look-up is by words or pairs of words in a dictionary, so that its time does not grow with the number of names.
+A text is read in time linear in its length: all its words are compared at once, a name's first words before its others,
+and of what may be found very often only the first and the last places are looked at more closely.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
-from drike.gates.overlay import OverlayDict, regrouped
+import numpy as np
+from numpy.typing import NDArray
 
-_HAN = r"\u3040-\u30ff\u3400-\u9fff"  # Han and kana are written without spaces: each sign is a word
-_WORD = re.compile(rf"[{_HAN}]|(?:[^\W{_HAN}]|[\u0300-\u036f])+[+#]*")
-_DIACRITICS = re.compile(r"[\u0300-\u036f]")
-_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
+from drike.gates.overlay import OverlayDict, regrouped
+from drike.words import (
+    MAX_NAME_PARTS,
+    Fingerprints,
+    Places,
+    Words,
+    composed,
+    contains,
+    extended,
+    extended_each,
+)
+
 _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishes one of several
 _PARTICLES = frozenset(
     ("al", "bin", "da", "de", "del", "den", "der", "di", "do", "dos", "du", "el", "ibn", "la", "le", "van", "von", "y")
 )
-_LONG_WORD = 6  # letters; shorter words are not checked for typos
+_LONG_WORD, _LONGEST_WORD = 6, 40  # letters; other words are not checked for typos
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
-
-
-class QueryWord(NamedTuple):
-    """A word as it is compared, and where it stands in the composed text."""
-
-    folded: str
-    begin: int
-    end: int
+_MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
+_NAMES = 64  # those nearest to the beginning or the end of the text
+_TYPOS = 256  # unknown words at the beginning of a text and at its end that are checked for typos
+_MANY = 4_096  # fingerprints for which a table pays
+_WHOLE, _WORD, _PERSON = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9  # what a fingerprint is of
 
 
 class NameMatch(StrEnum):
@@ -54,194 +62,283 @@ class Mention:
     edits: tuple[int, ...]
 
 
-def composed(text: str) -> str:
-    """The text in the form (NFKC) to which the places of `tokenize` refer."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
-
-
-def tokenize(text: str) -> list[QueryWord]:
-    """The words of a composed text: case folded, without diacritics and punctuation."""
-    return [QueryWord(_folded(match[0]), match.start(), match.end()) for match in _WORD.finditer(text)]
-
-
-def words(text: str) -> list[str]:
-    """The words of any text as they are compared."""
-    return [_folded(word) for word in _WORD.findall(composed(text))]
-
-
-def _folded(word: str) -> str:
-    if word.isascii():
-        return word.lower()
-    return _DIACRITICS.sub("", unicodedata.normalize("NFD", word.casefold())).translate(_LETTERS)
-
-
-def masked(text: str, names: Iterable[str]) -> str:
-    """A text with "it" for the first of the names that it mentions."""
-    text = composed(text)
-    tokens = tokenize(text)
-    folded = [word.folded for word in tokens]
-    for name in map(words, names):
-        size = len(name)
-        spans = [(i, i + size) for i in range(len(tokens) - size + 1) if size and folded[i : i + size] == name]
-        if spans:
-            return with_pronoun(text, tokens, spans)
-    return text
-
-
-def with_pronoun(text: str, tokens: Sequence[QueryWord], spans: Iterable[tuple[int, int]]) -> str:
-    """A composed text with "it" for spans of its words."""
-    for begin, end in sorted(spans, reverse=True):
-        text = text[: tokens[begin].begin] + "it" + text[tokens[end - 1].end :]
-    return text
-
-
-def continued(text: str, tokens: Sequence[QueryWord], mention: Mention) -> bool:
+def continued(words: Words, mention: Mention) -> bool:
     """Whether a mention seems part of a longer name: "Chile" in "University of Chile", "iPhone" in "iPhone X".
 
     True where a word in capitals, other than the first of the text, or a number adjoins it.
     """
 
     def capital(i: int) -> bool:
-        return text[tokens[i].begin].isupper() or text[tokens[i].begin].isdigit()
+        first = words.text[words.begins[i]]
+        return first.isupper() or first.isdigit()
 
     def adjoin(i: int) -> bool:
-        return text[tokens[i].end : tokens[i + 1].begin] in (" ", "-", "–")
+        return words.text[words.ends[i] : words.begins[i + 1]] in (" ", "-", "–")
 
     begin, end = mention.begin, mention.end
-    if end < len(tokens) and adjoin(end - 1) and capital(end):
+    if end < len(words) and adjoin(end - 1) and capital(end):
         return True
-    if begin > 1 and tokens[begin - 1].folded == "of" and adjoin(begin - 2) and adjoin(begin - 1):
+    if begin > 1 and words.folded(begin - 1, begin) == ["of"] and adjoin(begin - 2) and adjoin(begin - 1):
         begin -= 1
     return begin > 1 and adjoin(begin - 1) and capital(begin - 1)
 
 
 class _NameForms(NamedTuple):
-    """The names of an edit as `NameIndex` has them, and the words of the full ones."""
+    """The names of an edit by fingerprint, as `NameIndex` has them, and the long words of the full ones."""
 
-    full: set[str]
-    short: set[str]
-    people: set[tuple[str, str]]
-    words: set[str]
+    full: set[int]
+    short: set[int]
+    people: set[int]
+    parts: set[int]
+    long: dict[str, int]
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> _NameForms:
-        full, short, people = set(), set(), set()
+    def of(cls, names: Iterable[Words]) -> _NameForms:
+        forms = cls(set(), set(), set(), set(), {})
         for name in names:
-            full.add(" ".join(words(name)))
-            plain = _TITLE.split(composed(name))[0]
-            folded = words(plain)
-            if len(plain) < len(name) and len(folded) > 1:
-                short.add(" ".join(folded))
-            if _is_person(plain, folded):
-                people.add(_pair(folded[0], folded[-1]))
-        full.discard("")
-        return cls(full, short, people, {word for name in full for word in name.split()})
+            keys = name.keys.tolist()
+            if not 0 < len(keys) <= MAX_NAME_PARTS:
+                continue
+            forms.full.add(forms._with_parts(keys))
+            forms.parts.update(key ^ _WORD for key in keys)
+            forms.long.update((word, key) for word, key in zip(name.folded(), keys, strict=True) if _is_long(word))
+            plain = _TITLE.split(name.text)[0]
+            size = int(np.searchsorted(name.ends, len(plain), side="right"))
+            if len(plain) < len(name.text) and size > 1:
+                forms.short.add(forms._with_parts(keys[:size]))
+            if _is_person(plain, name.folded(0, size)):
+                forms.people.add(int(_pair(name.keys[:1], name.keys[size - 1 : size])[0]))
+        forms.parts.update(forms.people)
+        return forms
+
+    def _with_parts(self, keys: Sequence[int]) -> int:
+        """The fingerprint of a name, whose beginnings become `parts`."""
+        whole = 0
+        for key in keys:
+            whole = extended(whole, key)
+            self.parts.add(whole)
+        self.parts.add(whole ^ _WHOLE)
+        return whole
 
 
 @dataclass(frozen=True)
 class NameIndex:
-    """A dictionary of the names of edits.
+    """A dictionary of the names of edits, by their fingerprints. Names of more than `MAX_NAME_PARTS` are left out.
 
     Attributes:
-        full, short: ids of edits by the words of a name; `short` are names without what is behind a comma or bracket.
-        longest: the number of words of the longest name in either that begins with a word, or more.
-        people: ids by first and last name, in alphabetical order.
-        vocabulary: of each word in the names, the number of edits that have it.
+        full, short: ids of edits by name; `short` are names without what is behind a comma or bracket.
+        people: ids by first and last name, in any order.
+        parts: of each beginning of a name, whole name, pair and word, the number of edits that have it.
+        known: the keys of `parts`, sorted.
         misspelt: words of `_LONG_WORD` letters or more, by each way to leave out a letter.
     """
 
-    full: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
-    short: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
-    longest: OverlayDict[str, int] = field(default_factory=OverlayDict)
-    people: OverlayDict[tuple[str, str], tuple[int, ...]] = field(default_factory=OverlayDict)
-    vocabulary: OverlayDict[str, int] = field(default_factory=OverlayDict)
+    full: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
+    short: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
+    people: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
+    parts: OverlayDict[int, int] = field(default_factory=OverlayDict)
+    known: Fingerprints = field(default_factory=lambda: np.zeros(0, np.uint64), compare=False)
     misspelt: OverlayDict[str, tuple[str, ...]] = field(default_factory=OverlayDict)
 
     def changed(self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]) -> NameIndex:
         """A copy without the names of some edits and with those of others, both by id."""
-        old, added = ({id: _NameForms.of(names) for id, names in names_of.items()} for names_of in (gone, new))
-        counts = Counter(word for spelled in added.values() for word in spelled.words)
-        counts.subtract(word for spelled in old.values() for word in spelled.words)
-        vocabulary = self.vocabulary.changed({w: self.vocabulary.get(w, 0) + n or None for w, n in counts.items() if n})
-        long = [word for word, n in counts.items() if n and len(word) >= _LONG_WORD]
-        longest: dict[str, int | None] = {word: None for word in counts if word not in vocabulary}
-        for name in (name.split() for spelled in added.values() for name in (*spelled.full, *spelled.short)):
-            known = longest.get(name[0]) or self.longest.get(name[0], 0)
-            longest[name[0]] = max(known, len(name))
+        old, added = map(_forms, (gone, new))
+        counts = Counter(part for forms in added.values() for part in forms.parts)
+        counts.subtract(part for forms in old.values() for part in forms.parts)
+        parts = self.parts.changed({part: self.parts.get(part, 0) + n or None for part, n in counts.items() if n})
+        before, after = ({part for part, n in counts.items() if n and part in of} for of in (self.parts, parts))
+        long = {word: key ^ _WORD for forms in (*old.values(), *added.values()) for word, key in forms.long.items()}
         full, short, people = (
             regrouped(
                 getattr(self, kind),
-                ((id, getattr(spelled, kind)) for id, spelled in old.items()),
-                ((id, getattr(spelled, kind)) for id, spelled in added.items()),
+                ((id, getattr(forms, kind)) for id, forms in old.items()),
+                ((id, getattr(forms, kind)) for id, forms in added.items()),
             )
             for kind in ("full", "short", "people")
         )
+        lost, won = before - after, after - before
+        known = np.delete(self.known, np.searchsorted(self.known, np.array(sorted(lost), np.uint64)))
+        more = np.array(sorted(won), np.uint64)
         return NameIndex(
             full,
             short,
-            self.longest.changed(longest),
             people,
-            vocabulary,
+            parts,
+            np.insert(known, np.searchsorted(known, more), more),
             regrouped(
                 self.misspelt,
-                ((word, _shortened(word)) for word in long if word not in vocabulary),
-                ((word, _shortened(word)) for word in long if word not in self.vocabulary),
+                ((word, _shortened(word)) for word, part in long.items() if part in lost),
+                ((word, _shortened(word)) for word, part in long.items() if part in won),
             ),
         )
 
-    def find(self, text: str, tokens: Sequence[QueryWord]) -> list[Mention]:
-        """The names among the words of a composed text, in their order; none that is part of a longer one."""
-        folded = [word.folded for word in tokens]
-        mentions = self._spelled(folded)
-        free = [True] * len(tokens)
-        for mention in mentions:
-            free[mention.begin : mention.end] = [False] * (mention.end - mention.begin)
-        for i, word in enumerate(folded):
-            if free[i] and len(word) >= _LONG_WORD and word not in self.vocabulary:
-                mentions += self._misspelt(folded, i)
-        mentions += self._people(text, tokens, free)
+    def find(self, words: Words) -> list[Mention]:
+        """The names in a text, in their order; none that is part of a longer one.
+
+        Where there are more than `_MENTIONS`, only the first and the last of each name, and of the `_NAMES` names that
+        come first or last. Typos are looked for in the first and the last `_TYPOS` words that no name has.
+        """
+        begins, ends, names, free = self._spelled_and_free(words)
+        mentions = self._mentions(words, *_outermost(begins, ends, names, len(words)))
+        mentions += self._misspelt(words, free)
+        mentions += self._people(words, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
-    def _spelled(self, folded: Sequence[str]) -> list[Mention]:
-        mentions: list[Mention] = []
-        last = 0
-        for begin, word in enumerate(folded):
-            for end in range(min(begin + self.longest.get(word, 0), len(folded)), max(begin, last), -1):
-                name = " ".join(folded[begin:end])
-                for names, kind in ((self.full, NameMatch.FULL), (self.short, NameMatch.PARTIAL)):
-                    if name in names:
-                        mentions.append(Mention(name, kind, begin, end, names[name]))
-                        last = end
-                if last == end:
-                    break
-        return mentions
+    def ids(self, words: Words) -> set[int]:
+        """The ids of all edits with a name in a text, as `find` finds them, however many names there are."""
+        _, _, names, free = self._spelled_and_free(words)
+        found = {id for name in set(names.tolist()) for known in (self.full, self.short) for id in known.get(name, ())}
+        return found.union(*(mention.edits for mention in (*self._misspelt(words, free), *self._people(words, free))))
 
-    def _misspelt(self, folded: Sequence[str], i: int) -> list[Mention]:
-        """The names that hold the word at `i` in its right spelling."""
-        word = folded[i]
-        near = {right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())}
+    def _spelled_and_free(self, words: Words) -> tuple[Places, Places, Fingerprints, NDArray[np.bool_]]:
+        """Begins, ends and fingerprints of the names as they are stored, and which words are in none of them."""
+        begins, ends, names = self._spelled(words)
+        inside = np.zeros(len(words) + 1, np.int8)
+        inside[begins] += 1
+        inside[ends] -= 1
+        return begins, ends, names, np.cumsum(inside[:-1], dtype=np.int8) == 0
+
+    def _has(self, fingerprints: Fingerprints) -> NDArray[np.bool_]:
+        """Which fingerprints are in `known`."""
+        some = np.flatnonzero(self._may_have(fingerprints))
+        found = np.zeros(len(fingerprints), np.bool_)
+        found[some] = contains(self.known, fingerprints[some])
+        return found
+
+    def _may_have(self, fingerprints: Fingerprints) -> NDArray[np.bool_]:
+        """Which fingerprints are in `known`, and a few others: it takes less time if there are many."""
+        if len(fingerprints) < _MANY:
+            return contains(self.known, fingerprints)
+        shift, table = self._table
+        found: NDArray[np.bool_] = table[fingerprints >> shift]
+        return found
+
+    @cached_property
+    def _table(self) -> tuple[np.uint64, NDArray[np.bool_]]:
+        """Whether a fingerprint that begins with some bits is in `known`, and how many bits are not looked at."""
+        bits = min(24, max(10, len(self.known).bit_length() + 4))
+        table, shift = np.zeros(1 << bits, np.bool_), np.uint64(64 - bits)
+        table[self.known >> shift] = True
+        return shift, table
+
+    def _spelled(self, words: Words) -> tuple[Places, Places, Fingerprints]:
+        """Begins, ends and fingerprints of the names that are spelled as they are stored, none inside another."""
+        begins, prefixes = np.arange(len(words)), words.keys
+        ends_of, names_of = np.zeros(len(words), np.int64), np.zeros(len(words), np.uint64)
+        for size in range(1, MAX_NAME_PARTS + 1):
+            alive = np.flatnonzero(self._may_have(prefixes))
+            begins, prefixes = begins[alive], prefixes[alive]
+            if not len(begins):
+                break
+            whole = np.flatnonzero(self._has(prefixes ^ np.uint64(_WHOLE)))
+            starts = begins[whole]
+            fits = (words.least[starts] <= size) & words.last[starts + size - 1]
+            ends_of[starts[fits]], names_of[starts[fits]] = starts[fits] + size, prefixes[whole[fits]]
+            inside = np.searchsorted(begins, len(words) - size)
+            begins, prefixes = begins[:inside], prefixes[:inside]
+            prefixes = extended_each(prefixes, words.keys[begins + size])
+        begins = np.flatnonzero(ends_of)
+        ends = ends_of[begins]
+        longest = np.ones(len(ends), np.bool_)
+        longest[1:] = ends[1:] > np.maximum.accumulate(ends)[:-1]
+        return begins[longest], ends[longest], names_of[begins[longest]]
+
+    def _mentions(self, words: Words, begins: Places, ends: Places, names: Fingerprints) -> list[Mention]:
+        return [
+            Mention(" ".join(words.folded(begin, end)), kind, begin, end, edits)
+            for begin, end, name in zip(begins.tolist(), ends.tolist(), names.tolist(), strict=True)
+            for known, kind in ((self.full, NameMatch.FULL), (self.short, NameMatch.PARTIAL))
+            if (edits := known.get(name))
+        ]
+
+    def _misspelt(self, words: Words, free: NDArray[np.bool_]) -> list[Mention]:
+        """The names that hold one of the words in its right spelling."""
+        if not self.misspelt:
+            return []
+        long = free & (words.ends - words.begins >= _LONG_WORD) & (words.ends - words.begins <= _LONGEST_WORD)
+        places = np.flatnonzero(long)
+        places = places[~self._has(words.keys[places] ^ np.uint64(_WORD))]
+        if len(places) > 2 * _TYPOS:
+            places = np.concatenate([places[:_TYPOS], places[-_TYPOS:]])
+        guesses = [
+            (place, word, right)
+            for place in places.tolist()
+            for word in words.folded(place, place + 1)
+            for right in sorted({right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())})
+            if _is_long(word) and _one_typo(word, right)
+        ]
+        if not guesses:
+            return []
+        windows, width = _corrected(words, [(place, right) for place, _, right in guesses])
         mentions = []
-        for right in sorted(known for known in near if _one_typo(word, known)):
-            for mention in self._spelled([*folded[:i], right, *folded[i + 1 :]]):
-                alone = mention.end - mention.begin == 1
-                if mention.begin <= i < mention.end and not (alone and _same_stem(word, right)):
-                    mentions.append(Mention(mention.name, NameMatch.TYPO, mention.begin, mention.end, mention.edits))
+        for first, behind, name in zip(*(found.tolist() for found in self._spelled(windows)), strict=True):
+            place, word, right = guesses[first // width]
+            offset = first // width * width + MAX_NAME_PARTS - place
+            begin, end = first - offset, behind - offset
+            if begin <= place < end and not (end - begin == 1 and _same_stem(word, right)):
+                spelled = " ".join([*words.folded(begin, place), right, *words.folded(place + 1, end)])
+                known = filter(None, (self.full.get(name), self.short.get(name)))
+                mentions += [Mention(spelled, NameMatch.TYPO, begin, end, edits) for edits in known]
         return mentions
 
-    def _people(self, text: str, tokens: Sequence[QueryWord], free: Sequence[bool]) -> list[Mention]:
+    def _people(self, words: Words, free: NDArray[np.bool_]) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
+        found = []
+        if not self.people:
+            return []
+        for size in range(2, 3 + _MIDDLE_NAMES):
+            pairs = _pair(words.keys[: 1 - size], words.keys[size - 1 :])
+            begins = np.flatnonzero(self._has(pairs))
+            for inside in range(size):
+                begins = begins[free[begins + inside]]
+            found.append((begins, begins + size, pairs[begins]))
         mentions = []
-        for begin, first in enumerate(tokens):
-            for end in range(begin + 1, min(begin + 2 + _MIDDLE_NAMES, len(tokens))):
-                if not free[begin] or not free[end]:
-                    break
-                edits = self.people.get(_pair(first.folded, tokens[end].folded))
-                if edits is not None:
-                    name = text[first.begin : tokens[end].end]
-                    mentions.append(Mention(name, NameMatch.PARTIAL, begin, end + 1, edits))
-                if not (text[tokens[end].begin].isupper() or tokens[end].folded in _PARTICLES):
-                    break
+        begins, ends, names = map(np.concatenate, zip(*found, strict=True))
+        for begin, end, name in zip(
+            *(some.tolist() for some in _outermost(begins, ends, names, len(words))), strict=True
+        ):
+            middle = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
+            if all(word in _PARTICLES or words.text[at].isupper() for word, at in middle) and name in self.people:
+                text = composed(words.between(begin, end))
+                mentions.append(Mention(text, NameMatch.PARTIAL, begin, end, self.people[name]))
         return mentions
+
+
+def _forms(names_of: Mapping[int, Sequence[str]]) -> dict[int, _NameForms]:
+    """The forms of the names of edits, by id."""
+    read = iter(Words.of_each([name for names in names_of.values() for name in names]))
+    return {id: _NameForms.of(list(islice(read, len(names)))) for id, names in names_of.items()}
+
+
+def _outermost(begins: Places, ends: Places, names: Fingerprints, size: int) -> tuple[Places, Places, Fingerprints]:
+    """Where names stand in a text of `size` words; of very many only some, as `NameIndex.find` says."""
+    if len(names) > _MENTIONS:
+        numbers = np.unique(names, return_inverse=True)[1]
+        first, last = np.zeros((2, numbers.max() + 1), np.int64)
+        places = np.arange(len(names))
+        first[numbers[::-1]], last[numbers] = places[::-1], places
+        depths = np.minimum(begins[first], size - ends[last])
+        outer = np.argsort(depths, kind="stable")[:_NAMES]
+        kept = np.union1d(first[outer], last[outer])
+        begins, ends, names = begins[kept], ends[kept], names[kept]
+    return begins, ends, names
+
+
+def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words, int]:
+    """The surroundings of words, with these spelled otherwise, one behind the other, and the length of each."""
+    reach = MAX_NAME_PARTS
+    places = np.array([place for place, _ in guesses])[:, None] + np.arange(2 * reach + 2)
+    padding = (reach, reach + 2)
+    keys: Fingerprints = np.pad(words.keys, padding)[places]
+    least: NDArray[np.uint8] = np.pad(words.least, padding)[places]
+    last: NDArray[np.bool_] = np.pad(words.last, padding)[places]
+    keys[:, reach] = [word.keys[0] for word in Words.of_each([right for _, right in guesses])]
+    keys[:, -1] = 0  # no name goes on in the next
+    return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), 2 * reach + 2
+
+
+def _is_long(word: str) -> bool:
+    return _LONG_WORD <= len(word) <= _LONGEST_WORD
 
 
 def _is_person(name: str, folded: Sequence[str]) -> bool:
@@ -255,8 +352,9 @@ def _is_person(name: str, folded: Sequence[str]) -> bool:
     )
 
 
-def _pair(first: str, last: str) -> tuple[str, str]:
-    return (first, last) if first <= last else (last, first)
+def _pair(first: Fingerprints, last: Fingerprints) -> Fingerprints:
+    """The fingerprints of two names in any order."""
+    return (first + last) * np.uint64(_PERSON) ^ np.uint64(_PERSON)
 
 
 def _shortened(word: str) -> set[str]:

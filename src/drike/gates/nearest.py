@@ -21,7 +21,7 @@ class Nearest:
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match the nearest edit, if it is near enough."""
         parsed = ParsedQuery.of(query, index)
-        [vector] = index.embed([query])
+        [vector] = index.embed([parsed.excerpts(())[0][0]])
         near = index.nearest(vector)
         candidates = {i: Candidate(index.edits[i], near[i], None, {"whole": near[i]}) for i in near}
         enough = [i for i in near if near[i] >= self.threshold and not parsed.excluded(index.edits[i])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from drike.gates.names import words
+from drike.words import words
 
 _KINDS = {
     "person": r"who|whom|whose",

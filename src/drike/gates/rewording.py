@@ -6,16 +6,15 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from drike.edits import mentions
 from drike.evaluation.completion import complete
 from drike.gates.decision import YesOrNo
-from drike.gates.names import masked
 from drike.gates.relations import answer_kind, contrary
 from drike.gates.verification import answer_of, question
 from drike.matching import normalise
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE, Prompt
 from drike.stores.records import EditRecord, conflict_keys
+from drike.words import masked, mentions
 
 _TOKENS = 40  # of a paraphrase
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)

@@ -24,7 +24,8 @@ _ANSWER = re.compile(r"\s*(?:<think>.*?</think>)?\W*(yes|no)\b", re.IGNORECASE |
 
 def questions(decision: Decision) -> list[str]:
     """A question about each of the uncertain candidates, to be used as a prompt or as a user's message."""
-    return [question(decision.query, candidate.edit.record.query) for candidate in decision.uncertain]
+    query = decision.abridged.query
+    return [question(query, candidate.edit.record.query) for candidate in decision.uncertain]
 
 
 def question(text: str, query: str) -> str:

@@ -54,7 +54,6 @@ from starlette.routing import Route
 from drike.errors import DrikeError
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
-from drike.gates.names import words
 from drike.gates.reliability import Bin, curve
 from drike.serving import page
 from drike.serving.admission import permit
@@ -78,6 +77,7 @@ from drike.stores.records import (
     record_of,
     to_values,
 )
+from drike.words import words
 
 _LIMITS = Limits(body=1 << 20)
 _MAX_ANSWER, _MAX_TRIALS = 4 << 20, 16  # bytes of an upstream's answer that is shown; trials at once

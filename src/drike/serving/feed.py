@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from drike.deployment.routing import route
-from drike.edits import mentions
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
 from drike.gates.by_name import Named
@@ -173,7 +172,7 @@ class EditFeed:
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""
         if decision.candidates:
-            recorded = RecordedDecision(stamp(self._clock()), request_id, decision)
+            recorded = RecordedDecision(stamp(self._clock()), request_id, decision.abridged)
             (self.matched if decision.matched else self.missed).append(recorded)
 
     @property
@@ -197,9 +196,10 @@ class EditFeed:
 
     def enforced(self, queries: Sequence[str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
-        edits = filter(None, map(self.index.edits.get, self._enforced))
-        active = (edit.record for edit in edits if edit.record.enforce and edit.record.status is Status.ACTIVE)
-        return any(mentions(query, name) for record in active for name in record.names for query in queries)
+        index = self.index
+        edits = (edit for id in self._enforced if (edit := index.edits.get(id)))
+        active = {edit.id for edit in edits if edit.record.enforce and edit.record.status is Status.ACTIVE}
+        return bool(active) and any(not active.isdisjoint(index.named(query)) for query in queries)
 
 
 def _in_time(queries: Sequence[str], until: float | None) -> Iterator[str]:

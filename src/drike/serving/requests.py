@@ -18,7 +18,6 @@ from drike.serving.bodies import JsonPath, UnreadError, read_json, read_object, 
 
 CHAT, COMPLETION = "/chat/completions", "/completions"  # below the address of an API
 MAX_MESSAGES = 2_000
-MAX_QUERY = 8_000  # characters
 _LOGGED = ("body", "request")  # keys under which logs keep a request
 _QUESTIONS = ("query", "question")
 
@@ -88,7 +87,7 @@ def one_message(model: str, text: str, **more: object) -> EditableRequest:
     """A chat with a user's only message."""
     values = {"model": model, "messages": [{"role": "user", "content": text}], **more}
     body = json.dumps(values).encode()
-    return EditableRequest(CHAT, body, body, values, Target(("messages", 0, "content"), text, (readable(text),)))
+    return EditableRequest(CHAT, body, body, values, Target(("messages", 0, "content"), text, (encodable(text),)))
 
 
 def parse(body: bytes) -> dict[str, Any] | None:
@@ -117,7 +116,7 @@ def chat_target(values: Mapping[str, Any]) -> Target | None:
     last = message_text(messages[-1]) or ""
     before = message_text(messages[turns[-2]]) if len(turns) > 1 else None
     queries = (last, f"{before}\n{last}") if before else (last,)
-    return Target(("messages", turns[-1], "content", *path), text, tuple(map(readable, queries)))
+    return Target(("messages", turns[-1], "content", *path), text, tuple(map(encodable, queries)))
 
 
 def completion_target(values: Mapping[str, Any]) -> Target | None:
@@ -126,20 +125,13 @@ def completion_target(values: Mapping[str, Any]) -> Target | None:
     path: JsonPath = ("prompt",)
     if isinstance(prompt, list) and len(prompt) == 1:
         path, prompt = ("prompt", 0), prompt[0]
-    return Target(path, prompt, (readable(prompt),)) if isinstance(prompt, str) else None
+    return Target(path, prompt, (encodable(prompt),)) if isinstance(prompt, str) else None
 
 
 def message_text(message: Mapping[str, Any]) -> str | None:
     """The texts of a message, one a line; None if it has none."""
     texts = _texts(message)
     return "\n".join(text for _, text in texts) if texts else None
-
-
-def readable(text: str) -> str:
-    """A query as a gate reads it: without lone surrogates, and of a very long one the beginning and the end."""
-    if len(text) > MAX_QUERY:
-        text = f"{text[: MAX_QUERY // 2]}\n{text[-MAX_QUERY // 2 :]}"
-    return encodable(text)
 
 
 def encodable(text: str) -> str:
@@ -168,7 +160,7 @@ def logged_queries(line: bytes) -> tuple[str, ...]:
         inner = _json_or_none(inner) if isinstance(inner, str) else inner
         values = inner if isinstance(inner, dict) else values
     if isinstance(values, str):
-        return _not_blank(readable(values))
+        return _not_blank(encodable(values))
     if not isinstance(values, dict):
         raise ValueError("no JSON object")
     target = chat_target(values) if "messages" in values else completion_target(values)
@@ -177,7 +169,7 @@ def logged_queries(line: bytes) -> tuple[str, ...]:
     question = next((values[key] for key in _QUESTIONS if isinstance(values.get(key), str)), None)
     if question is None and not {"messages", "prompt"} & values.keys():
         raise ValueError("no messages, prompt, query or question")
-    return _not_blank(readable(question or ""))
+    return _not_blank(encodable(question or ""))
 
 
 def read_questions(path: Path) -> list[tuple[str, ...]]:

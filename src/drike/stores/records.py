@@ -13,13 +13,15 @@ from typing import Any, ClassVar
 
 from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import shown
-from drike.edits import Edit, mentions
+from drike.edits import Edit
 from drike.errors import DrikeError
 from drike.matching import normalise
 from drike.support.records import read
+from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions
 
 POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
 
+MAX_FACT = 512  # characters of a query with its new object, which prompts state whole
 _MAX_LENGTH = 10_000  # characters of a text, as in data sets
 _MAX_TEXTS, _MAX_TOTAL = 200, 65_536  # texts of a record, and characters of all: each version holds all of them
 _MARK = re.compile(r"[(\"]|^\W*key\b|\badmin port\b|\bimported by\b", re.IGNORECASE)  # of an author by a gateway
@@ -108,13 +110,15 @@ class EditRecord:
 
     def edit_in(self, query: str) -> Edit:
         """The edit, stated under an alias if the query does not name the subject: a model may not connect the two."""
-        name = next((name for name in self.names if mentions(query, name)), self.subject)
+        words = Words.of(query)
+        name = next((name for name in self.names if any(words.spans(Words.of(name)))), self.subject)
         return self.edit if name == self.subject else replace(self.edit, query=self.query_with(name), subject=name)
 
     def query_with(self, name: str) -> str:
         """The query with another name for the subject, or for the alias by which the query names it."""
-        named = max((known for known in self.names if mentions(self.query, known)), key=len, default=self.subject)
-        return re.sub(rf"(?<!\w){re.escape(named)}(?!\w)", lambda _: name, self.query, flags=re.IGNORECASE)
+        words = Words.of(self.query)
+        spans = [list(words.spans(Words.of(known))) for known in sorted(self.names, key=len, reverse=True)]
+        return words.replaced(next(filter(None, spans), ()), name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -199,6 +203,10 @@ def checked(record: EditRecord) -> EditRecord:
     _check_size(record)
     if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
         raise RecordError(f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})")
+    for name in record.names:
+        _check_name("subject" if name == record.subject else "aliases", name)
+    if (length := len(record.edit.fact)) > MAX_FACT:
+        raise RecordError(f"query and target_new have {length:,} characters: shorten them to {MAX_FACT:,} at most")
     if not any(mentions(record.query, name) for name in record.names):
         raise RecordError(f"subject {shown(record.subject)!r} is not in the query: copy it from there, or add an alias")
     if record.target_true and normalise(record.target_true) == normalise(record.target_new):
@@ -228,6 +236,15 @@ def _text(name: str, text: str) -> str:
     except UnicodeEncodeError:
         raise RecordError(f"{name} holds half a character (a lone surrogate): remove it") from None
     return text
+
+
+def _check_name(field: str, name: str) -> None:
+    count = Words.of(name).weight
+    if len(name) > MAX_NAME or count > MAX_NAME_WORDS:
+        raise RecordError(
+            f"{field} {shown(name)!r} has {count:,} words and {len(name):,} characters: shorten it to {MAX_NAME_WORDS} "
+            f"words and {MAX_NAME} characters at most"
+        )
 
 
 def _utc(name: str, text: str) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from drike.datasets.form import Entry, Form, Target, is_answer
 from drike.datasets.paraphrases import Templates, query_template
 from drike.datasets.rows import Row
-from drike.edits import Aspect, Edit, Probe, mentions
+from drike.edits import Aspect, Edit, Probe
+from drike.words import mentions
 
 
 def _recognises(row: Row) -> bool:

@@ -1,0 +1,366 @@
+"""The words of a text and the names among them: one segmentation for stores, gates and editors, linear in the text.
+
+Words end where Unicode ends them (UAX 29), except that apostrophes and points end them, too ("Peru's" names Peru), and
+that scripts without spaces are read sign by sign: Han, kana but for runs of katakana, Hangul, Thai, Lao, Khmer and
+Myanmar, where a sign is a consonant with its vowels and marks. There a name stands
+
+* in Han or hiragana: behind another script or a word such as 在 or の, and three signs of Han anywhere: 京都 is not in
+  東京都;
+* in Hangul: at the start of a word, and only particles follow in it: 서울 is in 서울에서는, and not in 서울대;
+* in Thai, Lao, Khmer and Myanmar: where its signs stand, if they are two at least.
+
+Words are compared without case, forms of letters (NFKC) and optional marks such as accents and points. Other marks, as
+the vowel signs of Devanagari, are letters. A word is compared by its fingerprint of 64 bits, which is computed with a
+random base, so that nobody can make two words of the same fingerprint.
+"""
+
+from __future__ import annotations
+
+import secrets
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import islice
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+Fingerprints = NDArray[np.uint64]
+Places = NDArray[np.int64]
+Kinds = NDArray[np.uint8]
+Scanned = tuple[Places, Places, Fingerprints, Kinds, Kinds]
+
+MODULUS = 1 << 64
+MAX_NAME, MAX_NAME_WORDS = 200, 12  # characters and words of a name
+_SIGNS_OF_WORD = 4  # so many signs of a script without spaces count as a word where words are counted
+MAX_NAME_PARTS = MAX_NAME_WORDS * _SIGNS_OF_WORD
+
+_BLOCK = 1 << 16  # characters at once, so that the arrays stay in a processor's cache
+_INNER, _NEVER = 255, 254  # of `Words.least`, where no name begins: inside a Korean word, inside another one
+_MOST_PARTICLES = 4  # behind a name
+_FEW = 8  # texts that are read one by one, as they may be known
+_SHORT = 1_000  # characters of a text that is kept
+_MOST_MARKS = regex.compile(
+    r"(\p{M}{30})\p{M}+"
+)  # more on one letter are no text; to compose n of them takes n^2 steps
+
+_FUNCTION_WORDS = (
+    "的是在和与與及跟同或对對于於从從到由向往被把给給让讓问問说說讲講谈談有了着过過去来來为為以比离離距住访訪找叫称稱即如像关關将將用因至自"
+    "当當请請我你他她它这這那哪谁誰何其某每各该該本此前后後现現位座个個名家はがをにへとでのもやか"
+)
+_SPACELESS = r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+_OPTIONAL = (  # diacritics, points of Hebrew and Arabic, tatweel, signs of format and variation
+    r"[\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8"
+    r"\u06ea-\u06ed\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\U000e0100-\U000e01ef\p{Cf}]"
+)
+_KINDS = {  # of characters, in the order in which they are tried
+    "suffix": r"[+#]",  # of C++ and C#
+    "function": f"[{_FUNCTION_WORDS}]",  # a sign that is a word before a name
+    "han": r"\p{Han}",
+    "hiragana": r"\p{Hiragana}",
+    "katakana": r"\p{WB=Katakana}",
+    "leading": r"\p{Logical_Order_Exception}",  # a vowel that is written before its consonant
+    "link": r"[\u1039\u17d2]",  # puts the next consonant below this one
+    "following": rf"[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3\u1160-\u11ff]|(?=\p{{M}}){_SPACELESS}",
+    "spaceless": rf"(?=\p{{L}}){_SPACELESS}",
+    "hangul": r"\p{Hangul}",
+    "mark": rf"{_OPTIONAL}|\p{{M}}",
+    "letter": r"[\p{L}\p{N}_]",
+    "gap": r"(?s:.)",
+}
+_KIND = regex.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
+_UNKNOWN, *_ORDER = ("", *_KINDS)  # 0 stands for characters that were not looked up
+_NUMBER = {kind: number for number, kind in enumerate(_ORDER, 1)}
+_SIGNS = ("function", "han", "hiragana", "leading", "link", "following", "spaceless", "hangul")
+_JOINED = ("mark", "suffix", "following", "link")  # to what stands before
+_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
+_DROPPED = regex.compile(rf"{_OPTIONAL}|[^\p{{L}}\p{{N}}\p{{M}}_+#]")
+_PARTICLES = (  # of Korean, which follow a name without a space, up to four of them
+    "에게서 입니다 인가요 에서 에게 한테 께서 으로 이나 이란 라는 이라 까지 부터 보다 처럼 마다 조차 밖에 이다 이고"
+    " 인가 의 은 는 이 가 을 를 에 와 과 도 만 로 란 라 랑 나 께 야 서 요"
+)
+
+
+def _breaks(before: str, now: str) -> bool:
+    """Whether a word, or a gap, begins between characters of two kinds."""
+    if "gap" in (before, now):
+        return before != now
+    if now in _JOINED:
+        return False
+    if before in ("leading", "link"):
+        return now != "spaceless"
+    return now in _SIGNS or before in (*_SIGNS, "suffix") or before not in ("mark", now)
+
+
+def _least(before: str, now: str) -> int:
+    """How many words a name must have that begins between two words that adjoin, by the kinds of these characters."""
+    if now == "hangul":
+        return _INNER if before in ("hangul", "following") else 1
+    if before == now == "hiragana":
+        return _NEVER
+    if before == "han":
+        return 3 if now in ("han", "function") else 1
+    return 2 if before in _SIGNS[3:7] and now in _SIGNS[3:7] else 1
+
+
+def _table(rule: object) -> NDArray[np.uint8]:
+    """A rule for two kinds, by 16 * the first + the second."""
+    table = np.zeros(256, np.uint8)
+    for before, i in _NUMBER.items():
+        for now, j in _NUMBER.items():
+            table[16 * i + j] = rule(before, now)  # type: ignore[operator]
+    return table
+
+
+_BREAKS, _LEAST = _table(_breaks), _table(_least)
+_BASE = secrets.randbits(64) | 1
+_INVERSE = pow(_BASE, -1, MODULUS)
+_HALF, _MIXER = np.uint64(32), np.uint64(secrets.randbits(64) | 1)
+_SALT, _NEXT = secrets.randbits(64) | 1, np.uint64(secrets.randbits(64) | 1)
+
+# By code point, filled when a character is first met: its kind, and what it adds to the fingerprint of its word, which
+# is the sum of the letters times powers of the base.
+_KIND_OF = np.zeros(0x110000, np.uint8)
+_LETTER_OF, _POWER_OF, _INVERSE_OF = (np.zeros(0x110000, np.uint64) for _ in range(3))
+
+
+class _Folds(dict[int, str]):
+    """Characters as they are compared, for `str.translate`."""
+
+    def __missing__(self, code: int) -> str:
+        decomposed = unicodedata.normalize("NFKD", chr(code)).casefold()
+        self[code] = _DROPPED.sub("", unicodedata.normalize("NFKD", decomposed).translate(_LETTERS))
+        return self[code]
+
+
+_FOLDS = _Folds()
+
+
+def _learn(codes: Iterable[int]) -> None:
+    """Fill the tables for characters. The kind comes last, since other threads look at it."""
+    for code in codes:
+        match = _KIND.match(chr(code))
+        kind = match.lastgroup if match else "gap"
+        folded = "" if kind == "gap" else _FOLDS[code]
+        letters = (ord(letter) * _SALT + _SALT // 3 for letter in folded)
+        _LETTER_OF[code] = sum(letter * _BASE**i for i, letter in enumerate(letters)) % MODULUS
+        _POWER_OF[code] = pow(_BASE, len(folded), MODULUS)
+        _INVERSE_OF[code] = pow(_INVERSE, len(folded), MODULUS)
+        _KIND_OF[code] = _NUMBER[kind or "gap"]
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The words of a text, by number.
+
+    Attributes:
+        begins, ends: where each stands in the text.
+        keys: the fingerprint of each.
+        least: how many words a name must have to begin with this one.
+        last: whether a name may end with this one.
+    """
+
+    text: str
+    begins: Places
+    ends: Places
+    keys: Fingerprints
+    least: NDArray[np.uint8]
+    last: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, text: str) -> Words:
+        """The words of a text."""
+        return _short(text) if len(text) <= _SHORT else _words(text)
+
+    @classmethod
+    def of_each(cls, texts: Sequence[str]) -> list[Words]:
+        """The words of each text; of many at once this takes less time."""
+        if len(texts) < _FEW:
+            return [cls.of(text) for text in texts]
+        starts = np.cumsum([0, *(len(text) + 1 for text in texts)])
+        all = _words("\n".join(texts))
+        bounds = np.searchsorted(all.begins, starts).tolist()
+        return [
+            cls(text, all.begins[i:j] - start, all.ends[i:j] - start, all.keys[i:j], all.least[i:j], all.last[i:j])
+            for text, start, i, j in zip(texts, starts.tolist(), bounds, bounds[1:], strict=False)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def folded(self, begin: int = 0, end: int | None = None) -> list[str]:
+        """Some of the words as they are compared."""
+        bounds = zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True)
+        return [self.text[start:stop].translate(_FOLDS) for start, stop in bounds]
+
+    def between(self, begin: int, end: int) -> str:
+        """The text from the beginning of a word to the end of the one before `end`."""
+        return self.text[self.begins[begin] : self.ends[end - 1]]
+
+    def spans(self, name: Words) -> Iterator[tuple[int, int]]:
+        """Where the words of a name stand: the first of them and the one behind the last."""
+        size, at = len(name), 0
+        own, wanted = self.keys.tobytes(), name.keys.tobytes()
+        while size and (at := own.find(wanted, at)) >= 0:
+            begin, inside = divmod(at, 8)
+            if not inside and self.least[begin] <= size and self.last[begin + size - 1]:
+                yield begin, begin + size
+                at += 8 * size - 1
+            at += 1
+
+    def replaced(self, spans: Iterable[tuple[int, int]], other: str, start: int = 0, stop: int | None = None) -> str:
+        """The text, or a part of it by characters, with another one for spans of its words that are in it."""
+        pieces, at, stop = [], start, len(self.text) if stop is None else stop
+        for begin, end in sorted(spans):
+            if at <= self.begins[begin] and self.ends[end - 1] <= stop:
+                pieces += [self.text[at : self.begins[begin]], other]
+                at = int(self.ends[end - 1])
+        return "".join([*pieces, self.text[at:stop]])
+
+    @property
+    def weight(self) -> int:
+        """How many words they count for: signs of scripts without spaces count for less."""
+        signs = sum(_KIND_OF[ord(self.text[begin])] in _SIGN_NUMBERS for begin in self.begins)
+        return len(self) - signs + -(-signs // _SIGNS_OF_WORD)
+
+    @property
+    def fingerprint(self) -> int:
+        """Of all words together in their order; 0 without any."""
+        powers = np.full(len(self), _NEXT)
+        powers[:1] = 1
+        return int((self.keys[::-1] * np.cumprod(powers)).sum())
+
+
+_SIGN_NUMBERS = frozenset(_NUMBER[kind] for kind in _SIGNS)
+
+
+def extended(prefix: int, key: int) -> int:
+    """The fingerprint of several words and one more; 0 for none."""
+    return (prefix * int(_NEXT) + key) % MODULUS
+
+
+def extended_each(prefixes: Fingerprints, keys: Fingerprints) -> Fingerprints:
+    """`extended` for arrays."""
+    return prefixes * _NEXT + keys
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as they are compared."""
+    return Words.of(text).folded()
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a text names something in whole words: "Tirana" does not name "Iran".
+
+    Case, accents, forms of letters and what stands between words do not count. A name of signs only, such as "!!!", is
+    looked for as it is.
+    """
+    wanted = Words.of(name)
+    if not len(wanted):
+        return bool(name) and name in text
+    return next(Words.of(text).spans(wanted), None) is not None
+
+
+def composed(text: str) -> str:
+    """The text with the usual forms of its letters (NFKC)."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", _MOST_MARKS.sub(r"\1", text))
+
+
+def masked(text: str, names: Sequence[str]) -> str:
+    """A composed text with "it" for the first of the names that it mentions."""
+    return masked_each([(text, names)])[0]
+
+
+def masked_each(texts: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """`masked` for texts, each with its names."""
+    split = iter(Words.of_each([part for text, names in texts for part in (text, *names)]))
+    results = []
+    for _, names in texts:
+        own, *known = islice(split, 1 + len(names))
+        spans = next(filter(None, (list(own.spans(name)) for name in known)), ())
+        results.append(composed(own.replaced(spans, "it")))
+    return results
+
+
+def contains(known: Fingerprints, wanted: Fingerprints) -> NDArray[np.bool_]:
+    """Which of the wanted fingerprints are among the known ones, which are sorted."""
+    if not len(known):
+        return np.zeros(len(wanted), np.bool_)
+    found: NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, wanted), len(known) - 1)] == wanted
+    return found
+
+
+def _words(text: str) -> Words:
+    parts: list[Scanned] = []
+    at = 0
+    while at < len(text) or not parts:
+        stop = at + _BLOCK
+        if stop < len(text):  # not inside a word, if it can be helped
+            stop = max(text.rfind(" ", at, stop), text.rfind("\n", at, stop)) + 1 or stop
+        parts.append(_scanned(text[at:stop], at))
+        at = stop
+    begins, ends, keys, first, last = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
+    least = np.ones(len(keys), np.uint8)
+    adjoining = begins[1:] == ends[:-1]
+    least[1:][adjoining] = _LEAST[16 * last[:-1][adjoining] + first[1:][adjoining]]
+    return Words(text, begins, ends, keys, least, _closing(keys, least == _INNER))
+
+
+_short = lru_cache(maxsize=1 << 13)(_words)  # queries and names are compared many times
+
+
+def _closing(keys: Fingerprints, inner: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which words may be the last of a name. inner: which of them are syllables of a Korean word, but for its first."""
+    closing = np.ones(len(keys), np.bool_)
+    closing[:-1] = ~inner[1:]
+    ends = np.flatnonzero(closing & inner)
+    for _ in range(_MOST_PARTICLES if len(ends) else 0):
+        before = []
+        for size, known in _particles():
+            begins = ends - size + 1
+            whole = np.zeros(len(ends), np.uint64)
+            for i in range(size):
+                whole = extended_each(whole, keys[begins + i])
+            hits = inner[begins] & (begins > 0) & contains(known, whole)
+            before.append(begins[hits] - 1)
+            ends = ends[~hits]
+        ends = np.concatenate(before)
+        closing[ends] = True
+        ends = ends[inner[ends]]
+    return closing
+
+
+@cache
+def _particles() -> list[tuple[int, Fingerprints]]:
+    """The fingerprints of particles by their number of syllables, the longest first."""
+    by_size: dict[int, list[int]] = {3: [], 2: [], 1: []}
+    for particle in (Words.of(" ".join(syllables)) for syllables in _PARTICLES.split()):
+        by_size[len(particle)].append(particle.fingerprint)
+    return [(size, np.array(sorted(known), np.uint64)) for size, known in by_size.items()]
+
+
+def _scanned(block: str, offset: int) -> Scanned:
+    """Begins, ends and fingerprints of the words of a block, and the kinds of their first and last characters."""
+    codes = np.frombuffer(block.encode("utf-32-le", "surrogatepass"), "<u4")
+    kinds = np.full(len(codes) + 1, _NUMBER["gap"], np.uint8)  # with one before the first
+    kinds[1:] = _KIND_OF[codes]
+    if not kinds.all():
+        _learn(set(codes[kinds[1:] == 0].tolist()))
+        kinds[1:] = _KIND_OF[codes]
+    bounds = np.append(np.flatnonzero(_BREAKS[16 * kinds[:-1] + kinds[1:]]), len(codes))
+    first = kinds[1:][bounds[:-1]]
+    words = np.flatnonzero((first != _NUMBER["gap"]) & (first != _NUMBER["suffix"]))
+    begins, ends, first = bounds[words], bounds[words + 1], first[words]
+    powers, inverses, sums = np.ones((3, len(codes) + 1), np.uint64)
+    np.cumprod(_POWER_OF[codes], out=powers[1:])
+    np.cumprod(_INVERSE_OF[codes], out=inverses[1:])
+    np.cumsum(_LETTER_OF[codes] * powers[:-1], out=sums[1:])
+    sums[0] = 0
+    keys = (sums[ends] - sums[begins]) * inverses[begins]
+    keys = (keys ^ keys >> _HALF) * _MIXER  # so that sums of fingerprints say nothing of letters
+    if not keys.all():  # nothing is left of a mark that stands alone
+        some = np.flatnonzero(keys)
+        begins, ends, keys, first = begins[some], ends[some], keys[some], first[some]
+    return begins + offset, ends + offset, keys, first, kinds[ends]

@@ -1,0 +1,135 @@
+"""Laws of long texts: gates read all of them, in time linear in their length, and embed a bounded part."""
+
+from __future__ import annotations
+
+import random
+import string
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from drike.gates.by_name import Named
+from drike.gates.index import EditIndex
+from drike.stores.records import EditRecord, EditVersion
+from tests.worlds.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
+
+PADDING = "It rained in the hills, and nothing else was said about it that day. " * 300
+MEGABYTE = 1_000_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{PADDING}What is the capital of Peru? {PADDING}",
+        f"What is the capital of Peru?\n{PADDING}",
+        f"{PADDING}\nWhat is the capital of Peru?",
+        f"Peru is large. {PADDING}What is the capital of this country?",
+    ],
+    ids=["middle", "beginning", "end", "subject first, question last"],
+)
+def test_all_of_a_long_text_is_read(text: str) -> None:
+    assert matched(text, PERU) == [1]
+    assert [edit.id for edit in replace(GATE, threshold=0.4).decide(text, indexed(PERU)).matched] == [1]
+
+
+def test_of_a_long_text_only_what_names_a_subject_and_the_end_are_embedded() -> None:
+    encoder = CountingEncoder()
+    index = EditIndex.of(stored(PERU), encoder)
+    encoder.asked.clear()
+    GATE.decide(f"{PADDING}What is the capital of Peru? {PADDING}How is the weather?", index)
+    assert "What is the capital of Peru? " in encoder.asked and "What is the capital of it? " in encoder.asked
+    assert max(map(len, encoder.asked)) < 700 and any("weather" in text for text in encoder.asked)
+
+
+def test_what_is_embedded_for_a_decision_is_bounded() -> None:
+    names, rain = [f"Town{i}" for i in range(300)], f" {PADDING[:1_400]} "
+    encoder = CountingEncoder()
+    index = EditIndex.of(stored(*(EditRecord(name, f"The mayor of {name} is", "Ann") for name in names)), encoder)
+    for text in (" and ".join(names), ". ".join(names), "Who, who, who, " * 60 + ", ".join(names), rain.join(names)):
+        for gate in (GATE, Named()):
+            encoder.asked.clear()
+            decision = gate.decide(text, index)
+            assert sum(map(len, encoder.asked)) <= 6_000 and decision.candidates
+    assert index.named(rain.join(names)) == set(index.edits)
+
+
+def test_a_stored_name_that_is_too_long_is_left_out_and_stops_nobody() -> None:
+    long = "Peru " * 3_000 + "Lima"
+    index = EditIndex.of(stored(replace(PERU, aliases=(long,))))
+    began = time.thread_time()
+    assert index.named("Peru " * 20_000) == {1} and not index.named("Lima")
+    assert time.thread_time() - began < 0.5
+
+
+def texts() -> dict[str, str]:
+    """A megabyte each of what takes longest to read, for the names of `large`."""
+    rng = random.Random(0)
+    letters = string.ascii_lowercase
+
+    def repeated(text: str) -> str:
+        return (text * (MEGABYTE // len(text.encode()) + 1)).encode()[:MEGABYTE].decode("utf-8", "ignore")
+
+    return {
+        "one typo": repeated("Albbania "),
+        "typos": repeated(" ".join(f"{name[:2]}{rng.choice(letters)}{name[2:]}" for name in NAMES) + " "),
+        "unknown words": " ".join("".join(rng.choices(letters, k=8)) for _ in range(MEGABYTE // 9)),
+        "letters": " ".join(rng.choices(letters, k=MEGABYTE // 2)),
+        "nearly a name": repeated("a tribe called to be or not to "),
+        "first words": repeated(" ".join(name.split()[0] for name in NAMES) + " "),
+        "all names": repeated(" ".join(NAMES) + " "),
+        "people": repeated("Ada of Lovelace Ada Lovelace "),
+        "capitals": repeated("A B C D "),
+        "marks": "a" + repeated("\u0301\u0323"),
+        "letters that expand": repeated("\ufdfa\u3316"),
+        "Han": repeated("東京都"),
+        "Hangul": repeated("서울대에서는 "),
+        "Thai": repeated("ประเทศไทย"),
+        "one word": repeated("ab"),
+        "no word": repeated("- \u200d"),
+    }
+
+
+def made_up() -> list[str]:
+    rng = random.Random(0)
+    syllables = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "zo")
+    return [" ".join("".join(rng.choices(syllables, k=3)).title() for _ in "ab") for _ in range(19_990)]
+
+
+NAMES = made_up()
+SPECIAL = ("Albania", "Ada King Lovelace", "a tribe called quest", "to be or not to be", "京都", "서울", "ประเทศไทย")
+
+
+@pytest.fixture(scope="module")
+def large() -> EditIndex:
+    return EditIndex.of(
+        EditVersion(i, i, 1, "", EditRecord(name, f"{name} is", "new")) for i, name in enumerate((*NAMES, *SPECIAL), 1)
+    )
+
+
+def least(work: Callable[[], object], times: int = 3) -> float:
+    """Seconds of CPU time, the least of several times."""
+    took = []
+    for _ in range(times):
+        began = time.thread_time()
+        work()
+        took.append(time.thread_time() - began)
+    return min(took)
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("name", texts())
+def test_a_megabyte_of_anything_is_read_in_a_tenth_of_a_second_among_20000_edits(large: EditIndex, name: str) -> None:
+    text = texts()[name]
+    assert least(lambda: large.named(text)) < 0.1
+    assert least(lambda: Named().decide(text, large)) < 0.15
+
+
+@pytest.mark.parametrize("words", ["Albbania ", "Ada Lovelace ", "Per\u0301u\u0301 "])
+def test_time_grows_with_the_length_of_a_text_not_with_its_square(words: str) -> None:
+    names = ("Albania", "Ada King Lovelace", "Peru")
+    index = indexed(*(EditRecord(name, f"{name} is", "new") for name in names))
+    few, many = (least(partial(index.named, words * count)) for count in (1_000, 16_000))
+    assert many < 64 * few
