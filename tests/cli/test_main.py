@@ -15,8 +15,10 @@ import pytest
 import typer
 from rich.cells import cell_len
 
+import drike
 from drike.cli import app
 from drike.cli.options import PANELS
+from drike.errors import UsageError
 from tests.worlds.commands import SMALL, run
 
 
@@ -178,3 +180,13 @@ def test_a_closed_output_pipe_is_not_an_error(arguments: list[str]) -> None:
     ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=where, text=True, check=False)
     os.close(write)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_errors_name_the_arguments_of_python_and_the_options_of_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UsageError, match="give `concurrency` instead of `replicas`"):
+        drike.load_model("openai:m", replicas=2)
+    asked = ("evaluate", "--model", "openai:m", "--replicas", "2", "--test", "1", "--encoder", "hashing")
+    assert run(*asked, "--out", str(tmp_path / "e")) == 2
+    assert "give --concurrency instead of --replicas" in " ".join(capsys.readouterr().err.split())

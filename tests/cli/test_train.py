@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,16 @@ def test_options_under_their_former_names_do_the_same(tmp_path: Path) -> None:
     assert new.promise == old.promise is not None and new.per_query and old.per_query
     assert torch.equal(new.per_query.head.weight, old.per_query.head.weight)
     assert run("train", "--resume", str(tmp_path / "new")) == 0
+
+
+def test_a_prompt_limit_that_training_cannot_keep_says_what_is_needed_before_the_model_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["train", "--encoder", "hashing", "--edits", "2", "--test", "1", "--epochs", "1", "--prompt-tokens"]
+    assert run(*asked, "100", "--out", str(tmp_path / "short")) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    [needed] = re.findall(r"--prompt-tokens 100 cannot be kept.* have up to (\d+) tokens: allow that many", said)
+    assert not (tmp_path / "short" / "episodes.jsonl").exists()
+    assert run(*asked, needed, "--out", str(tmp_path / "kept")) == 0
+    lines = (tmp_path / "kept" / "episodes.jsonl").read_text("utf-8").splitlines()
+    assert all(episode["prompt_tokens"] <= int(needed) * episode["k"] for episode in map(json.loads, lines))

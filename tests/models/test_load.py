@@ -65,7 +65,7 @@ def test_a_misspelt_model_name_is_refused_with_a_suggestion(name: str, meant: st
 def test_incompatible_arguments_are_refused() -> None:
     with pytest.raises(UsageError, match="leave it out"):
         drike.load_model("reader", replicas=2)
-    with pytest.raises(UsageError, match="--concurrency"):
+    with pytest.raises(UsageError, match="`concurrency`"):
         drike.load_model("vllm:m", replicas=2)
     with pytest.raises(UsageError, match="plain or chat"):
         drike.load_model("embedded", template="poem")  # type: ignore[arg-type]

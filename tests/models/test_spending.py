@@ -78,7 +78,7 @@ def test_requests_in_flight_count_against_the_limit() -> None:
 
 
 def test_a_spending_limit_requires_a_price() -> None:
-    with pytest.raises(ModelError, match="--price-in"):
+    with pytest.raises(ModelError, match="`price_in`"):
         Meter(max_cost=1.0)
 
 

@@ -13,7 +13,7 @@ from tests.worlds.reports import run_of
 
 def test_the_chart_of_s_against_tokens_names_every_editor_and_its_names_do_not_overlap() -> None:
     many = ["IKE", *(f"DR-IKE (sigma .{i})" for i in range(10, 30))]
-    for editors in (["IKE", "DR-IKE"], many):
+    for editors in (["IKE", "DR-IKE"], ["Nearest (size of DR-IKE-Q)", "Nearest (k of DR-IKE)", "DR-IKE"], many):
         drawn = pareto(grouped([run_of(0, editors=editors)])[0])
         assert drawn is not None and drawn.svg.count('class="best"') == 2, "a circle and its name"
         named = re.findall(r'<svg x="100%"[^>]*><text[^>]* y="([^"]+)"[^>]*>([^<]+)</text>', drawn.svg)

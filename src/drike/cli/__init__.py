@@ -34,7 +34,7 @@ from drike.cli import report as reporting
 from drike.cli import serve as serving
 from drike.cli import train as training
 from drike.cli.console import SafeConsole, accept_all_text, complain
-from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command
+from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command, as_flags
 from drike.cli.resume import Resumable
 from drike.errors import DrikeError, SpendingLimitError, UsageError
 from drike.support.signals import ending_signals
@@ -142,7 +142,7 @@ def _refuse_unusable(arguments: Sequence[str]) -> None:
 
 
 def _fail(sentence: str, *, code: int = 1) -> None:
-    complain(f"Error: {sentence}")
+    complain(f"Error: {as_flags(sentence)}")
     sys.exit(code)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from drike import tinyfacts
 from drike.cli.console import draw
-from drike.cli.options import MODEL, option, takes_options
+from drike.cli.options import MODEL, as_flags, option, takes_options
 from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
 from drike.errors import EncoderError, ModelError
 from drike.matching import first_line
@@ -46,7 +46,7 @@ def doctor(
         try:
             findings += _served(name, template, api) if is_served(name) else _local(name)
         except ModelError as problem:
-            findings.append((f"model {name}", "missing", str(problem)))
+            findings.append((f"model {name}", "missing", as_flags(str(problem))))
     draw(Table("drike doctor", ("what", "state", "detail"), tuple(findings), wide=True))
     needed = ("TinyFacts", f"encoder {MINILM}", f"model {EMBEDDED}", f"model {model}")
     if any(state == "missing" for what, state, _ in findings if what in needed):

@@ -15,7 +15,7 @@ import typer
 from drike.cli.console import counted, metered, note, say, say_lines
 from drike.cli.edit import parse_fact
 from drike.cli.opening import WatchedEncoder
-from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, Command, ModelOptions, flag, option, takes_options
+from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, Command, ModelOptions, as_flags, flag, option, takes_options
 from drike.cli.reword import open_writer, reworded
 from drike.errors import UsageError
 from drike.gates import store_gate
@@ -138,7 +138,7 @@ def import_(
         with closing(open_store(store)) as opened:
             imported = import_edits(opened, rows, supersede=supersede, author=_author())
     for problem in imported.refused:
-        say(f"Refused: {problem}")
+        say(f"Refused: {as_flags(str(problem))}")
     counts = f"{len(imported.added):,} added, {imported.repeated:,} in force already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}")
     if imported.refused:

@@ -8,6 +8,7 @@ same panels.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -74,6 +75,12 @@ def _checked(choices: tuple[str, ...], minimum: float | None = None, maximum: fl
         return value
 
     return check
+
+
+def as_flags(sentence: str) -> str:
+    """A sentence of an error, which names arguments of Python as `price_in`, with the options of the command line."""
+    name_of = lambda match: f"--{match[1].replace('_', '-')}" if match[1] in OPTIONS else match[0]  # noqa: E731
+    return re.sub(r"`([a-z_]+)`", name_of, sentence)
 
 
 def flag(name: str, text: str, panel: str) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from drike.cli.console import complain, note, this_command
-from drike.cli.options import Command
+from drike.cli.options import Command, as_flags
 from drike.errors import RunError, UsageError
 from drike.runs.folder import has_begun, total_usage
 from drike.runs.resume import check_same, locked
@@ -71,7 +71,7 @@ class Resumable(Command):
                     if param.callback is not None:
                         param.callback(ctx, param, options[param.name])
         except (ValueError, UsageError) as problem:
-            what = f"its option {(*param.opts, *param.secondary_opts)[0]} cannot be used ({problem})"
+            what = f"its option {(*param.opts, *param.secondary_opts)[0]} cannot be used ({as_flags(str(problem))})"
             raise RunError(f"{ctx.params['resume']} cannot be resumed, since {what}: start a new run") from problem
         return options
 

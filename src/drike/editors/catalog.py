@@ -35,7 +35,10 @@ def require_editor(name: str, *, trained: bool) -> None:
     if name not in NAMES[:-1] and (count == name or not count.isdecimal() or int(count) < 1):
         raise UsageError(f"there is no editor {name!r}: choose from {', '.join(NAMES)}")
     if name in (*TRAINED, PER_QUERY, SAME_SIZE, SAME_K) and not trained:
-        raise UsageError(f"{name} needs a trained retriever: run `drike train` first and give its folder as --run")
+        raise UsageError(
+            f"{name} needs a trained retriever: run `drike train` first and give its folder as `run`, or in Python its "
+            "checkpoint as `trained`"
+        )
 
 
 def make(
@@ -90,7 +93,7 @@ def make(
             editors[PER_QUERY] = in_context("DR-IKE-Q", policy)
             editors[SAME_SIZE] = in_context("Nearest (size of DR-IKE-Q)", SameSize(policy, pool))
     if name in (PER_QUERY, SAME_SIZE) and name not in editors:
-        raise UsageError(f"{name} needs a policy per query: train with --objective balanced, or resume that training")
+        raise UsageError(f"{name} needs a policy per query: train with `objective` s, or resume that training")
     if name not in editors:
         raise UsageError(f"{name} asks the model while it writes prompts: give it the model")
     return editors[name]

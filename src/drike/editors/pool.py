@@ -60,7 +60,7 @@ class Pool:
         if len(self.records) < len(self.roles):
             raise PoolError(
                 f"{len(self.records)} records cannot give {len(self.roles)} demonstrations: "
-                "add others (--pool tinyfacts), or make fewer rows editable"
+                "add others (`pool` tinyfacts), or make fewer rows editable"
             )
         self.fallbacks: tuple[str, ...] = ()
         if Role.UPDATE in self.roles and not any(record.paraphrases for record in self.records):
@@ -111,7 +111,7 @@ class Pool:
                 return candidates
         raise PoolError(
             f"no records are left to demonstrate {', '.join(missing)} for {edits[0].fact!r}: add records that have "
-            "such probes (--pool tinyfacts)"
+            "such probes (`pool` tinyfacts)"
         )
 
     def _assign(

@@ -46,14 +46,14 @@ def load(
     template = template_for(name, template)
     if name == READER:
         if replicas > 1:
-            raise UsageError("--replicas copies a model with weights; the reader answers in microseconds: leave it out")
+            raise UsageError("`replicas` copies a model with weights; the reader answers in microseconds: leave it out")
         from drike.models.reader import BayesianReader
         from drike.tinyfacts import TEMPLATES, facts
 
         return BayesianReader(facts(), TEMPLATES)
     if is_served(name):
         if replicas > 1:
-            raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")
+            raise UsageError(f"{name} is not loaded here: give `concurrency` instead of `replicas`")
         return _open_served(name, template, api or ApiOptions())
     _refuse_misspelled(name)
     from drike.models import ray
@@ -69,7 +69,7 @@ def load(
 def template_for(name: str, template: str | None) -> Template:
     """The template asked for, or the default: chat behind an API, else plain. Raises UsageError."""
     if template not in (None, "plain", "chat"):
-        raise UsageError(f"--template must be plain or chat, not {template}")
+        raise UsageError(f"`template` must be plain or chat, not {template}")
     return template or ("chat" if is_served(name) else "plain")  # type: ignore[return-value]
 
 

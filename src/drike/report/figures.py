@@ -16,7 +16,7 @@ from drike.report.paper import RETAIN_BUDGETS
 from drike.report.training import Epoch
 from drike.report.variants import distribution_of
 
-_NAME_HEIGHT, _NAME_LETTERS = 18, 25  # of an editor's name in the chart: pixels, and where it is cut short
+_NAME_HEIGHT, _NAME_LETTERS = 18, 26  # of an editor's name in the chart: pixels, and where it is cut short
 
 
 @dataclass(frozen=True)

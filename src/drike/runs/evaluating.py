@@ -80,7 +80,7 @@ def run_evaluation(
         cases = resolved.cases
         yield resolved
     if not cases:
-        raise UsageError("there is no edit to test on: ask for --test edits")
+        raise UsageError("there is no edit to test on: ask for `test` edits")
     selectors = [editor.selector for editor in editors if ranks_retains(editor)]
     parts = [part for selector in selectors for part in (selector.ranker, selector.budget)]
     notes = setup.prepare(cases, {id(part): part for part in parts}.values())

@@ -104,8 +104,9 @@ def run_training(
     retriever, budget = editor.selector.ranker, editor.selector.budget
     epochs, cases = method.epochs, setup.split.train
     if not cases:
-        raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
+        raise UsageError("there is no edit to train on: ask for fewer `test` edits or more `editable` rows")
     yield Prepared(tuple(setup.prepare(cases, [retriever, budget])), len(past), epochs * len(cases))
+    _check_limit(editor, method, cases)
     training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
@@ -122,6 +123,23 @@ def run_training(
     yield PhaseStarted("training", epochs * len(cases))
     with closing(recorded):
         yield from recorded
+
+
+def _check_limit(editor: InContextEditor[RankAndCut], method: Method, cases: Sequence[EditCase]) -> None:
+    """Raise UsageError if prompts are longer than the limit even with a single retain."""
+    if editor.limit is None:
+        return
+    longest = 0
+    for case in cases:
+        queries = [probe.query for probe in scored_probes(method, case)]
+        [selection, *_] = editor.select(case.edits, queries)
+        prompts = editor.show(selection.without_last(selection.prunable - 1), queries)
+        longest = max(longest, *editor.limit.count([prompt.text for prompt in prompts]))
+    if longest > editor.limit.tokens:
+        raise UsageError(
+            f"`prompt_tokens` {editor.limit.tokens} cannot be kept, since only retains are dropped, and with copies, "
+            f"updates and one retain prompts have up to {longest:,} tokens: allow that many, or give shorter records"
+        )
 
 
 def run_query_policy(

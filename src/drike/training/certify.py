@@ -54,7 +54,7 @@ def certify(
         level = lower_bound(guarantee.metric, safest, probes, confidence=confidence, max_probes=max_probes)
         raise GuaranteeError(
             f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}; ask for less, or hold "
-            "more edits out by --calibrate-on"
+            "more edits out by `calibrate_on`"
         )
     return CertifiedGuarantee(guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum()))
 
@@ -65,12 +65,12 @@ def check_possible(guarantee: Guarantee, cases: Sequence[EditCase]) -> None:
     if not edits:
         raise UsageError(
             f"{guarantee} cannot be guaranteed, as no edit held out for it has a {guarantee.aspect.value} probe: "
-            "choose another metric, or give other --data"
+            "choose another metric, or give other `data`"
         )
     if not exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
         raise UsageError(
             f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right: ask for less, or "
-            "hold more edits out by --calibrate-on"
+            "hold more edits out by `calibrate_on`"
         )
 
 

@@ -226,7 +226,8 @@ class HuggingFaceModel:
         if window is not None and prompt + more > window:
             raise ModelError(
                 f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read: "
-                f"prune the retains (--prompt-tokens {max(1, window - more)}), or give fewer or shorter demonstrations"
+                f"drop retains with `prompt_tokens` {max(1, window - more)} (in Python the editor's TokenLimit); "
+                "copies and updates stay, so if these are too long, give shorter records or a model that reads more"
             )
 
 

@@ -90,7 +90,7 @@ def parse_address(name: str, *, allow_http: bool = False) -> Address:
     if url.username or url.password or url.query or url.fragment:
         raise ModelError(f"the address of {service}:{model} contains more than a path: put the key into ${KEY}")
     if url.scheme == "http" and not is_loopback(url.hostname) and not allow_http:
-        raise ModelError(f"http://{url.hostname} is not encrypted: use https, or --allow-http if the network is yours")
+        raise ModelError(f"http://{url.hostname} is not encrypted: use https, or `allow_http` if the network is yours")
     return Address(service, model, where.rstrip("/") + "/", (own and variable) or KEY)
 
 

@@ -207,7 +207,7 @@ class Connection:
         except TimeoutError:
             raise ServerError(
                 f"{self._at.url} gave no whole answer within {self._at.deadline:g} seconds: allow more with "
-                "--deadline, or send fewer requests at a time with --concurrency"
+                "`deadline`, or send fewer requests at a time with `concurrency`"
             ) from None
         except openai.OpenAIError as error:
             message = response.error_message(getattr(error, "body", None), self._hide_key)
@@ -256,7 +256,7 @@ def _explained(error: openai.OpenAIError, message: str, server: Server, asked: s
     if isinstance(error, openai.APITimeoutError):
         return ServerError(
             f"{server.url} was silent for {server.deadline / server.attempts:g} seconds, {server.attempts} times: "
-            "is it up, and is --deadline long enough for it?"
+            "is it up, and is `deadline` long enough for it?"
         )
     if str(error.__cause__) in (response.EMPTY, response.NOT_JSON, response.SECOND_ANSWER):
         return ServerError(f"{server.url} {error.__cause__}, {server.attempts} times: is it the address of an API?")
@@ -266,13 +266,13 @@ def _explained(error: openai.OpenAIError, message: str, server: Server, asked: s
 
 def _of_status(status: int, message: str, server: Server, asked: str) -> ModelError:
     if status == 429:
-        remedy = f"still limits the rate after {server.attempts} attempts: lower --concurrency, or go on later"
+        remedy = f"still limits the rate after {server.attempts} attempts: lower `concurrency`, or go on later"
     elif status in (408, 409) or status >= 500:
         remedy = f"failed {server.attempts} times: try again later"
     elif status in (401, 403):
         remedy = f"refuses the key: {server.remedy}"
     elif status == 404:
-        remedy = f"has no {asked}: correct the model's name or the address, or choose the other --template"
+        remedy = f"has no {asked}: correct the model's name or the address, or choose the other `template`"
     elif status == 413 or (status == 400 and any(word in message.casefold() for word in _TOO_LONG)):
         remedy = "finds the prompt too long: give fewer demonstrations"
     elif status < 400:

@@ -119,7 +119,7 @@ def read(form: ScoreForm, answer: Mapping[str, Any], request: Request) -> Score:
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as problem:
         raise ModelError(
             f"the server cannot rate {request.continuation!r} by {form.name} ({reason(problem)}): "
-            "judge by text alone, --text-only"
+            "judge by text alone, `text_only`"
         ) from problem
 
 

@@ -174,14 +174,14 @@ class ServedModel:
             raise ServerError(f"{self._address.url} answers without a choice: is it the address of an API?")
         message = choice.get("message") if self._template == "chat" else choice
         if not isinstance(message, dict):
-            raise ServerError(f"{self._address.url} answers in another form: try the other --template")
+            raise ServerError(f"{self._address.url} answers in another form: try the other `template`")
         text, finish = message.get("content" if self._template == "chat" else "text"), choice.get("finish_reason")
         if text is None and (finish == "content_filter" or isinstance(message.get("refusal"), str)):
             return ""  # the model refuses: this is its answer
         if (text is None or text == "") and finish == "length":
             raise ServerError(
                 f"{self._address.model} used up its tokens before it wrote anything: give a model that thinks more "
-                "room with --thinking-tokens, or --reasoning-effort none"
+                "room with `thinking_tokens`, or `reasoning_effort` none"
             )
         if not isinstance(text, str):
             raise ServerError(f"{self._address.url} answers without a text: try again, or another model")

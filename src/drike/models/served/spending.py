@@ -50,7 +50,7 @@ class Meter:
     ) -> None:
         self.price = price or Price()
         if max_cost is not None and self.price.of(0, 0) is None:
-            raise ModelError("a limit on money needs prices: give --price-in and --price-out, per million tokens")
+            raise ModelError("a limit on money needs prices: give `price_in` and `price_out`, per million tokens")
         if any(math.isnan(number) for number in (max_cost, self.price.read, self.price.written) if number is not None):
             raise ModelError("prices and limits are numbers, not nan: no cost would ever exceed such a limit")
         self.usage = Usage(money=self.price.of(0, 0))
@@ -64,7 +64,7 @@ class Meter:
         with self._counting:
             if self._max_calls is not None and self.usage.requests >= self._max_calls:
                 raise SpendingLimitError(
-                    f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to continue"
+                    f"the {self._max_calls} requests that `max_calls` leaves are used up: allow more to continue"
                 )
             self.usage += Usage(requests=1)
 
@@ -76,7 +76,7 @@ class Meter:
             spent = self.usage.money or 0.0
             if self._max_cost is not None and spent + self._reserved + amount > self._max_cost:
                 raise SpendingLimitError(
-                    f"{spent:.4f} of the {self._max_cost:g} that --max-cost leaves are spent, and the next call could "
+                    f"{spent:.4f} of the {self._max_cost:g} that `max_cost` leaves are spent, and the next call could "
                     "exceed it: allow more to continue"
                 )
             self._reserved += amount
