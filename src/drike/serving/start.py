@@ -132,7 +132,7 @@ def start(
     return Started(
         options, upstream, requests, tenants, keys, server(gateway, admin, admin_port),
         f"http://{_host(options.host)}:{port}/v1", f"http://{_host(options.admin_host)}:{admin_port}",
-        next((edit.record.query for edit in in_force), "Hello"), (*notes_on_upstream, *notes), listening,
+        next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
     )  # fmt: skip
 
 
