@@ -161,12 +161,14 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
 
 
 def _keys(options: GatewayOptions, store: str) -> Keys | None:
-    """Who may use the gateway; None admits everyone on this machine. Raises UsageError for keys that must be there."""
+    """Who may use the gateway; None admits everyone on this machine. Raises DrikeError for keys that must be there."""
     path = Path(options.keys) if options.keys else keys_path(store)
     if path.exists():
         return Keys(path)
-    if options.keys or options.require_keys:
-        raise UsageError(f"there are no keys in {path}: make one (drike keys add --keys {path})")
+    if options.keys:
+        raise UsageError(f"there is no file of keys at {path}: make one (drike keys add --keys {path})")
+    if options.require_keys:
+        raise UsageError("--require-keys is given, and there are no keys: make one (drike keys add)")
     return None
 
 
