@@ -228,8 +228,8 @@ def test_keys_may_be_elsewhere_and_may_be_required(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
-    assert "there are no keys in edits.keys.json" in refused(capsys, *NOWHERE, "--create", "--require-keys")
-    assert "there are no keys in kept/keys.json" in refused(capsys, *NOWHERE, "--create", "--keys", "kept/keys.json")
+    assert "there are no keys: make one" in refused(capsys, *NOWHERE, "--create", "--require-keys")
+    assert "no file of keys at kept/keys.json" in refused(capsys, *NOWHERE, "--create", "--keys", "kept/keys.json")
     assert run("keys", "add", "--keys", "kept/keys.json") == 0
     key = capsys.readouterr().out.strip()
     assert run("keys", "list", "--keys", "kept/keys.json") == 0 and key[6:14] in capsys.readouterr().out

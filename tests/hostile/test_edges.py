@@ -72,6 +72,36 @@ def test_idle_connections_starve_no_request(tmp_path: Path) -> None:
     assert statuses == {200: 300}
 
 
+IDLE = """
+import asyncio, sys, time
+from drike.serving.feed import EditFeed
+from drike.serving.tenants import Tenants
+from drike.stores.opening import open_store
+
+async def follow():
+    tenants = Tenants(lambda tenant: EditFeed(open_store(sys.argv[1], tenant=tenant)))
+    for i in range(99):
+        await tenants.feed(f"t{i}")
+    following = asyncio.create_task(tenants.follow())
+    await asyncio.sleep(3)  # files that are new may change again
+    began, spent = time.monotonic(), time.process_time()
+    await asyncio.sleep(10)
+    print((time.process_time() - spent) / (time.monotonic() - began))
+    following.cancel()
+    tenants.close()
+
+asyncio.run(follow())
+"""
+
+
+def test_100_idle_tenants_cost_little(tmp_path: Path) -> None:
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", IDLE, str(tmp_path / "edits.db")]
+    share = float(subprocess.run(command, env=where, check=True, capture_output=True, text=True).stdout)
+    print(f"\n100 idle tenants: {share:.1%} of a core")
+    assert share < 0.08
+
+
 def test_a_lack_of_files_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with upstream() as above, running(above.url, tmp_path) as gateway:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import time
 from pathlib import Path
 
 import pytest
 
+from drike.serving.server import server
 from tests.worlds.gateways import RawHandler, Received, Recorded, Running, running, upstream
 
 CHAT = "/v1/chat/completions"
@@ -103,6 +105,24 @@ def test_an_offer_of_http2_is_ignored_however_the_request_is_split(gateway: Runn
             assert answered(client, count) == count
     bodies = [call.body for call in above.calls[before:]]
     assert len(bodies) == len(cuts) + 7 and all(b"Oslo" in body for body in bodies)
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_closed_terminal_ends_the_server_as_sigterm_does(ignored: bool) -> None:
+    async def nothing(*_: object) -> None:
+        """Never called."""
+
+    heard: list[int] = []
+    ours = signal.SIG_IGN if ignored else (lambda number, frame: heard.append(number))
+    before = signal.signal(signal.SIGHUP, ours)
+    try:
+        serving = server(nothing, nothing, 0)
+        with serving.capture_signals():
+            signal.raise_signal(signal.SIGHUP)
+            assert serving.should_exit is not ignored and not heard
+        assert signal.getsignal(signal.SIGHUP) is ours and heard == [signal.SIGHUP] * (not ignored)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_tunnel_is_refused(gateway: Running) -> None:

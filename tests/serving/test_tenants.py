@@ -102,6 +102,9 @@ class Watched:
     def follow_gate(self) -> None:
         pass
 
+    def close(self) -> None:
+        self.store.close()
+
 
 def test_many_tenants_are_watched_together_and_none_holds_up_another(tmp_path: Path) -> None:
     async def follow() -> None:

@@ -34,7 +34,7 @@ def exec_gateway(started: Started) -> NoReturn:
 def main() -> None:
     """Serve with the options of the command line until SIGINT, SIGTERM or SIGHUP."""
     for number in ending_signals():
-        signal.signal(number, signal.getsignal(signal.SIGINT))  # uvicorn raises a signal again once it has ended
+        signal.signal(number, signal.default_int_handler)  # uvicorn raises a signal again once it has ended
     values = json.loads(sys.argv[1])
     api, admin = (socket.socket(fileno=number) for number in values["sockets"])
     try:

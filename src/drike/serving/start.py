@@ -133,7 +133,7 @@ def start(
     return Started(
         options, upstream, requests, tenants, keys, server(gateway, admin, admin_port),
         f"http://{_host(options.host)}:{port}/v1", f"http://{_host(options.admin_host)}:{admin_port}",
-        next((edit.record.query for edit in in_force), "Hello"), (*notes_on_upstream, *notes), listening,
+        next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
     )  # fmt: skip
 
 
@@ -162,11 +162,12 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
 
 
 def _keys(options: GatewayOptions, store: str) -> Keys | None:
-    """Who may use the gateway; None admits everyone on this machine. Raises UsageError for keys that must be there."""
+    """Who may use the gateway; None admits everyone on this machine. Raises DrikeError for keys that must be there."""
     keys = open_keys(store, Path(options.keys) if options.keys else None)
-    if keys is None and (options.keys or options.require_keys):
-        made = f" --keys {options.keys}" if options.keys else ""
-        raise UsageError(f"there are no keys for {store}: make one (drike keys add{made})")
+    if keys is None and options.keys:
+        raise UsageError(f"there is no file of keys at {options.keys}: make one (drike keys add --keys {options.keys})")
+    if keys is None and options.require_keys:
+        raise UsageError("--require-keys is given, and there are no keys: make one (drike keys add)")
     return keys
 
 
