@@ -162,7 +162,14 @@ def trained_on(*parts: object) -> frozenset[Key]:
 
 def mentions(text: str, subject: str) -> bool:
     """Whether a text names a subject in whole words, ignoring case: "Tirana" does not name "Iran"."""
-    return re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", text, re.IGNORECASE) is not None
+    if not (text.isascii() and subject.isascii()):
+        return re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", text, re.IGNORECASE) is not None
+    text, subject, at = text.lower(), subject.lower(), -1
+    while (at := text.find(subject, at + 1)) >= 0:  # a pattern for each subject takes longer to compile than this
+        beside = text[at - 1 : at] + text[at + len(subject) : at + len(subject) + 1]
+        if not any(character.isalnum() or character == "_" for character in beside):
+            return True
+    return False
 
 
 def rewrite_probe(edit: Edit) -> Probe:

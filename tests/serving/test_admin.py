@@ -95,7 +95,7 @@ def test_a_form_of_another_site_cannot_add_an_edit(gateway: Running) -> None:
 def test_a_store_that_another_program_holds_is_reported_in_time_and_nothing_is_changed_later(
     gateway: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.admin._SECONDS_TO_WRITE", 0.5)
+    monkeypatch.setattr("drike.serving.writing._SECONDS", 0.5)
     entry, before = (
         {"subject": "Cuba", "query": "The capital of Cuba is", "target_new": "Rome"},
         gateway.feed.store.changes(),

@@ -40,7 +40,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -62,10 +61,11 @@ from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
-from drike.serving.relay import ClientDisconnectError, RequestError, while_connected
+from drike.serving.relay import RequestError
 from drike.serving.requests import one_message
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
+from drike.serving.writing import change, read
 from drike.stores import log as stores
 from drike.stores.records import (
     ConflictError,
@@ -78,7 +78,6 @@ from drike.stores.records import (
 )
 
 _MAX_BODY = 1 << 20  # bytes of a request
-_SECONDS_TO_WRITE = 5.0  # and to read, in a store that others may hold
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
 _TEXTS = ("negatives", "wordings")  # changes that add a text
 _CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
@@ -185,11 +184,7 @@ class Admin:
         feed, id = await self.tenants.feed(principal.tenant), _id(request)
         if id not in feed.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {id}")
-        try:
-            async with asyncio.timeout(_SECONDS_TO_WRITE):
-                versions = await asyncio.to_thread(stores.versions, feed.store, id)
-        except TimeoutError:
-            raise UnavailableError(f"{feed.store.name} did not answer in time: try again") from None
+        versions = await read(feed, lambda: stores.versions(feed.store, id))
         return {"versions": [_edit_json(version, feed) for version in versions]}
 
     async def add(self, request: Request, principal: Principal) -> Json:
@@ -289,28 +284,8 @@ class Admin:
     ) -> Json:
         """Make changes, and answer when they are in force here; none is kept once the request was given up."""
         feed = await self.tenants.feed(principal.tenant)
-        settled = threading.Lock()  # of the change and the one who gives it up, the first to take it decides
-
-        def work() -> Json:
-            with feed.store.transaction():
-                changes = make(feed)
-                if not settled.acquire(blocking=False):
-                    raise UnavailableError("the change was given up")
-            feed.refresh()
-            return {"changes": [_edit_json(edit, feed) for edit in changes]}
-
-        working = asyncio.ensure_future(asyncio.to_thread(work))
-        try:
-            async with asyncio.timeout(_SECONDS_TO_WRITE), while_connected(request.receive):
-                return await asyncio.shield(working)
-        except (TimeoutError, ClientDisconnectError):
-            working.add_done_callback(lambda done: done.exception())  # nobody asks for it otherwise
-            if settled.acquire(blocking=False):
-                busy = (
-                    f"{feed.store.name} did not answer within {_SECONDS_TO_WRITE:g} s: nothing was changed, try again"
-                )
-                raise UnavailableError(busy) from None
-            return await working  # it is being committed
+        changes = await change(feed, make, request.receive)
+        return {"changes": [_edit_json(edit, feed) for edit in changes]}
 
     async def _answer(self, call: UpstreamCall) -> str:
         """The text of the upstream's answer. Raises RequestError."""
