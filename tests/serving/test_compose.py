@@ -52,7 +52,7 @@ def test_the_example_fits_together() -> None:
 
 
 class Compose:
-    """The gateways of the example as processes, in a folder that stands for the volume of keys."""
+    """The gateways of the example as processes, in a folder of their own."""
 
     def __init__(self, url: str, database: str, folder: Path) -> None:
         with ExitStack() as held:

@@ -247,11 +247,11 @@ def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_pat
             fact = {"subject": name, "query": f"The mayor of {name} is", "target_new": f"Person {i % 97}"}
             file.write(json.dumps({**fact, "aliases": [f"T{i}"], "negatives": [f"Who lives in {name}?"]}) + "\n")
     seconds: dict[str, float] = {}
-    for command in (["edits", "import", str(path)], ["edits", "list"], ["doctor", "--help"]):
+    for command in (["edits", "import", str(path)], ["edits", "list"], ["edits", "--help"]):
         with (tmp_path / "out").open("w") as out:
             before = os.times()
             arguments = [sys.executable, "-m", "drike", *command]
-            arguments += ["--store", str(store)] if command[0] == "edits" else []
+            arguments += ["--store", str(store)] if command[1] != "--help" else []
             subprocess.run(arguments, check=True, stdout=out)
             after = os.times()
         used = after.children_user + after.children_system - before.children_user - before.children_system

@@ -40,7 +40,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -67,6 +66,7 @@ from drike.serving.requests import EditableRequest, one_message, parse
 from drike.serving.tenants import Tenants
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
+from drike.serving.writing import change, read
 from drike.stores import log as stores
 from drike.stores.records import (
     ConflictError,
@@ -83,7 +83,6 @@ _LIMITS = Limits(body=1 << 20)
 _MAX_ANSWER, _MAX_TRIALS = 4 << 20, 16  # bytes of an upstream's answer that is shown; trials at once
 _SECONDS_TO_DECIDE = 10.0
 _UNKEPT = {"cache-control": "no-store"}
-_SECONDS_TO_WRITE = 5.0  # and to read, in a store that others may hold
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
 _TEXTS = ("negatives", "wordings")  # changes that add a text
 _CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
@@ -192,11 +191,7 @@ class Admin:
         feed, id = await self.tenants.feed(principal.tenant), _id(request)
         if id not in feed.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {id}")
-        try:
-            async with asyncio.timeout(_SECONDS_TO_WRITE):
-                versions = await in_daemon_thread(stores.versions, feed.store, id)
-        except TimeoutError:
-            raise UnavailableError(f"{feed.store.name} did not answer in time: try again") from None
+        versions = await read(feed, lambda: stores.versions(feed.store, id))
         return {"versions": [_edit_json(version, feed) for version in versions]}
 
     async def add(self, request: Request, principal: Principal) -> Json:
@@ -308,28 +303,8 @@ class Admin:
     ) -> Json:
         """Make changes, and answer when they are in force here; none is kept once the request was given up."""
         feed = await self.tenants.feed(principal.tenant)
-        settled = threading.Lock()  # of the change and the one who gives it up, the first to take it decides
-
-        def work() -> Json:
-            with feed.store.transaction():
-                changes = make(feed)
-                if not settled.acquire(blocking=False):
-                    raise UnavailableError("the change was given up")
-            feed.refresh()
-            return {"changes": [_edit_json(edit, feed) for edit in changes]}
-
-        working = asyncio.ensure_future(in_daemon_thread(work))
-        try:
-            async with asyncio.timeout(_SECONDS_TO_WRITE), while_connected(request.receive):
-                return await asyncio.shield(working)
-        except (TimeoutError, ClientDisconnectError):
-            working.add_done_callback(lambda done: done.exception())  # nobody asks for it otherwise
-            if settled.acquire(blocking=False):
-                busy = (
-                    f"{feed.store.name} did not answer within {_SECONDS_TO_WRITE:g} s: nothing was changed, try again"
-                )
-                raise UnavailableError(busy) from None
-            return await working  # it is being committed
+        changes = await change(feed, make, request.receive)
+        return {"changes": [_edit_json(edit, feed) for edit in changes]}
 
     async def _answer(self, call: UpstreamCall) -> str:
         """The text of the upstream's answer. Raises RequestError."""

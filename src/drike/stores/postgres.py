@@ -6,10 +6,9 @@ advisory lock, as SQLite locks its file; numbers of changes are unique, should a
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
+from drike.stores.connection import ImpatientConnection, explained
 from drike.stores.log import (
     CLAIMS,
     HEAD,
@@ -70,19 +70,10 @@ _CONFIGURE: LiteralString = """SELECT set_config('lock_timeout', %s, false),
     set_config('idle_in_transaction_session_timeout', '60s', false),  -- a writer that hangs would block all others
     set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false),
     set_config('search_path', coalesce(quote_ident(%s), current_setting('search_path')), false)"""
-_BUSY = ("55P03", "23505", "40P01")  # codes of a lock that is not free, and of a change made at the same time
 _TIMEOUT = 5  # seconds to connect
 _POLL = 0.5  # seconds between looks for changes whose notification was lost
 _SETTINGS = {"application_name": "drike", "connect_timeout": _TIMEOUT, "keepalives_idle": 5, "keepalives_interval": 2,
              "keepalives_count": 3, "tcp_user_timeout": 10_000}  # fmt: skip
-_REMEDIES = (  # for connections that fail: a pattern of the server's message, what to do
-    (r"password", "set PGPASSWORD, write the password into ~/.pgpass, or correct the user"),
-    (r"database .* does not exist", "create it with createdb, or correct the address"),
-    (r"role .* does not exist", "create it with createuser, or correct the user"),
-    (r"pg_hba\.conf|permission denied", "let the server accept this user and host"),
-    (r"starting up|shutting down|too many|remaining connection", "try again later"),
-    ("", "check the address, and that the server is running"),
-)
 
 
 class PostgresStore:
@@ -257,7 +248,7 @@ class PostgresStore:
     def _connect(self) -> psycopg.Connection:
         if self._closed:
             raise StoreError(f"{self.name} was closed: open it again")
-        connection = _ImpatientConnection.connect(**self._settings, autocommit=True)
+        connection = ImpatientConnection.connect(**self._settings, autocommit=True)
         connection.patience = self._wait + _POLL  # the server gives up first, and says why
         connection.execute(_CONFIGURE, [f"{self._wait:.3f}s", self._schema])
         return connection
@@ -368,62 +359,9 @@ class PostgresStore:
         try:
             yield
         except psycopg.Error as problem:
-            code = problem.sqlstate or ""
-            lines = str(problem).splitlines() or [type(problem).__name__]
-            why = problem.diag.message_primary or lines[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
-            if not code or code.startswith(("08", "57P", "25P03")):
-                if self._writing:
-                    remedy = f"lost its connection ({why}), so nothing of the change was kept: try again"
-                else:
-                    remedy = (
-                        f"cannot be reached ({why}): {next(then for words, then in _REMEDIES if re.search(words, why))}"
-                    )
-            elif code in _BUSY:
-                remedy = "is in use by another process: wait for it to end, and try again"
-            elif code in ("42501", "25006"):
-                remedy = f"does not allow this ({why}): connect as a user with that right, to the primary server"
-            elif code.startswith("53"):
-                remedy = f"cannot be written ({why}): make room, or check the server; what was acknowledged stays"
-            elif code == "3F000":
-                remedy = f"cannot hold a store ({why}): create the schema that search_path names"
-            elif code.startswith(("42", "XX")):
-                raise damaged(self.name, why) from problem
-            else:
-                remedy = f"cannot be used ({why}): look into the server's log"
-            later = not code or code.startswith(("08", "53", "57")) or code in _BUSY
-            raise (UnavailableError if later else StoreError)(f"{self.name} {remedy}") from problem
+            raise explained(problem, self.name, writing=self._writing) from problem
 
 
 def _hashes(keys: Collection[str]) -> list[bytes]:
     """The keys as short bytes, since PostgreSQL's text has no NUL and its index no long values."""
     return [claim_hash(key) for key in keys]
-
-
-class _ImpatientConnection(psycopg.Connection[TupleRow]):
-    """A connection that is closed where its server says nothing for `patience` seconds, as if it were frozen."""
-
-    patience = float(_TIMEOUT)
-
-    def wait(self, gen: Generator[Any, Any, Any], *rest: Any, **named: Any) -> Any:
-        """Wait for an answer. Raises psycopg.OperationalError for none in time."""
-        try:
-            return super().wait(_within(gen, self.patience), *rest, **named)
-        except psycopg.errors.ConnectionTimeout:
-            self.pgconn.finish()
-            raise
-
-
-def _within(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
-    """The generator of psycopg's waiting, which raises ConnectionTimeout once nothing was ready for so many seconds."""
-    end = time.monotonic() + seconds
-    try:
-        state = next(gen)
-        while True:
-            ready = yield state
-            if ready:
-                end = time.monotonic() + seconds
-            elif time.monotonic() > end:
-                raise psycopg.errors.ConnectionTimeout(f"no answer within {seconds:g} s")
-            state = gen.send(ready)
-    except StopIteration as done:
-        return done.value

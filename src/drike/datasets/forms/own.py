@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import lru_cache
 
 from drike.datasets.form import Entry, Form, Target
 from drike.datasets.paraphrases import query_template
@@ -42,7 +43,7 @@ def named(row: Row) -> Mapping[str, list[str]]:
     """The row's fields by what they hold. Raises DataError for an unknown field, and for two that mean the same."""
     fields: dict[str, list[str]] = {}
     for field in row.values:
-        name = next((name for name, pattern in _PATTERNS.items() if re.fullmatch(pattern, field)), None)
+        name = _meaning(field)
         if name is None:
             near = get_close_matches(field.casefold(), _PATTERNS, n=1, cutoff=_ALIKE)
             meant = f" (did you mean {near[0]}?)" if near else ""
@@ -51,6 +52,11 @@ def named(row: Row) -> Mapping[str, list[str]]:
         if len(fields[name]) > 1 and name not in _SEVERAL:
             raise DataError(f"{row.place} has {' and '.join(fields[name])}, which mean the same; remove one of them")
     return fields
+
+
+@lru_cache(maxsize=1 << 10)  # rows have the same fields
+def _meaning(field: str) -> str | None:
+    return next((name for name, pattern in _PATTERNS.items() if re.fullmatch(pattern, field)), None)
 
 
 def missing(row: Row) -> DataError | None:
