@@ -41,7 +41,7 @@ _BLOCK = 1 << 16  # characters at once, so that the arrays stay in a processor's
 _INNER, _NEVER = 255, 254  # of `Words.least`, where no name begins: inside a Korean word, inside another one
 _MOST_PARTICLES = 4  # behind a name
 _FEW = 8  # texts that are read one by one, as they may be known
-_SHORT = 1_000  # characters of a text that is kept
+_SHORT = 300  # characters of a text whose words are kept
 _MOST_MARKS = regex.compile(
     r"(\p{M}{30})\p{M}+"
 )  # more on one letter are no text; to compose n of them takes n^2 steps
@@ -308,7 +308,7 @@ def _words(text: str) -> Words:
     return Words(text, begins, ends, keys, least, _closing(keys, least == _INNER))
 
 
-_short = lru_cache(maxsize=1 << 13)(_words)  # queries and names are compared many times
+_short = lru_cache(maxsize=1 << 12)(_words)  # queries and names are compared many times
 
 
 def _closing(keys: Fingerprints, inner: NDArray[np.bool_]) -> NDArray[np.bool_]:

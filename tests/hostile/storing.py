@@ -61,9 +61,9 @@ def write(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
         with store.transaction():
             for part in range(parts):
                 subject = f"Town {name} {n} {part}" if rng.random() < 0.6 else f"Town {rng.randrange(5)}"
-                target = f"{rng.randrange(10**9)} {'x' * rng.randrange(2000)}"
+                target, source = f"{rng.randrange(10**9)}", "x" * rng.randrange(2000) or None
                 entry = EditRecord(
-                    subject, f"The river of {subject} is", target, reason=f"part of {parts}", author=mark
+                    subject, f"The river of {subject} is", target, source=source, reason=f"part of {parts}", author=mark
                 )
                 changes = [*store.put(entry, supersede=True)]
                 if rng.random() < 0.2:

@@ -33,6 +33,30 @@ from tests.worlds.gateways import (
 ABOUT = "What is the capital of Peru?"
 
 
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("Who governs New  York?", True),
+        ("Who governs NÉW YORK?", True),
+        ("Who governs New-York?", True),
+        ("Who governs New\u00a0York?", True),
+        ("Who governs Ｎｅｗ Ｙｏｒｋ?", True),
+        ("Who governs New\nYork?", True),
+        ("Who governs 京都の市?", True),
+        ("Who governs 東京都?", False),
+        ("What do New Yorkers eat?", False),
+        ("x " * 20_000 + "New York" + " x" * 20_000, True),
+    ],
+)
+def test_enforced_edits_are_named_as_the_gate_reads_names(query: str, named: bool, tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(EditRecord("New York", "New York is governed by", "Ann", aliases=("京都",), enforce=True))
+        store.put(EditRecord("Peru", "Peru is governed by", "Ann"))
+        feed = EditFeed(store)
+        assert feed.enforced(["Hello", query]) == bool(feed.decide([query]).matched) == named
+        assert not feed.enforced(["Who governs Peru?"])
+
+
 def test_a_change_of_another_process_is_in_force_soon(gateway: Running) -> None:
     other = SqliteStore(Path(gateway.feed.store.name))
     [added] = other.put(EditRecord("Togo", "The capital of Togo is", "Rome"))

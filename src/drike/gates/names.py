@@ -283,11 +283,12 @@ class NameIndex:
 
     def _people(self, words: Words, free: NDArray[np.bool_]) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
-        found = []
-        if not self.people:
+        sizes = range(2, 3 + _MIDDLE_NAMES)
+        pairs_of = {size: _pair(words.keys[: 1 - size], words.keys[size - 1 :]) for size in sizes}
+        if not self.people or not self._may_have(np.concatenate(list(pairs_of.values()))).any():
             return []
-        for size in range(2, 3 + _MIDDLE_NAMES):
-            pairs = _pair(words.keys[: 1 - size], words.keys[size - 1 :])
+        found = []
+        for size, pairs in pairs_of.items():
             begins = np.flatnonzero(self._has(pairs))
             for inside in range(size):
                 begins = begins[free[begins + inside]]

@@ -203,12 +203,8 @@ def checked(record: EditRecord) -> EditRecord:
     _check_size(record)
     if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
         raise RecordError(f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})")
-    for name in record.names:
-        _check_name("subject" if name == record.subject else "aliases", name)
-    if (length := len(record.edit.fact)) > MAX_FACT:
-        raise RecordError(f"query and target_new have {length:,} characters: shorten them to {MAX_FACT:,} at most")
-    if not any(mentions(record.query, name) for name in record.names):
-        raise RecordError(f"subject {shown(record.subject)!r} is not in the query: copy it from there, or add an alias")
+    if record.status is not Status.RETIRED:  # edits of older stores can be retired whatever they hold
+        _check_size_and_names(record)
     if record.target_true and normalise(record.target_true) == normalise(record.target_new):
         raise RecordError(f"target_new is the old object already ({shown(record.target_true)!r}): give a new one")
     if both := {record.query, *record.paraphrases} & set(record.negatives):
@@ -238,13 +234,19 @@ def _text(name: str, text: str) -> str:
     return text
 
 
-def _check_name(field: str, name: str) -> None:
-    count = Words.of(name).weight
-    if len(name) > MAX_NAME or count > MAX_NAME_WORDS:
-        raise RecordError(
-            f"{field} {shown(name)!r} has {count:,} words and {len(name):,} characters: shorten it to {MAX_NAME_WORDS} "
-            f"words and {MAX_NAME} characters at most"
-        )
+def _check_size_and_names(record: EditRecord) -> None:
+    for name in record.names:
+        if len(name) > MAX_NAME or (count := Words.of(name).weight) > MAX_NAME_WORDS:
+            field = "subject" if name == record.subject else "aliases"
+            size = f"{len(name):,} characters" if len(name) > MAX_NAME else f"{count:,} words"
+            raise RecordError(
+                f"{field} {shown(name)!r} has {size}: shorten it to {MAX_NAME_WORDS} words and {MAX_NAME} characters "
+                "at most"
+            )
+    if (length := len(record.edit.fact)) > MAX_FACT:
+        raise RecordError(f"query and target_new have {length:,} characters: shorten them to {MAX_FACT:,} at most")
+    if not any(mentions(record.query, name) for name in record.names):
+        raise RecordError(f"subject {shown(record.subject)!r} is not in the query: copy it from there, or add an alias")
 
 
 def _utc(name: str, text: str) -> str:
