@@ -122,7 +122,7 @@ ReadRow = tuple[int, int, int, str, str, str, str | None]  # and the checksum of
 
 
 @dataclass(frozen=True)
-class End:
+class LogEnd:
     """Where a log ends: the highest numbers of a change and of an edit, the last checksum, and the sum of claims."""
 
     number: int = 0
@@ -135,16 +135,16 @@ class End:
         """The last change as the setting `head` has it."""
         return f"{self.number} {self.checksum}" if self.number else ""
 
-    def after(self, row: Row, claimed: Iterable[bytes], given_up: Iterable[bytes]) -> End:
+    def after(self, row: Row, claimed: Iterable[bytes], given_up: Iterable[bytes]) -> LogEnd:
         """The end once a change was added whose edit now has claims with these hashes, and had those given up."""
         added, gone = (sum(claim_mark(hashed, row[1]) for hashed in hashes) for hashes in (claimed, given_up))
-        return End(row[0], max(self.edit, row[1]), row[5], self.claims + added - gone)
+        return LogEnd(row[0], max(self.edit, row[1]), row[5], self.claims + added - gone)
 
 
 class Log(Protocol):
     """What `append` asks of a backend, inside a transaction."""
 
-    def end(self) -> End:
+    def end(self) -> LogEnd:
         """Where the log ends now."""
 
     def claimants(self, keys: Collection[str]) -> Sequence[int]:

@@ -24,7 +24,7 @@ from drike.stores.connection import ImpatientConnection, explained
 from drike.stores.log import (
     CLAIMS,
     HEAD,
-    End,
+    LogEnd,
     Row,
     append,
     check_claims,
@@ -107,7 +107,7 @@ class PostgresStore:
         self._clock = clock
         self._lock, self._listening = threading.RLock(), threading.Lock()
         self._writing = self._closed = self._prepared = self._verified = False
-        self._end = End()  # in a transaction
+        self._end = LogEnd()  # in a transaction
         self._listener: psycopg.Connection | None = None
         with self._explained():
             self._connection = self._connect()
@@ -207,7 +207,7 @@ class PostgresStore:
                         raise
                     time.sleep(min(left, _POLL / 2))
 
-    def end(self) -> End:
+    def end(self) -> LogEnd:
         """Where the log ends now, inside a transaction."""
         return self._end
 
@@ -280,13 +280,13 @@ class PostgresStore:
                 self._connection.rollback()
             raise
 
-    def _begun(self) -> End:
+    def _begun(self) -> LogEnd:
         """Where the log ends, as a transaction begins. Raises StoreError if the log is damaged, or not this drike's."""
         self._version()
         self._check_end()
         query: LiteralString = """SELECT number, (SELECT max(edit) FROM drike_changes), checksum FROM drike_changes
                                   ORDER BY number DESC LIMIT 1"""
-        self._end = End(*self._run(query).fetchone() or ())
+        self._end = LogEnd(*self._run(query).fetchone() or ())
         claims = self.setting(CLAIMS) or ""
         if not (self._verified and claims):
             [[found]] = self._run(_SUM_OF_CLAIMS)

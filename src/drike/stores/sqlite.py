@@ -15,7 +15,7 @@ from pathlib import Path
 from drike.stores.log import (
     CLAIMS,
     HEAD,
-    End,
+    LogEnd,
     Row,
     append,
     check_claims,
@@ -70,7 +70,7 @@ class SqliteStore:
         self.name = str(path)
         self._path, self._wait, self._clock = path.absolute(), wait, clock
         self._lock = threading.RLock()
-        self._end = End()  # in a transaction
+        self._end = LogEnd()  # in a transaction
         if create:
             with suppress(OSError):  # SQLite says what is wrong with the path
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o600))
@@ -161,7 +161,7 @@ class SqliteStore:
                 return False
             time.sleep(min(left, _PAUSE))
 
-    def end(self) -> End:
+    def end(self) -> LogEnd:
         """Where the log ends now, inside a transaction."""
         return self._end
 
@@ -244,12 +244,12 @@ class SqliteStore:
         query = f"SELECT (SELECT value FROM settings WHERE name = 'head'), {_LAST}"  # noqa: S608
         return check_end(self.name, *(file or self._file).execute(query).fetchone())
 
-    def _begun(self) -> End:
+    def _begun(self) -> LogEnd:
         """Where the log ends, as a transaction begins. Raises StoreError if the log or its claims are damaged."""
         self._check_end()
         settings = dict(self._file.execute("SELECT name, value FROM settings"))
         query = "SELECT number, (SELECT max(edit) FROM changes), checksum FROM changes ORDER BY number DESC LIMIT 1"
-        self._end = End(*self._file.execute(query).fetchone() or ())
+        self._end = LogEnd(*self._file.execute(query).fetchone() or ())
         claims = settings.get(CLAIMS, "")
         if not (self._verified and claims):
             found = sum(
