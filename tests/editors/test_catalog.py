@@ -52,7 +52,7 @@ def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) 
     if ranks_retains(made):
         assert made.style == (PromptStyle("ike") if name == "ike" else STYLE), "as in training"
     if name == "dr-ike-q":
-        with pytest.raises(UsageError, match="train with --objective balanced"):
+        with pytest.raises(UsageError, match="train with `objective` s"):
             catalog.make(name, pool=POOL, trained=replace(TRAINED_WITH, per_query=None))
     if name in (*catalog.TRAINED, "dr-ike-q", "nearest-same-k"):
         with pytest.raises(UsageError, match=f"{name} needs a trained retriever"):

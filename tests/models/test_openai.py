@@ -235,9 +235,9 @@ def test_each_service_gets_only_its_own_key() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("vllm:m@http://example.org/v1", "use https, or --allow-http"),
-        ("vllm:m@http://127.0.0.1.example.org:8000/v1", "use https, or --allow-http"),
-        ("vllm:m@http://192.168.1.2:8000/v1", "use https, or --allow-http"),
+        ("vllm:m@http://example.org/v1", "use https, or `allow_http`"),
+        ("vllm:m@http://127.0.0.1.example.org:8000/v1", "use https, or `allow_http`"),
+        ("vllm:m@http://192.168.1.2:8000/v1", "use https, or `allow_http`"),
         ("openai:m@https://user:secret@example.org/v1", "put the key into"),
         ("openai:m@https://example.org/v1?key=secret", "put the key into"),
         ("openai:", "names no model"),

@@ -128,7 +128,7 @@ def test_a_balanced_run_is_evaluated_with_its_control_and_a_plain_one_says_what_
     assert run(*plain, "--out", str(tmp_path / "plain")) == 0
     capsys.readouterr()
     assert run("evaluate", "--run", str(tmp_path / "plain"), "--editors", "dr-ike-q") == 2
-    assert "--objective balanced" in capsys.readouterr().err
+    assert "train with --objective s" in capsys.readouterr().err
 
 
 def test_a_dry_run_of_a_balanced_training_counts_the_answers(capsys: pytest.CaptureFixture[str]) -> None:
