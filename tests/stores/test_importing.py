@@ -141,3 +141,14 @@ def test_what_is_exported_can_be_imported(store: EditStore, opener: Opener, tmp_
     path = tmp_path / "edits.jsonl"
     assert imported(copy, path, "".join(f"{to_json(one.record)}\n" for one in edits)) == (2, 0, ())
     assert [one.record for one in copy.changes()] == [one.record for one in edits]
+
+
+def test_rows_with_long_facts_and_names_are_refused_with_their_length(tmp_path: Path) -> None:
+    rows = [
+        {"subject": "Peru", "query": "The capital of Peru is", "target_new": "x" * 500},
+        {"subject": "Peru " * 12 + "Lima", "query": "The capital of " + "Peru " * 12 + "Lima is", "target_new": "Oslo"},
+    ]
+    (path := tmp_path / "edits.json").write_text(json.dumps(rows), "utf-8")
+    fact, name = read_edits(path)
+    assert "row 0: query and target_new have 523 characters: shorten them to 512" in fact
+    assert "row 1: subject" in name and "has 13 words: shorten it to 12 words" in name
