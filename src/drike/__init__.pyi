@@ -96,7 +96,6 @@ from drike.prompts import PromptStyle as PromptStyle
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
 from drike.stores.log import EditStore as EditStore
-from drike.stores.log import LogEnd as LogEnd
 from drike.stores.opening import open_store as open_store
 from drike.stores.records import EditRecord as EditRecord
 from drike.stores.records import EditVersion as EditVersion

@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httptools
@@ -23,7 +24,7 @@ _SECONDS_FOR_HEADERS = 10.0
 _BYTES_OF_HEADERS = 64 << 10  # the application refuses more than 16 KB in a sentence; here the connection is closed
 _SECONDS_TO_END = 10
 _SECONDS_IDLE = 75  # longer than clients keep connections, so that none is closed as its next request arrives
-_SECONDS_BETWEEN_PROBES = 1.0
+_FIRST_PROBE, _SECONDS_BETWEEN_PROBES = 0.05, 1.0  # seconds; each next one comes after twice as long
 _MAX_CONNECTIONS, _MAX_FILES = 10_000, 1 << 16
 _RESERVED_FILES = 64  # for what is neither a client's connection nor one to the upstream
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -126,16 +127,16 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.idle or self.cycle.more_body:
             return False
         self.cycle.keep_alive = False
-        self._probe()
+        self._probe(_FIRST_PROBE)
         return True
 
-    def _probe(self) -> None:
+    def _probe(self, pause: float) -> None:
         """Send what a client that listens ignores, and what fails at the second time if it does not."""
         if self.cycle.response_started or self.transport.is_closing():
             return
         if not self.pipeline and self.cycle.scope["http_version"] == "1.1":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._call_later(_SECONDS_BETWEEN_PROBES, self._probe)
+        self._call_later(pause, partial(self._probe, min(2 * pause, _SECONDS_BETWEEN_PROBES)))
 
     def _call_later(self, seconds: float, call: Any) -> None:
         self._cancel_timer()

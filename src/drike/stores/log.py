@@ -144,9 +144,6 @@ class LogEnd:
 class Log(Protocol):
     """What `append` asks of a backend, inside a transaction."""
 
-    def end(self) -> LogEnd:
-        """Where the log ends now."""
-
     def claimants(self, keys: Collection[str]) -> Sequence[int]:
         """The active edits that have one of these conflict keys."""
 
@@ -161,11 +158,13 @@ class Log(Protocol):
 
 
 def append(
-    log: Log, record: EditRecord, replaces: EditVersion | None, supersede: bool, at: datetime
+    log: Log, end: End, record: EditRecord, replaces: EditVersion | None, *, supersede: bool, at: datetime
 ) -> list[EditVersion]:
-    """Do what `EditStore.put` guarantees with a backend's log, inside a transaction. at: the time of new versions."""
+    """Do what `EditStore.put` guarantees with a backend's log, which ends at `end`, inside a transaction.
+
+    at: the time of new versions.
+    """
     record = checked(record)
-    end = log.end()
     id = end.edit + 1 if replaces is None else replaces.id
     latest = None if replaces is None else _latest(log, id)
     if replaces is not None and (latest is None or latest.version != replaces.version):

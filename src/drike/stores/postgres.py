@@ -145,7 +145,7 @@ class PostgresStore:
     ) -> list[EditVersion]:
         """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last."""
         with self.transaction():
-            return append(self, record, replaces, supersede, self._clock())
+            return append(self, self._end, record, replaces, supersede=supersede, at=self._clock())
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
@@ -206,10 +206,6 @@ class PostgresStore:
                     if left <= 0 or self._closed:
                         raise
                     time.sleep(min(left, _POLL / 2))
-
-    def end(self) -> LogEnd:
-        """Where the log ends now, inside a transaction."""
-        return self._end
 
     def claimants(self, keys: Collection[str]) -> Sequence[int]:
         """The active edits that have one of these conflict keys."""
