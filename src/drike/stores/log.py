@@ -158,7 +158,7 @@ class Log(Protocol):
 
 
 def append(
-    log: Log, end: End, record: EditRecord, replaces: EditVersion | None, *, supersede: bool, at: datetime
+    log: Log, end: LogEnd, record: EditRecord, replaces: EditVersion | None, *, supersede: bool, at: datetime
 ) -> list[EditVersion]:
     """Do what `EditStore.put` guarantees with a backend's log, which ends at `end`, inside a transaction.
 
