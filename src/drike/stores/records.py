@@ -200,11 +200,11 @@ def checked(record: EditRecord) -> EditRecord:
     record = replace(record, **changes)
     if record.subject in record.aliases:
         record = replace(record, aliases=tuple(name for name in record.aliases if name != record.subject))
-    _check_size(record)
     if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
         raise RecordError(f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})")
     if record.status is not Status.RETIRED:  # edits of older stores can be retired whatever they hold
-        _check_size_and_names(record)
+        _check_size(record)
+        _check_names(record)
     if record.target_true and normalise(record.target_true) == normalise(record.target_new):
         raise RecordError(f"target_new is the old object already ({shown(record.target_true)!r}): give a new one")
     if both := {record.query, *record.paraphrases} & set(record.negatives):
@@ -213,10 +213,10 @@ def checked(record: EditRecord) -> EditRecord:
 
 
 def _check_size(record: EditRecord) -> None:
-    """Raises RecordError for more texts than a store keeps again with each version; they may always be retired."""
+    """Raises RecordError for more texts than a store keeps again with each version."""
     texts = [text for name in LISTS for text in getattr(record, name)]
     size = sum(map(len, texts))
-    if record.status is not Status.RETIRED and (len(texts) > _MAX_TEXTS or size > _MAX_TOTAL):
+    if len(texts) > _MAX_TEXTS or size > _MAX_TOTAL:
         has = f"aliases, wordings and negatives are {len(texts):,} texts of {size:,} characters"
         raise RecordError(f"{has}: leave {_MAX_TEXTS} texts of {_MAX_TOTAL:,} characters at most")
 
@@ -234,7 +234,7 @@ def _text(name: str, text: str) -> str:
     return text
 
 
-def _check_size_and_names(record: EditRecord) -> None:
+def _check_names(record: EditRecord) -> None:
     for name in record.names:
         if len(name) > MAX_NAME or (count := Words.of(name).weight) > MAX_NAME_WORDS:
             field = "subject" if name == record.subject else "aliases"
