@@ -15,6 +15,7 @@ from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord, EditVersion
 from tests.worlds.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
+from tests.worlds.tally import Tally
 
 PADDING = "It rained in the hills, and nothing else was said about it that day. " * 300
 MEGABYTE = 1_000_000
@@ -121,7 +122,10 @@ def least(work: Callable[[], object], times: int = 3) -> float:
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("name", texts())
-def test_a_megabyte_of_anything_is_read_in_a_tenth_of_a_second_among_20000_edits(large: EditIndex, name: str) -> None:
+def test_a_megabyte_of_anything_is_read_in_a_tenth_of_a_second_among_20000_edits(
+    large: EditIndex, name: str, tally: Tally
+) -> None:
+    tally("texts of 1 MB made to be slow", 1)
     text = texts()[name]
     assert least(lambda: large.named(text)) < 0.1
     assert least(lambda: Named().decide(text, large)) < 0.15

@@ -25,6 +25,7 @@ from drike.serving.upstream import Secret
 from tests.serving.test_server import H2C, OFFER, answered, connected
 from tests.serving.test_workers import is_running, serving
 from tests.worlds.gateways import ENTRY, ask, running, upstream
+from tests.worlds.tally import Tally
 
 pytestmark = pytest.mark.reliability
 
@@ -58,7 +59,7 @@ def gateway_with_few_files(url: str, place: Path) -> Iterator[tuple[str, str]]:
             process.stdin.close()
 
 
-def test_idle_connections_starve_no_request(tmp_path: Path) -> None:
+def test_idle_connections_starve_no_request(tmp_path: Path, tally: Tally) -> None:
     """1,000 idle connections come and stay while 300 requests are sent; where no file is left, the port says so."""
     statuses: Counter[int] = Counter()
     with upstream() as above, gateway_with_few_files(above.url, tmp_path) as (gateway, admin), ExitStack() as idle:
@@ -69,6 +70,7 @@ def test_idle_connections_starve_no_request(tmp_path: Path) -> None:
                 statuses[ask(f"{gateway}/models", "GET")[0]] += 1
         assert ask(f"{admin}/readyz", "GET")[0] == 200
     print(f"\n1,000 idle connections at ulimit -n {FILES}: {dict(statuses)}")
+    tally("requests beside 1,000 idle connections", 300, 300 - statuses[200])
     assert statuses == {200: 300}
 
 
@@ -113,7 +115,7 @@ def test_a_lack_of_files_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         assert status == 503 and "ulimit -n" in answer["problems"][0]
 
 
-def test_offers_of_http2_lose_no_body_however_they_are_sent(tmp_path: Path) -> None:
+def test_offers_of_http2_lose_no_body_however_they_are_sent(tmp_path: Path, tally: Tally) -> None:
     rng, plain, sent = random.Random(0), OFFER.replace(H2C, b""), 0
     with upstream() as above, running(above.url, tmp_path, ENTRY) as gateway:
         for _ in range(1_000):
@@ -126,6 +128,7 @@ def test_offers_of_http2_lose_no_body_however_they_are_sent(tmp_path: Path) -> N
                     client.sendall(whole[begin:end])
                 assert answered(client, count) == count
             sent += count
+        tally("requests split and pipelined, with offers of HTTP/2", sent)
         assert len(above.calls) == sent and all(b"Oslo" in call.body for call in above.calls)
     print(f"\n{sent:,} requests, split and pipelined: no body lost")
 
@@ -152,9 +155,10 @@ def readings(path: str) -> Iterator[str]:
                 yield re.sub(r"/+", "/", read).rstrip("/")
 
 
-def test_no_way_to_write_a_path_leads_past_the_gate() -> None:
+def test_no_way_to_write_a_path_leads_past_the_gate(tally: Tally) -> None:
     """What any server could read as a chat or a completion is admitted as that, or refused."""
     rng, own, found = random.Random(0), {"/v1/chat/completions", "/v1/completions"}, Counter[str]()
+    tally("ways to write a path", 200_000)
     for _ in range(200_000):
         path = mangled(rng.choice(sorted(own)), rng)
         try:
@@ -168,8 +172,9 @@ def test_no_way_to_write_a_path_leads_past_the_gate() -> None:
     print(f"\n200,000 paths: {dict(found)}")
 
 
-def test_a_key_is_hidden_however_a_body_is_split() -> None:
+def test_a_key_is_hidden_however_a_body_is_split(tally: Tally) -> None:
     rng, letters = random.Random(0), "abs-k_/+=.%"
+    tally("answers that quote the gateway's key", 5_000)
     for _ in range(5_000):
         key = "sk-" + "".join(rng.choice(letters) for _ in range(rng.randrange(1, 30)))
         forms = [key, key.replace("/", "\\/"), quote(key, safe="")]
@@ -184,7 +189,8 @@ def test_a_key_is_hidden_however_a_body_is_split() -> None:
         assert len(shown) == len(whole) and not any(form.encode() in shown for form in forms), (key, whole, cuts)
 
 
-def test_killed_workers_come_back_and_a_killed_parent_leaves_none(tmp_path: Path) -> None:
+def test_killed_workers_come_back_and_a_killed_parent_leaves_none(tmp_path: Path, tally: Tally) -> None:
+    tally("killed workers, and the process that started them", 3)
     rng = random.Random(0)
     with (
         upstream() as above,

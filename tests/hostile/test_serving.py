@@ -17,6 +17,7 @@ import pytest
 
 from tests.serving.test_bodies import STRUCTURES, TEXTS, hostile
 from tests.worlds.gateways import ENTRY, ask, running, upstream
+from tests.worlds.tally import Tally
 
 CHAT = "/v1/chat/completions"
 BOMB = gzip.compress(bytes(900 << 20), 9)  # of 900 kB
@@ -31,8 +32,9 @@ def above() -> object:
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("kind", [*STRUCTURES, *TEXTS, "bomb"])
-def test_large_bodies_hold_up_no_other_client(above: object, tmp_path: Path, kind: str) -> None:
+def test_large_bodies_hold_up_no_other_client(above: object, tmp_path: Path, kind: str, tally: Tally) -> None:
     """Four bodies at once, five times; another client asks meanwhile."""
+    tally("bodies of 10 MB made to be slow, and bombs", 20)
     body, encoding = (BOMB, {"Content_Encoding": "gzip"}) if kind == "bomb" else (hostile(kind, 9_900_000), {})
     with running(above.url, tmp_path, ENTRY) as gateway:  # type: ignore[attr-defined]
         scopes: set[str] = set()
@@ -69,7 +71,8 @@ started.run()
 
 
 @pytest.mark.reliability
-def test_a_gateway_whose_gate_never_ends_obeys_sigterm(tmp_path: Path) -> None:
+def test_a_gateway_whose_gate_never_ends_obeys_sigterm(tmp_path: Path, tally: Tally) -> None:
+    tally("gates that never end", 1)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-c", STUCK, str(tmp_path / "edits.db")]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:

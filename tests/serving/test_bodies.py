@@ -15,6 +15,7 @@ import pytest
 from drike.serving.bodies import MAX_UNPACKED, MAX_VALUES, JsonPath, UnreadError, read_object, text_spans, unpacked
 from drike.serving.requests import CHAT, EditableRequest, Target, read_request
 from tests.hostile.hammering import made_up
+from tests.worlds.tally import Tally
 
 MB = 1 << 20
 
@@ -69,7 +70,8 @@ def test_a_long_text_is_read_whatever_it_holds(kind: str) -> None:
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("kind", [*STRUCTURES, *TEXTS, "half a text"])
-def test_no_body_of_ten_megabytes_costs_more_than_its_size(kind: str) -> None:
+def test_no_body_of_ten_megabytes_costs_more_than_its_size(kind: str, tally: Tally) -> None:
+    tally("bodies of 10 MB made to be slow, and bombs", 1)
     seconds, memory, result = cost(hostile(kind, 9_900_000))
     print(
         f"{kind}: {1000 * seconds:.0f} ms, {memory:.1f} times the body, {result if isinstance(result, str) else 'read'}"
@@ -122,7 +124,8 @@ def test_a_changed_text_changes_no_other_byte() -> None:
 
 
 @pytest.mark.reliability
-def test_a_hundred_thousand_changed_texts_change_no_other_byte() -> None:
+def test_a_hundred_thousand_changed_texts_change_no_other_byte(tally: Tally) -> None:
+    tally("made-up bodies with changed texts", 100_000)
     print("texts:", check_splices(100_000, 1))
 
 

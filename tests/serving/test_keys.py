@@ -20,6 +20,7 @@ from drike.stores.opening import open_store
 from tests.worlds.commands import run
 from tests.worlds.databases import Database
 from tests.worlds.stores import PERU
+from tests.worlds.tally import Tally
 
 RACE = """
 import sys
@@ -65,7 +66,8 @@ def test_of_keys_added_and_revoked_at_the_same_time_none_is_lost(tmp_path: Path)
 
 
 @pytest.mark.reliability
-def test_of_a_thousand_races_between_processes_none_loses_a_key(tmp_path: Path) -> None:
+def test_of_a_thousand_races_between_processes_none_loses_a_key(tmp_path: Path, tally: Tally) -> None:
+    tally("keys added and revoked by four processes at once", 1_000)
     path, rng = tmp_path / "edits.keys.json", random.Random(0)
     keys = Keys(path)
     valid = {(key := keys.add("default", KeyRole.USE)).split("-")[1]: key for _ in range(40)}

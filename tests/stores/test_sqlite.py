@@ -19,6 +19,7 @@ from drike.stores.log import snapshot
 from drike.stores.records import ConflictError, EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.stores import PERU, active
+from tests.worlds.tally import Tally
 
 
 def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
@@ -152,8 +153,9 @@ def test_the_store_needs_no_torch() -> None:
 
 
 @pytest.mark.reliability
-def test_any_damaged_byte_is_reported_or_changes_nothing(tmp_path: Path) -> None:
-    print(damaged(tmp_path / "edits.db", every=1, masks=(0x01, 0x80)))
+def test_any_damaged_byte_is_reported_or_changes_nothing(tmp_path: Path, tally: Tally) -> None:
+    found = damaged(tmp_path / "edits.db", every=1, masks=(0x01, 0x80))
+    tally("damaged bytes of a store", sum(found))
 
 
 def three_edits(path: Path) -> SqliteStore:
