@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,11 @@ from tools.tinyfacts.check import two_hops
 
 ADDED = (Aspect.YES_NO, Aspect.CHOICE, Aspect.PUSHBACK, Aspect.DISTRACTOR)
 CASES = with_generated(CAPITALS[:8])
-TINY = load("tinyfacts").cases
+
+
+@cache
+def tiny() -> tuple[EditCase, ...]:
+    return load("tinyfacts").cases
 
 
 def shares(model: LanguageModel, rule: Rule | None = None, cases: tuple[EditCase, ...] = CASES) -> dict[str, float]:
@@ -164,7 +169,7 @@ def test_tinyfacts_asks_about_its_own_subjects_in_other_relations_of_their_kind(
     stated = {(one.relation, one.subject): one.object for one in facts()}
     asked = {t.format(f.subject): r for f in facts() for r, ts in TEMPLATES.items() for t in ts}
     assert sorted(" ".join(KINDS).split()) == sorted(TEMPLATES)
-    for case in with_generated(TINY[:120]):
+    for case in with_generated(tiny()[:120]):
         edit, kind = case.edit, next(one.split() for one in KINDS if (case.edit.relation or "") in one.split())
         same = [one for one in (*case.further, *case.baseline_questions) if one.aspect is Aspect.SAME_SUBJECT]
         assert 1 <= len(same) <= 2
@@ -179,7 +184,7 @@ def test_tinyfacts_asks_about_its_own_subjects_in_other_relations_of_their_kind(
 
 
 def test_tinyfacts_questions_are_made_for_its_facts_in_its_words_only() -> None:
-    edit = TINY[0].edit
+    edit = tiny()[0].edit
     for other in (replace(edit, query=f"It is said that {edit.query}"), replace(edit, target_true="Oslo"),
                   replace(edit, subject=None), replace(edit, relation="P0")):  # fmt: skip
         [case] = with_generated([EditCase("0", other, (rewrite_probe(other),))])
@@ -188,7 +193,9 @@ def test_tinyfacts_questions_are_made_for_its_facts_in_its_words_only() -> None:
 
 def test_a_question_that_rests_on_a_fact_is_asked_only_if_the_unedited_model_knows_it() -> None:
     case = next(
-        case for case in with_generated(TINY[:120]) if {one.aspect for one in case.baseline_questions} > {Aspect.ALIAS}
+        case
+        for case in with_generated(tiny()[:120])
+        if {one.aspect for one in case.baseline_questions} > {Aspect.ALIAS}
     )
     edit = case.edit
     [alias] = (one for one in case.baseline_questions if one.aspect is Aspect.ALIAS)
@@ -207,7 +214,7 @@ def test_a_question_that_rests_on_a_fact_is_asked_only_if_the_unedited_model_kno
 def test_two_hops_pass_through_the_edited_fact() -> None:
     objects = {(one.relation, one.subject): one.object for one in facts()}
     assert all(end in objects.values() for _, end in two_hops()) and len(two_hops()) > 200
-    hops = [(case.edit, one) for case in with_generated(TINY[:459]) for one in case.baseline_questions
+    hops = [(case.edit, one) for case in with_generated(tiny()[:459]) for one in case.baseline_questions
             if one.aspect is Aspect.MULTI_HOP]  # fmt: skip
     assert len(hops) > 10
     for edit, one in hops:

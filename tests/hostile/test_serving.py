@@ -20,7 +20,6 @@ from tests.worlds.gateways import ENTRY, ask, running, upstream
 from tests.worlds.tally import Tally
 
 CHAT = "/v1/chat/completions"
-BOMB = gzip.compress(bytes(900 << 20), 9)  # of 900 kB
 QUESTION = json.dumps({"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}).encode()
 
 
@@ -35,7 +34,10 @@ def above() -> object:
 def test_large_bodies_hold_up_no_other_client(above: object, tmp_path: Path, kind: str, tally: Tally) -> None:
     """Four bodies at once, five times; another client asks meanwhile."""
     tally("bodies of 10 MB made to be slow, and bombs", 20)
-    body, encoding = (BOMB, {"Content_Encoding": "gzip"}) if kind == "bomb" else (hostile(kind, 9_900_000), {})
+    if kind == "bomb":
+        body, encoding = gzip.compress(bytes(900 << 20), 9), {"Content_Encoding": "gzip"}  # of 900 kB
+    else:
+        body, encoding = hostile(kind, 9_900_000), {}
     with running(above.url, tmp_path, ENTRY) as gateway:  # type: ignore[attr-defined]
         scopes: set[str] = set()
 

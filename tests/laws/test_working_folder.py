@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -18,7 +19,11 @@ from tests.serving.test_workers import free_ports
 from tests.worlds.gateways import ask, is_up, upstream
 
 ROOT = Path(__file__).parents[2]
-EVERY = {*sys.stdlib_module_names, *packages_distributions(), "drike"}  # of modules, by their names
+
+
+@cache
+def every_module() -> set[str]:
+    return {*sys.stdlib_module_names, *packages_distributions(), "drike"}
 
 
 def poison(folder: Path, names: set[str]) -> Path:
@@ -38,7 +43,9 @@ def test_every_python_that_is_started_is_told_so() -> None:
 @pytest.mark.parametrize("options", [(), ("-P",)])
 def test_the_command_itself_takes_none(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Without -P Python itself looks for a few before drike can keep it from that."""
-    executed = poison(tmp_path, EVERY if options else {"csv", "email", "typer", "rich", "multiprocessing", "zipfile"})
+    executed = poison(
+        tmp_path, every_module() if options else {"csv", "email", "typer", "rich", "multiprocessing", "zipfile"}
+    )
     command = [sys.executable, *options, "-m", "drike", "--version"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("drike ") and not executed.exists(), done.stderr
@@ -58,7 +65,7 @@ def test_processes_that_it_starts_take_none(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")])
 def test_a_gateway_takes_none(tmp_path: Path, workers: tuple[str, ...]) -> None:
-    executed, ports = poison(tmp_path, EVERY), free_ports(3)
+    executed, ports = poison(tmp_path, every_module()), free_ports(3)
     chat = json.dumps({"messages": [{"role": "user", "content": "Hello"}]}).encode()
     with upstream() as above, (tmp_path / "log").open("wb") as log:
         command = [sys.executable, "-P", "-m", "drike", "serve", "--upstream", above.url, "--store", "edits.db",
