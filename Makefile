@@ -22,7 +22,7 @@ slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
 reliability: $(READY)
-	$(BIN)/python -m pytest -s -m reliability --attacks docs/reliability.md
+	$(BIN)/python -m pytest -s -m reliability --attacks=docs/reliability.md
 
 soak: $(READY)
 	$(BIN)/python -m tests.hostile.hammering soak --minutes 30
