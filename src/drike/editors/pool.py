@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.edits import Aspect, Edit, EditCase, Probe
-from drike.encoders import FloatArray, TextEncoder, directions, nearest
+from drike.encoders import FloatArray, TextEncoder
+from drike.encoders.base import directions, nearest
 from drike.errors import PoolError
 from drike.prompts import facts_of, query_block
 from drike.words import mentions

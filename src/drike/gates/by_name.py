@@ -1,4 +1,4 @@
-"""Gates that need no training: `Named` decides by the names in a query, `EveryQuery` always finds an edit."""
+"""Gates without training: `Named` goes by names, `Nearest` by cosine similarity, `EveryQuery` always finds an edit."""
 
 from __future__ import annotations
 
@@ -55,3 +55,24 @@ class EveryQuery:
         )
         best = tuple(index.edits[i] for i in foremost(index, order))
         return Decision(query, best, candidates, f"every query is put under an edit: edit {best[-1].id}")
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Matches the edit with the paraphrase that is nearest to the query by cosine similarity, whatever it names.
+
+    threshold: the least cosine at which it matches; it differs between encoders and kinds of texts. Needs an index with
+    vectors.
+    """
+
+    threshold: float = 0.7
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        """Match the nearest edit, if it is near enough."""
+        parsed = ParsedQuery.of(query, index)
+        [vector] = index.embed([parsed.excerpts(())[0][0]])
+        near = index.nearest(vector)
+        candidates = {i: Candidate(index.edits[i], near[i], None, {"whole": near[i]}) for i in near}
+        enough = [i for i in near if near[i] >= self.threshold and not parsed.excluded(index.edits[i])]
+        matching = [candidates[i] for i in foremost(index, enough)]
+        return Decision.of(query, list(candidates.values()), matching, "no wording is near enough")

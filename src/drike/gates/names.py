@@ -19,16 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drike.gates.overlay import OverlayDict, regrouped
-from drike.words import (
-    MAX_NAME_PARTS,
-    Fingerprints,
-    Places,
-    Words,
-    composed,
-    contains,
-    extended,
-    extended_each,
-)
+from drike.words import MAX_NAME_PARTS, Fingerprints, Places, Words, composed, contains, extended, extended_each
 
 _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishes one of several
 _PARTICLES = frozenset(

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 from drike.errors import UsageError
 from drike.evaluation.completion import complete
-from drike.gates.by_name import EveryQuery, Named
+from drike.gates.by_name import EveryQuery, Named, Nearest
 from drike.gates.decision import Decision, Gate, YesOrNo
-from drike.gates.nearest import Nearest
 from drike.models.protocols import LanguageModel
 from drike.prompts import YES_OR_NO, Prompt
 from drike.support.escape import visible

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
+from drike.stores import records
 from drike.stores.records import (
     ConflictError,
     EditRecord,
@@ -19,12 +20,7 @@ from drike.stores.records import (
     Status,
     StoreError,
     UnavailableError,
-    checked,
     conflict_keys,
-    overlap,
-    record_of,
-    stamp,
-    to_json,
 )
 from drike.support.records import parse
 
@@ -102,7 +98,7 @@ class TableStore(Protocol):
     ) -> list[EditVersion]:
         """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last."""
         with self.transaction():
-            record = checked(record)
+            record = records.checked(record)
             id = self._end.edit + 1 if replaces is None else replaces.id
             latest = None if replaces is None else self._latest(id)
             if replaces is not None and (latest is None or latest.version != replaces.version):
@@ -113,10 +109,10 @@ class TableStore(Protocol):
             gone = partial(replace, status=Status.RETIRED, author=record.author, reason=f"superseded by edit {id}")
             new = [(rival.id, rival.version + 1, gone(rival.record)) for rival in rivals]
             new.append((id, latest.version + 1 if latest else 1, record))
-            now = stamp(self._clock())
+            now = records.stamp(self._clock())
             changes: list[EditVersion] = []
             for number, (id, version, changed) in enumerate(new, self._end.number + 1):
-                content = (number, id, version, now, to_json(changed))
+                content = (number, id, version, now, records.to_json(changed))
                 checksum = _checksum(content, self._end.checksum)
                 changes.append(EditVersion(*content[:4], changed, checksum))
                 self._write((*content, checksum), conflict_keys(changed) if changed.status is Status.ACTIVE else ())
@@ -145,7 +141,7 @@ class TableStore(Protocol):
         """Save a gate for these edits as the latest one."""
         query = "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
         with self.transaction():
-            self._run(query, [stamp(self._clock()), gate])
+            self._run(query, [records.stamp(self._clock()), gate])
 
     def setting(self, name: str) -> str | None:
         """The value that was saved last under a name; None if there is none."""
@@ -164,7 +160,7 @@ class TableStore(Protocol):
         if record.status is not Status.ACTIVE:
             return []
         others = (self._latest(other) for other in sorted(self._claimants(conflict_keys(record))) if other != id)
-        return [other for other in others if other and overlap(other.record, record)]
+        return [other for other in others if other and records.overlap(other.record, record)]
 
     def _latest(self, id: int) -> EditVersion | None:
         return next(reversed(self.changes(edit=id)), None)
@@ -220,7 +216,7 @@ def _read(name: str, rows: Sequence[ReadRow], after: int, edit: int | None) -> l
             raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
     try:
         return [
-            EditVersion(number, id, version, created_at, record_of(parse(text)), checksum)
+            EditVersion(number, id, version, created_at, records.record_of(parse(text)), checksum)
             for number, id, version, created_at, text, checksum, _ in rows
         ]
     except ValueError as problem:

@@ -1,4 +1,4 @@
-"""EditCoT, the paper's baseline without parameters: a chain of thought before the answer.
+"""The editors that show no demonstrations: `Unedited`, `FactPrompt`, and EditCoT with a chain of thought.
 
 `EditCoT` takes one call, as the paper's timing implies (2.02 s against FactPrompt's 1.99 s). `EditCoTFull` is the
 published pipeline without its fine-tuned editor: the model answers, gives the reasons for its answer, says whether the
@@ -31,6 +31,29 @@ def reasoning_prompt(facts: Sequence[str], query: str) -> Prompt:
         "Reasoning:",
         cue=ANSWER_CUE,
     )
+
+
+@dataclass(frozen=True)
+class Unedited:
+    """Asks the query alone, without an edit: the model with which every editor is compared."""
+
+    name: str = "Unedited"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """The queries themselves."""
+        return [Prompt(query) for query in queries]
+
+
+@dataclass(frozen=True)
+class FactPrompt:
+    """States the new facts after "Imagine that" (the in-context baseline of RippleEdits)."""
+
+    name: str = "FactPrompt"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """Each fact on a line of its own, then the query. Raises ValueError for no edits."""
+        imagined = "".join(f"Imagine that {fact}.\n" for fact in facts_of(edits))
+        return [Prompt(imagined + query) for query in queries]
 
 
 @dataclass(frozen=True)
