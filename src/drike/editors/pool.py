@@ -34,12 +34,10 @@ SYNTHETIC = 8  # synthetic neighbours per record, so that some are usable whatev
 class Pool:
     """The records that demonstrations are drawn from, embedded once.
 
-    Args:
-        records: cases that are never edited themselves.
-        encoder: the sentence encoder that finds the nearest records (all-MiniLM-L6-v2 in the paper).
-        roles: how many demonstrations of each role an edit gets; default: IKE's 4, 12 and 16.
-        seed: of the assignment of roles; the same edit, records and seed always give the same demonstrations.
-        remembered: how many demonstration sets are cached; None caches all, which a server cannot afford.
+    records: cases that are never edited themselves. encoder: the sentence encoder that finds the nearest records
+    (all-MiniLM-L6-v2 in the paper). roles: how many demonstrations of each role an edit gets; default: IKE's 4, 12 and
+    16. seed: of the assignment of roles; the same edit, records and seed always give the same demonstrations.
+    remembered: how many demonstration sets are cached; None caches all, which a server cannot afford.
 
     `fallbacks` says, in one sentence each, what replaces probes that no record has. Raises PoolError if there are fewer
     records than demonstrations.
@@ -80,10 +78,7 @@ class Pool:
         return self.for_groups([(edit,) for edit in edits])
 
     def together(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
-        """The demonstrations of each edit when all are in force: none of them repeats or contradicts any of the edits.
-
-        Raises ValueError for no edits, and PoolError.
-        """
+        """The demonstrations of each edit when all are in force. Raises ValueError for no edits, and PoolError."""
         facts_of(edits)
         return self.for_groups(rotations(edits))
 
@@ -185,8 +180,8 @@ def _can_be_neighbour(other: Edit, edit: Edit) -> bool:
 def _collides(other: Edit, edit: Edit) -> bool:
     """Whether showing `other` would repeat or contradict the edit.
 
-    An edit without a subject collides with every record whose subject its query names; one without a relation, with
-    every record about its subject.
+    An edit without a subject collides with all records whose subject its query names; one without a relation, with all
+    about its subject.
     """
     if other.query == edit.query:
         return True

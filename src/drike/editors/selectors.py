@@ -122,10 +122,8 @@ def merge(selections: Sequence[Selection]) -> Selection:
     if len(rankings) < len(selections):
         shown = interleave([selection.shown for selection in selections])
         return Selection(_shared(selections, shown), shown)
-    shown = interleave([
-        (*selection.candidates.fixed, *ranking.retains)
-        for selection, ranking in zip(selections, rankings, strict=True)
-    ])  # fmt: skip
+    ranked = zip(selections, rankings, strict=True)
+    shown = interleave([(*selection.candidates.fixed, *ranking.retains) for selection, ranking in ranked])
     shared = _shared(selections, shown)
     retains = tuple(demonstration for demonstration in shown if demonstration.role is Role.RETAIN)
     probs = {d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)}

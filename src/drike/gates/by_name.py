@@ -33,7 +33,8 @@ class Named:
             Candidate(index.edits[i], float(i in best), name[i], {"nearness": near[i]})
             for i in sorted(order, key=lambda i: i not in best)
         ]
-        return Decision.of(query, candidates, [candidate for candidate in candidates if candidate.probability])
+        matching = [candidate for candidate in candidates if candidate.probability]
+        return Decision.of(query, candidates, matching, "a negative exemplar matches")
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,8 @@ class EveryQuery:
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match one edit; none only where the index is empty."""
         parsed = ParsedQuery.of(query, index)
-        named = {
-            i: mention.name for mention in parsed.mentions if mention.kind is NameMatch.FULL for i in mention.edits
-        }
+        full = (mention for mention in parsed.mentions if mention.kind is NameMatch.FULL)
+        named = {i: mention.name for mention in full for i in mention.edits}
         near = nearness(parsed, index, sorted(named or index.edits))
         order = sorted(near, key=lambda i: (-near[i], -index.edits[i].record.priority, i))
         if not order:
@@ -61,8 +61,7 @@ class EveryQuery:
 class Nearest:
     """Matches the edit with the paraphrase that is nearest to the query by cosine similarity, whatever it names.
 
-    threshold: the least cosine at which it matches; it differs between encoders and kinds of texts. Needs an index with
-    vectors.
+    threshold: the least cosine that matches; it differs between encoders and kinds of texts. Needs vectors.
     """
 
     threshold: float = 0.7

@@ -7,6 +7,7 @@ are tested from the strictest to the most lenient by Learn-then-Test (see `drike
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -60,11 +61,9 @@ class LabelledCandidate:
 class Certificate:
     """That the rate of a gate's false matches is at most `level`; wrong with a probability of at most 1 - confidence.
 
-    Attributes:
-        threshold: the lowest that is certified; None if none is.
-        edits: how many were tested.
-        possible: the lowest level that these probes certify at any threshold.
-        missing: how many more edits with probes, none of which matches, a certificate of the level would take.
+    threshold: the lowest that is certified; None if none is. edits: how many were tested. possible: the lowest level
+    that these probes certify at any threshold. missing: how many more edits with probes, none of which matches, a
+    certificate of the level would take.
     """
 
     level: float
@@ -244,13 +243,10 @@ def _false_matches(probabilities: Sequence[Sequence[float]]) -> Callable[[float]
 
 def _smallest(passes: Callable[[int], bool], maximum: int) -> int:
     """The smallest number that passes, if all larger ones do; `maximum` if none does."""
-    low, high = 0, 1
+    high = 1  # doubled first, as a large number takes long
     while high < maximum and not passes(high):
-        low, high = high, min(2 * high, maximum)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return high
+        high = min(2 * high, maximum)
+    return bisect_left(range(high), True, lo=high // 2 + 1, key=passes) if high > 1 else high
 
 
 def to_json(gate: Calibrated) -> str:

@@ -150,18 +150,9 @@ class NameIndex:
         lost, won = before - after, after - before
         known = np.delete(self.known, np.searchsorted(self.known, np.array(sorted(lost), np.uint64)))
         more = np.array(sorted(won), np.uint64)
-        return NameIndex(
-            full,
-            short,
-            people,
-            parts,
-            np.insert(known, np.searchsorted(known, more), more),
-            regrouped(
-                self.misspelt,
-                ((word, _shortened(word)) for word, part in long.items() if part in lost),
-                ((word, _shortened(word)) for word, part in long.items() if part in won),
-            ),
-        )
+        known = np.insert(known, np.searchsorted(known, more), more)
+        misspelt = ([(word, _shortened(word)) for word, part in long.items() if part in of] for of in (lost, won))
+        return NameIndex(full, short, people, parts, known, regrouped(self.misspelt, *misspelt))
 
     def find(self, words: Words) -> list[Mention]:
         """The names in a text, in their order; none that is part of a longer one.
@@ -286,9 +277,8 @@ class NameIndex:
             found.append((begins, begins + size, pairs[begins]))
         mentions = []
         begins, ends, names = map(np.concatenate, zip(*found, strict=True))
-        for begin, end, name in zip(
-            *(some.tolist() for some in _outermost(begins, ends, names, len(words))), strict=True
-        ):
+        places = (some.tolist() for some in _outermost(begins, ends, names, len(words)))
+        for begin, end, name in zip(*places, strict=True):
             middle = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
             if all(word in _PARTICLES or words.text[at].isupper() for word, at in middle) and name in self.people:
                 text = composed(words.between(begin, end))

@@ -1,7 +1,6 @@
 """Verification: a language model is asked, yes or no, about each candidate on which a gate is uncertain.
 
-`questions` and `answer_of` are what is asked and how an answer is read; whoever can ask a model does so, and goes on
-with `Decision.resolved`.
+`questions` says what is asked, `answer_of` how an answer is read; `Decision.resolved` goes on from there.
 """
 
 from __future__ import annotations

@@ -35,10 +35,7 @@ class Imported:
 
 
 def read_edits(path: Path) -> list[ReadRow]:
-    """The rows of a file: place and record of each usable one, and why others are refused.
-
-    Raises DataError for an unusable file.
-    """
+    """Place and record of each usable row of a file, and why others are refused. Raises DataError for the file."""
     edits: list[ReadRow] = []
     for row in _rows(path):
         if isinstance(row, DataError):
@@ -61,9 +58,7 @@ def import_edits(
     supersede: a row retires the active edits that it contradicts, those of earlier rows too; otherwise it is refused.
     author: of rows that name none. Raises StoreError for an unusable store.
     """
-    added: list[EditVersion] = []
-    refused: list[str] = []
-    repeated = 0
+    added, refused, repeated = list[EditVersion](), list[str](), 0
     with store.transaction():
         for row in rows:
             if isinstance(row, str):

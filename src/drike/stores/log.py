@@ -17,14 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from drike.stores.records import (
-    EditRecord,
-    EditVersion,
-    Status,
-    StoreError,
-    holds_at,
-    stamp,
-)
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError, holds_at, stamp
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
 
@@ -44,15 +37,13 @@ class Snapshot:
 
     def since(self, earlier: Snapshot) -> Snapshot:
         """Of the edits, those that have changed after an earlier snapshot."""
-        edits = {id: edit for id, edit in self.edits.items() if edit.number > earlier.revision}
-        return replace(self, edits=edits)
+        return replace(self, edits={id: edit for id, edit in self.edits.items() if edit.number > earlier.revision})
 
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[EditVersion, ...]:
         """The edits with this status that hold at a time."""
         now = stamp(at)
-        return tuple(
-            edit for edit in self.edits.values() if edit.record.status is status and holds_at(edit.record, now)
-        )
+        edits = (edit for edit in self.edits.values() if edit.record.status is status)
+        return tuple(edit for edit in edits if holds_at(edit.record, now))
 
     def next_change(self, at: datetime) -> str | None:
         """When edits next begin or cease to hold after a time; None if the same ones hold forever."""

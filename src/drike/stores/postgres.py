@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 import psycopg
@@ -66,21 +65,13 @@ class PostgresStore(TableStore):
     """An `EditStore` in the database at `address`, a URL as libpq takes it.
 
     schema: where the tables are; None for the first schema of the search path. create: make them, and the schema, if
-    they are missing. wait: seconds for another process's or thread's changes, and for any word from the server. clock:
-    the time of new versions. Raises StoreError if the database cannot be used or holds what no store holds.
+    they are missing. wait: seconds for another process's or thread's changes, and for any word from the server. Raises
+    StoreError if the database cannot be used or holds what no store holds.
     """
 
     _writing = False
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        schema: str | None = None,
-        create: bool = True,
-        wait: float = 10.0,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    def __init__(self, address: str, *, schema: str | None = None, create: bool = True, wait: float = 10.0) -> None:
         try:
             params = conninfo_to_dict(address)
             timeout_from_conninfo(params)
@@ -90,9 +81,7 @@ class PostgresStore(TableStore):
         place = "".join(f"{before}{params[key]}" for before, key in (("", "host"), (":", "port")) if params.get(key))
         self.name = f"postgresql://{place}/{params.get('dbname', '')}"
         self._settings: dict[str, Any] = {**_SETTINGS, "connect_timeout": min(_TIMEOUT, max(2, round(wait))), **params}
-        self._schema = schema
-        self._wait = wait
-        self._clock = clock
+        self._schema, self._wait = schema, wait
         self._lock, self._listening = threading.RLock(), threading.Lock()
         self._closed = self._prepared = False
         self._listener: psycopg.Connection | None = None
@@ -201,9 +190,8 @@ class PostgresStore(TableStore):
             began = self._begun() if self._prepared else self._end
             yield
             if self._connection.info.transaction_status is TransactionStatus.INERROR:
-                raise StoreError(
-                    "a change of this transaction failed, so none of it was kept: correct it, and try again"
-                )
+                why = "a change of this transaction failed, so none of it was kept"
+                raise StoreError(f"{why}: correct it, and try again")
             if self._end != began:
                 self.save_setting(HEAD, self._end.head)
                 self.save_setting(CLAIMS, str(self._end.claims))
@@ -247,9 +235,8 @@ class PostgresStore(TableStore):
                 raise StoreError(f"{self.name} is encoded in {encoding}: create the database with --encoding=UTF8")
             version = self._version()
             if not version and not create:
-                raise StoreError(
-                    f"there is no store of edits at {self.name}: add an edit first, or give another --store"
-                )
+                remedy = "add an edit first, or give another --store"
+                raise StoreError(f"there is no store of edits at {self.name}: {remedy}")
             if version < len(_MIGRATIONS):
                 with self.transaction():
                     if self._schema:

@@ -6,9 +6,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from drike.stores.records import StoreError, UnavailableError
@@ -41,20 +40,12 @@ class SqliteStore(TableStore):
     """An `EditStore` in the file `path`.
 
     A file that was put in the place of the old one is read from then on. create: make the file if it is missing,
-    readable by its owner only. wait: seconds for another process's or thread's changes. clock: the time of new
-    versions. Raises StoreError if the file cannot be used, is damaged, or is no store of edits.
+    readable by its owner only. wait: seconds for another process's or thread's changes. Raises StoreError if the file
+    cannot be used, is damaged, or is no store of edits.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        create: bool = True,
-        wait: float = 10.0,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self.name = str(path)
-        self._path, self._wait, self._clock = path.absolute(), wait, clock
+    def __init__(self, path: Path, *, create: bool = True, wait: float = 10.0) -> None:
+        self.name, self._path, self._wait = str(path), path.absolute(), wait
         self._lock = threading.RLock()
         if create:
             with suppress(OSError):  # SQLite says what is wrong with the path

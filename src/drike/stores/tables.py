@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
@@ -63,7 +63,6 @@ class TableStore(Protocol):
     """
 
     name: str
-    _clock: Callable[[], datetime]
     _wait: float
     _lock: threading.RLock
     _end: LogEnd = LogEnd()  # in a transaction
@@ -109,7 +108,7 @@ class TableStore(Protocol):
             gone = partial(replace, status=Status.RETIRED, author=record.author, reason=f"superseded by edit {id}")
             new = [(rival.id, rival.version + 1, gone(rival.record)) for rival in rivals]
             new.append((id, latest.version + 1 if latest else 1, record))
-            now = records.stamp(self._clock())
+            now = self._now()
             changes: list[EditVersion] = []
             for number, (id, version, changed) in enumerate(new, self._end.number + 1):
                 content = (number, id, version, now, records.to_json(changed))
@@ -141,7 +140,7 @@ class TableStore(Protocol):
         """Save a gate for these edits as the latest one."""
         query = "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
         with self.transaction():
-            self._run(query, [records.stamp(self._clock()), gate])
+            self._run(query, [self._now(), gate])
 
     def setting(self, name: str) -> str | None:
         """The value that was saved last under a name; None if there is none."""
@@ -154,6 +153,9 @@ class TableStore(Protocol):
         query = "INSERT INTO drike_settings VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
         with self.transaction():
             self._run(query, [name, value])
+
+    def _now(self) -> str:
+        return records.stamp(datetime.now(UTC))
 
     def _rivals(self, record: EditRecord, id: int) -> list[EditVersion]:
         """The active edits, other than `id`, that answer a question of an active record while it holds."""
