@@ -1,7 +1,6 @@
 """All editors by their names on the command line.
 
-`unedited` asks the bare query; `factprompt` and `editcot` state the edit and nothing else; all others are
-`in_context.InContextEditor` with different selectors.
+All but those in `baselines` are `in_context.InContextEditor` with different selectors.
 """
 
 from __future__ import annotations

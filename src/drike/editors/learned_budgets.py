@@ -178,8 +178,7 @@ def bracket(probs: Sequence[float], rewards: Sequence[float], flip: Flip = "offe
     """[low, high): the sigmas that would have cut the retains that broke the answer in an episode, and no others.
 
     low: the sigma that `Threshold` would reach from 0, which is the probability of the retain that broke the answer, or
-    0 if none did. high: the smallest probability above low, or 1. So more retains are kept for an edit that no prefix
-    answers right.
+    0 if none did. high: the smallest probability above low, or 1.
     """
     low = Threshold(flip=flip).after(probs, rewards).sigma
     return low, min((p for p in probs[: len(rewards)] if p > low), default=1.0)

@@ -165,9 +165,8 @@ def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tup
         for others in (by_relation[record.edit.relation], everyone):
             sample = rng.sample(others, min(2 * SYNTHETIC, len(others)))
             drawn = drawn or [edit for edit in sample if _can_be_neighbour(edit, record.edit)][:SYNTHETIC]
-        probes = (
-            Probe(Aspect.NEIGHBORHOOD, edit.query, edit.target_true or "", record.edit.target_new) for edit in drawn
-        )
+        new = record.edit.target_new
+        probes = (Probe(Aspect.NEIGHBORHOOD, edit.query, edit.target_true or "", new) for edit in drawn)
         completed.append(replace(record, probes=(*record.probes, *probes)))
     return tuple(completed)
 

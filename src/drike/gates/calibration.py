@@ -77,10 +77,8 @@ class Certificate:
     def sentence(self) -> str:
         """What is certified, or what a certificate would take."""
         if self.threshold is not None:
-            return (
-                f"at most {self.level:.2%} false fires on new edits like these {self.edits:,}, "
-                f"{self.confidence:.0%} confidence"
-            )
+            like = f"new edits like these {self.edits:,}"
+            return f"at most {self.level:.2%} false fires on {like}, {self.confidence:.0%} confidence"
         return (
             f"{self.level:.2%} false fires cannot be certified with probes of {self.edits:,} edits, at most "
             f"{self.possible:.2%}: add probes of {self.missing:,} edits that must not fire"
@@ -181,8 +179,7 @@ def certify(
 ) -> Certificate:
     """The lowest threshold at which the mean rate of false matches per edit is certified to be at most `level`.
 
-    Only probes that do not concern their edit count, and of their matches only those of that edit. Raises ValueError
-    without such probes, or for a level outside of (0, 1).
+    Only probes that do not concern their edit count, and of their matches only those of that edit. Raises ValueError.
     """
     negatives = [probe for probe in probes if not probe.concerns]
     of_edit: dict[int, list[float]] = defaultdict(list)
@@ -205,9 +202,7 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
     possible = _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000
     missing = 0
     if threshold is None:
-        missing = _smallest(
-            lambda n: exceeds(np.concatenate([strictest, np.ones(n)]), 1 - level, confidence), _MAX_EDITS
-        )
+        missing = _smallest(lambda n: exceeds(np.r_[strictest, np.ones(n)], 1 - level, confidence), _MAX_EDITS)
     return Certificate(level, confidence, threshold, len(probabilities), possible, missing)
 
 

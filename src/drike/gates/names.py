@@ -140,11 +140,7 @@ class NameIndex:
         before, after = ({part for part, n in counts.items() if n and part in of} for of in (self.parts, parts))
         long = {word: key ^ _WORD for forms in (*old.values(), *added.values()) for word, key in forms.long.items()}
         full, short, people = (
-            regrouped(
-                getattr(self, kind),
-                ((id, getattr(forms, kind)) for id, forms in old.items()),
-                ((id, getattr(forms, kind)) for id, forms in added.items()),
-            )
+            regrouped(getattr(self, kind), *([(id, getattr(f, kind)) for id, f in by.items()] for by in (old, added)))
             for kind in ("full", "short", "people")
         )
         lost, won = before - after, after - before

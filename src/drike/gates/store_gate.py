@@ -33,9 +33,8 @@ def open_gate(store: EditStore, name: str | None = None) -> Gate:
     try:
         return calibration.load(Path(name))
     except OSError as problem:
-        raise UsageError(
-            f"the gate {name} cannot be read ({problem.strerror}): give --gate named, calibrated or another file"
-        ) from None
+        remedy = "give --gate named, calibrated or another file"
+        raise UsageError(f"the gate {name} cannot be read ({problem.strerror}): {remedy}") from None
 
 
 def save_gate(store: EditStore, gate: Calibrated | Named) -> None:
