@@ -19,6 +19,7 @@ from dataclasses import replace
 from drike import datasets
 from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
 from drike.datasets.splits import Split
+from drike.editors.baselines import Unedited
 from drike.editors.budgets import Threshold
 from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
 from drike.editors.in_context import InContextEditor
@@ -27,7 +28,6 @@ from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Retriever
 from drike.editors.role_counts import policy_mixes
 from drike.editors.selectors import RankAndCut
-from drike.editors.unedited import Unedited
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import answers_under

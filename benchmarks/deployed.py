@@ -27,7 +27,7 @@ from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, Summary, counted, summary_of
 from drike.gates.by_name import Named
-from drike.gates.questions import common_questions
+from drike.gates.calibration import common_questions
 from drike.models.protocols import LanguageModel
 from drike.report.deployed import gate_table
 from drike.report.tables import INTERVALS

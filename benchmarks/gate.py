@@ -34,7 +34,7 @@ from drike import datasets
 from drike.datasets.paraphrases import query_template
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
-from drike.gates.by_name import Named
+from drike.gates.by_name import Named, Nearest
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import (
     GateProbe,
@@ -49,7 +49,6 @@ from drike.gates.calibration import (
 )
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
-from drike.gates.nearest import Nearest
 from drike.gates.relations import contrary
 from drike.matching import normalise
 from drike.stores.records import EditRecord, EditVersion, conflict_keys

@@ -25,6 +25,7 @@ from typing import Literal
 
 from drike import datasets, tinyfacts
 from drike.datasets.splits import Split
+from drike.editors.baselines import Unedited
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
@@ -32,7 +33,6 @@ from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
-from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate

@@ -15,14 +15,15 @@ from drike.demonstrations import Role as Role
 from drike.deployment.edited_model import BeforeAfter as BeforeAfter
 from drike.deployment.edited_model import EditedModel as EditedModel
 from drike.deployment.edited_model import Explanation as Explanation
+from drike.editors.baselines import EditCoT as EditCoT
+from drike.editors.baselines import EditCoTFull as EditCoTFull
+from drike.editors.baselines import FactPrompt as FactPrompt
+from drike.editors.baselines import Unedited as Unedited
 from drike.editors.budgets import Budget as Budget
 from drike.editors.budgets import Fraction as Fraction
 from drike.editors.budgets import Threshold as Threshold
 from drike.editors.budgets import TokenLimit as TokenLimit
-from drike.editors.editcot import EditCoT as EditCoT
-from drike.editors.editcot import EditCoTFull as EditCoTFull
 from drike.editors.editor import Editor as Editor
-from drike.editors.factprompt import FactPrompt as FactPrompt
 from drike.editors.in_context import InContextEditor as InContextEditor
 from drike.editors.learned_budgets import Controller as Controller
 from drike.editors.learned_budgets import Feature as Feature
@@ -38,7 +39,6 @@ from drike.editors.role_counts import SubjectSwitch as SubjectSwitch
 from drike.editors.selectors import RankAndCut as RankAndCut
 from drike.editors.selectors import Selection as Selection
 from drike.editors.selectors import Selector as Selector
-from drike.editors.unedited import Unedited as Unedited
 from drike.edits import Aspect as Aspect
 from drike.edits import BaselineQuestion as BaselineQuestion
 from drike.edits import Edit as Edit
@@ -73,6 +73,7 @@ from drike.evaluation.risk_control import CertifiedGuarantee as CertifiedGuarant
 from drike.evaluation.risk_control import Guarantee as Guarantee
 from drike.gates.by_name import EveryQuery as EveryQuery
 from drike.gates.by_name import Named as Named
+from drike.gates.by_name import Nearest as Nearest
 from drike.gates.calibrated import Calibrated as Calibrated
 from drike.gates.calibrated import LogisticHead as LogisticHead
 from drike.gates.calibration import default_gate as default_gate
@@ -81,7 +82,6 @@ from drike.gates.decision import Decision as Decision
 from drike.gates.decision import Gate as Gate
 from drike.gates.decision import YesOrNo as YesOrNo
 from drike.gates.index import EditIndex as EditIndex
-from drike.gates.nearest import Nearest as Nearest
 from drike.models.custom import CustomModel as CustomModel
 from drike.models.protocols import Completion as Completion
 from drike.models.protocols import LanguageModel as LanguageModel

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import islice, product
 
 import numpy as np
 import regex
@@ -42,9 +42,7 @@ _INNER, _NEVER = 255, 254  # of `Words.least`, where no name begins: inside a Ko
 _MOST_PARTICLES = 4  # behind a name
 _FEW = 8  # texts that are read one by one, as they may be known
 _SHORT = 300  # characters of a text whose words are kept
-_MOST_MARKS = regex.compile(
-    r"(\p{M}{30})\p{M}+"
-)  # more on one letter are no text; to compose n of them takes n^2 steps
+_MOST_MARKS = regex.compile(r"(\p{M}{30})\p{M}+")  # more on a letter are no text; composing n takes n^2 steps
 
 _FUNCTION_WORDS = (
     "的是在和与與及跟同或对對于於从從到由向往被把给給让讓问問说說讲講谈談有了着过過去来來为為以比离離距住访訪找叫称稱即如像关關将將用因至自"
@@ -105,16 +103,16 @@ def _least(before: str, now: str) -> int:
     return 2 if before in _SIGNS[3:7] and now in _SIGNS[3:7] else 1
 
 
-def _table(rule: object) -> NDArray[np.uint8]:
+def _table(rule: Callable[[str, str], int]) -> NDArray[np.uint8]:
     """A rule for two kinds, by 16 * the first + the second."""
-    table = np.zeros(256, np.uint8)
-    for before, i in _NUMBER.items():
-        for now, j in _NUMBER.items():
-            table[16 * i + j] = rule(before, now)  # type: ignore[operator]
-    return table
+    table = np.zeros((16, 16), np.uint8)
+    for (before, i), (now, j) in product(_NUMBER.items(), repeat=2):
+        table[i, j] = rule(before, now)
+    return table.ravel()
 
 
 _BREAKS, _LEAST = _table(_breaks), _table(_least)
+_SIGN_NUMBERS = frozenset(_NUMBER[kind] for kind in _SIGNS)
 _BASE = secrets.randbits(64) | 1
 _INVERSE = pow(_BASE, -1, MODULUS)
 _HALF, _MIXER = np.uint64(32), np.uint64(secrets.randbits(64) | 1)
@@ -126,9 +124,7 @@ _KIND_OF = np.zeros(0x110000, np.uint8)
 _LETTER_OF, _POWER_OF, _INVERSE_OF = (np.zeros(0x110000, np.uint64) for _ in range(3))
 
 
-class _Folds(dict[int, str]):
-    """Characters as they are compared, for `str.translate`."""
-
+class _Folds(dict[int, str]):  # characters as they are compared, for `str.translate`
     def __missing__(self, code: int) -> str:
         decomposed = unicodedata.normalize("NFKD", chr(code)).casefold()
         self[code] = _DROPPED.sub("", unicodedata.normalize("NFKD", decomposed).translate(_LETTERS))
@@ -155,11 +151,8 @@ def _learn(codes: Iterable[int]) -> None:
 class Words:
     """The words of a text, by number.
 
-    Attributes:
-        begins, ends: where each stands in the text.
-        keys: the fingerprint of each.
-        least: how many words a name must have to begin with this one.
-        last: whether a name may end with this one.
+    begins, ends: where each stands in the text. keys: the fingerprint of each. least: how many words a name must have
+    to begin with this one. last: whether a name may end with this one.
     """
 
     text: str
@@ -233,9 +226,6 @@ class Words:
         return int((self.keys[::-1] * np.cumprod(powers)).sum())
 
 
-_SIGN_NUMBERS = frozenset(_NUMBER[kind] for kind in _SIGNS)
-
-
 def extended(prefix: int, key: int) -> int:
     """The fingerprint of several words and one more; 0 for none."""
     return (prefix * int(_NEXT) + key) % MODULUS
@@ -254,8 +244,7 @@ def words(text: str) -> list[str]:
 def mentions(text: str, name: str) -> bool:
     """Whether a text names something in whole words: "Tirana" does not name "Iran".
 
-    Case, accents, forms of letters and what stands between words do not count. A name of signs only, such as "!!!", is
-    looked for as it is.
+    Case, accents, forms of letters and what stands between words do not count. A name without words is found as it is.
     """
     wanted = Words.of(name)
     if not len(wanted):

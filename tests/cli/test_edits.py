@@ -144,7 +144,7 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     capsys: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped = replace(default_gate(), encoder="hashing")
-    monkeypatch.setattr("drike.gates.store_gate.default_gate", lambda: shipped)
+    monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: shipped)
     monkeypatch.setattr("drike.cli.edits.default_gate", lambda: shipped)
     edits(capsys, "add", *PERU)
     needs, refused = "0.20% false fires take 3,326 edits or more", edits(capsys, "calibrate", code=1)

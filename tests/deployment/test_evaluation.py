@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from drike.deployment.evaluation import UNRELATED, GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.factprompt import FactPrompt
+from drike.editors.baselines import FactPrompt
 from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import summarise
 from drike.gates.by_name import Named
-from drike.gates.questions import common_questions
+from drike.gates.calibration import common_questions
 from drike.prompts import Prompt
 from drike.report.deployed import calibration_table, gate_figures, gate_table, near_misses, thresholds_table
 from drike.runs.folder import read_outcomes

@@ -10,14 +10,13 @@ import pytest
 from drike.deployment.edited_model import EditedModel
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.deployment.routing import route, route_each, write_prompts
-from drike.editors.factprompt import FactPrompt
+from drike.editors.baselines import FactPrompt
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
-from drike.gates.by_name import EveryQuery, Named
+from drike.gates.by_name import EveryQuery, Named, Nearest
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
-from drike.gates.nearest import Nearest
 from drike.prompts import Prompt
 from drike.stores.records import EditRecord, EditVersion, Status
 from tests.worlds.gateways import Doubting

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.editcot import ANSWER_CUE, EditCoT, reasoning_prompt
-from drike.editors.factprompt import FactPrompt
-from drike.editors.unedited import Unedited
+from drike.editors.baselines import ANSWER_CUE, EditCoT, FactPrompt, Unedited, reasoning_prompt
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, LIKELIHOOD, RULES, Judge, Question, Rule

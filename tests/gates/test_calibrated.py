@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from drike.encoders import HashingEncoder
+from drike.gates.by_name import Nearest
 from drike.gates.calibrated import MIN_SEMANTIC_TEXTS
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Gate
 from drike.gates.index import NEAREST, EditIndex
-from drike.gates.nearest import Nearest
 from drike.stores.records import EditRecord
 from tests.worlds.indexes import GATE, PERU, indexed, matched, stored
 

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.encoders import FeatureStore, HashingEncoder
+from drike.encoders import HashingEncoder
 from drike.encoders.base import BULK, FloatArray, Progress, TextEncoder
+from drike.encoders.features import FeatureStore
 from drike.encoders.frozen import FrozenEncoder
-from drike.gates.by_name import EveryQuery, Named
+from drike.gates.by_name import EveryQuery, Named, Nearest
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.names import NameMatch
-from drike.gates.nearest import Nearest
 from drike.gates.store_view import StoreView
 from drike.stores.log import Snapshot
 from drike.stores.records import EditRecord, EditVersion, Status, stamp

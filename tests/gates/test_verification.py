@@ -16,7 +16,7 @@ import pytest
 from drike.deployment.edit_checks import verification_table
 from drike.deployment.edited_model import EditedModel
 from drike.deployment.routing import route_each
-from drike.editors.factprompt import FactPrompt
+from drike.editors.baselines import FactPrompt
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.calibration import default_gate, save

@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.demonstrations import DemonstrationSet
+from drike.editors.baselines import EditCoTFull, FactPrompt
 from drike.editors.budgets import Budget, Threshold
-from drike.editors.editcot import EditCoTFull
-from drike.editors.factprompt import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import Controller, untrained
 from drike.editors.pool import Pool

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from drike.demonstrations import Demonstration, Role, interleave
+from drike.editors.baselines import EditCoT, EditCoTFull, FactPrompt
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.editcot import EditCoT, EditCoTFull
 from drike.editors.editor import Editor
-from drike.editors.factprompt import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from drike import tinyfacts
 from drike.datasets import load
 from drike.deployment.edited_model import EditedModel
+from drike.editors.baselines import EditCoT, FactPrompt
 from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editcot import EditCoT
-from drike.editors.factprompt import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.demonstrations import Demonstration, Role
-from drike.editors.factprompt import FactPrompt
+from drike.editors.baselines import FactPrompt
 from drike.edits import Edit
 from drike.serving.placement import AsBlock, AsPrompt, block, clean, defused
 from tests.worlds.gateways import FewShots

@@ -8,21 +8,24 @@ from pathlib import Path
 import pytest
 
 from drike.stores.log import EditStore
+from drike.stores.records import stamp
 from drike.stores.sqlite import SqliteStore
+from drike.stores.tables import TableStore
 from tests.worlds.stores import NOON, Opener
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def opener(request: pytest.FixtureRequest) -> Opener:
-    """Opens a store of each backend."""
+def opener(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Opener:
+    """Opens a store of each backend, where it is noon."""
+    monkeypatch.setattr(TableStore, "_now", lambda self: stamp(NOON))
     if request.param == "sqlite":
-        return lambda path: SqliteStore(path, clock=lambda: NOON)
+        return SqliteStore
     server = request.getfixturevalue("postgres")
 
     def open_postgres(path: Path) -> EditStore:
         from drike.stores.postgres import PostgresStore
 
-        return PostgresStore(server.of(path), clock=lambda: NOON)
+        return PostgresStore(server.of(path))
 
     return open_postgres
 

@@ -13,7 +13,8 @@ import typer
 from drike import tinyfacts
 from drike.cli.console import draw
 from drike.cli.options import MODEL, as_flags, option, takes_options
-from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
+from drike.encoders import MINILM, features_folder
+from drike.encoders.sources import SMALL_BERT, locate
 from drike.errors import EncoderError, ModelError
 from drike.matching import first_line
 from drike.models import EMBEDDED, load

@@ -20,9 +20,8 @@ from drike.cli.reword import open_writer, reworded
 from drike.errors import UsageError
 from drike.gates import store_gate
 from drike.gates.by_name import Named
-from drike.gates.calibration import default_gate
+from drike.gates.calibration import common_questions, default_gate
 from drike.gates.index import EditIndex
-from drike.gates.questions import common_questions
 from drike.models.served.options import ApiOptions
 from drike.serving.requests import read_questions
 from drike.stores import log as stores

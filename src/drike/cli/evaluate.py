@@ -39,9 +39,8 @@ from drike.evaluation.metrics import Outcome, counted
 from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import default_gate
+from drike.gates.calibration import common_questions, default_gate
 from drike.gates.decision import Gate
-from drike.gates.questions import common_questions
 from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions

@@ -10,7 +10,8 @@ from drike.datasets.dataset import SUBSETS, Dataset
 from drike.datasets.fetch import PUBLISHED
 from drike.datasets.rows import shown
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.encoders import Progress, TextEncoder, directions, nearest
+from drike.encoders import Progress, TextEncoder
+from drike.encoders.base import directions, nearest
 from drike.errors import DataError
 from drike.prompts import query_block
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from drike.deployment.edited_model import BeforeAfter, EditedModel
 from drike.deployment.routing import route_each
 from drike.encoders import TextEncoder
-from drike.gates.calibration import make_probes
+from drike.gates.calibration import common_questions, make_probes
 from drike.gates.decision import Gate, YesOrNo
 from drike.gates.index import EditIndex
-from drike.gates.questions import common_questions
 from drike.gates.verification import verify
 from drike.matching import matches
 from drike.models.protocols import LanguageModel

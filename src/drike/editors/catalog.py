@@ -1,22 +1,19 @@
 """All editors by their names on the command line.
 
-`unedited` asks the bare query; `factprompt` and `editcot` state the edit and nothing else; all others are
-`in_context.InContextEditor` with different selectors.
+All but those in `baselines` are `in_context.InContextEditor` with different selectors.
 """
 
 from __future__ import annotations
 
 from drike.demonstrations import Role
+from drike.editors.baselines import EditCoT, EditCoTFull, FactPrompt, Unedited
 from drike.editors.budgets import Fraction, SameCount, TokenLimit
-from drike.editors.editcot import EditCoT, EditCoTFull
 from drike.editors.editor import Editor, Trained
-from drike.editors.factprompt import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
 from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, copies_and_updates
 from drike.editors.selectors import RankAndCut, Selector
-from drike.editors.unedited import Unedited
 from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle

@@ -43,10 +43,7 @@ class InContextEditor(Generic[SelectorT_co]):
         return select_for(self.selector, self.pool.together(edits), queries)
 
     def fit(self, selection: Selection, queries: Sequence[str]) -> Selection:
-        """The selection without the demonstrations that would make the prompt of a query longer than the limit.
-
-        At least one of those that may be pruned stays.
-        """
+        """The selection without the demonstrations that would make the prompt of a query longer than the limit."""
         most = selection.prunable
         if self.limit is None or not most or not queries:
             return selection

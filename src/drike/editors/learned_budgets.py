@@ -40,8 +40,7 @@ class Feature:
     """One input of a controller, scaled to a length of about 1.
 
     vector: its numbers [size], float32, from `probs` [n], in any order, and the demonstrations they belong to. encoder:
-    that of its texts; None if it needs none. texts: what the encoder reads for it, so that the texts of many edits can
-    be encoded in one call.
+    that of its texts; None if it needs none. texts: what it reads, so that those of many edits are encoded in one call.
     """
 
     name: str
@@ -59,12 +58,10 @@ def feature(name: str, encoder: TextEncoder) -> Feature:
         case "traits":
             return Feature(name, 6, _traits)
         case "query":
-            return _encoded(name, encoder, lambda candidates: [query_block(candidates.edit, candidates.edit.query)])
+            return _encoded(name, encoder, lambda c: [query_block(c.edit, c.edit.query)])
         case "context":
             # One text per block: the cache shares blocks between edits, and the encoder truncates none of them.
-            return _encoded(name, encoder, lambda candidates: [
-                demonstration_block(shown).strip() for shown in candidates.demonstrations
-            ])  # fmt: skip
+            return _encoded(name, encoder, lambda c: [demonstration_block(d).strip() for d in c.demonstrations])
     raise ValueError(f"a controller has no feature {name!r}")
 
 
@@ -181,8 +178,7 @@ def bracket(probs: Sequence[float], rewards: Sequence[float], flip: Flip = "offe
     """[low, high): the sigmas that would have cut the retains that broke the answer in an episode, and no others.
 
     low: the sigma that `Threshold` would reach from 0, which is the probability of the retain that broke the answer, or
-    0 if none did. high: the smallest probability above low, or 1. So more retains are kept for an edit that no prefix
-    answers right.
+    0 if none did. high: the smallest probability above low, or 1.
     """
     low = Threshold(flip=flip).after(probs, rewards).sigma
     return low, min((p for p in probs[: len(rewards)] if p > low), default=1.0)

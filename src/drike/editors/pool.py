@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.edits import Aspect, Edit, EditCase, Probe
-from drike.encoders import FloatArray, TextEncoder, directions, nearest
+from drike.encoders import FloatArray, TextEncoder
+from drike.encoders.base import directions, nearest
 from drike.errors import PoolError
 from drike.prompts import facts_of, query_block
 from drike.words import mentions
@@ -33,12 +34,10 @@ SYNTHETIC = 8  # synthetic neighbours per record, so that some are usable whatev
 class Pool:
     """The records that demonstrations are drawn from, embedded once.
 
-    Args:
-        records: cases that are never edited themselves.
-        encoder: the sentence encoder that finds the nearest records (all-MiniLM-L6-v2 in the paper).
-        roles: how many demonstrations of each role an edit gets; default: IKE's 4, 12 and 16.
-        seed: of the assignment of roles; the same edit, records and seed always give the same demonstrations.
-        remembered: how many demonstration sets are cached; None caches all, which a server cannot afford.
+    records: cases that are never edited themselves. encoder: the sentence encoder that finds the nearest records
+    (all-MiniLM-L6-v2 in the paper). roles: how many demonstrations of each role an edit gets; default: IKE's 4, 12 and
+    16. seed: of the assignment of roles; the same edit, records and seed always give the same demonstrations.
+    remembered: how many demonstration sets are cached; None caches all, which a server cannot afford.
 
     `fallbacks` says, in one sentence each, what replaces probes that no record has. Raises PoolError if there are fewer
     records than demonstrations.
@@ -79,10 +78,7 @@ class Pool:
         return self.for_groups([(edit,) for edit in edits])
 
     def together(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
-        """The demonstrations of each edit when all are in force: none of them repeats or contradicts any of the edits.
-
-        Raises ValueError for no edits, and PoolError.
-        """
+        """The demonstrations of each edit when all are in force. Raises ValueError for no edits, and PoolError."""
         facts_of(edits)
         return self.for_groups(rotations(edits))
 
@@ -169,9 +165,8 @@ def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tup
         for others in (by_relation[record.edit.relation], everyone):
             sample = rng.sample(others, min(2 * SYNTHETIC, len(others)))
             drawn = drawn or [edit for edit in sample if _can_be_neighbour(edit, record.edit)][:SYNTHETIC]
-        probes = (
-            Probe(Aspect.NEIGHBORHOOD, edit.query, edit.target_true or "", record.edit.target_new) for edit in drawn
-        )
+        new = record.edit.target_new
+        probes = (Probe(Aspect.NEIGHBORHOOD, edit.query, edit.target_true or "", new) for edit in drawn)
         completed.append(replace(record, probes=(*record.probes, *probes)))
     return tuple(completed)
 
@@ -184,8 +179,8 @@ def _can_be_neighbour(other: Edit, edit: Edit) -> bool:
 def _collides(other: Edit, edit: Edit) -> bool:
     """Whether showing `other` would repeat or contradict the edit.
 
-    An edit without a subject collides with every record whose subject its query names; one without a relation, with
-    every record about its subject.
+    An edit without a subject collides with all records whose subject its query names; one without a relation, with all
+    about its subject.
     """
     if other.query == edit.query:
         return True

@@ -68,8 +68,7 @@ class QueryPolicy(RoleCountPolicy):
         """A copy of this policy with a number added to the logit of each mix; an offset of 0 adds nothing.
 
         A positive offset favours prompts with all retains, or all copies and updates, over mixed ones; above 64 it
-        increasingly favours retains. A negative offset favours copies and updates. The larger the offset, the more
-        neighbours keep their answers.
+        increasingly favours retains, so that more neighbours keep their answers; a negative one copies and updates.
         """
         whole_weight = min(max(offset, 0.0), 64.0)
         retain_weight = offset if offset < 0 else whole_weight / 16 + max(offset - 64.0, 0.0)

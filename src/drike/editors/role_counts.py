@@ -93,9 +93,8 @@ def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
     """
     copies, updates, retains = _counts(roles)
     numbers = {0, -(-retains // 4), retains}
-    return _sorted(
-        {RoleCounts(copies, 0, 0), *(RoleCounts(c, u, r) for c, u in ((0, 0), (copies, updates)) for r in numbers)}
-    )
+    full = (RoleCounts(c, u, r) for c, u in ((0, 0), (copies, updates)) for r in numbers)
+    return _sorted({RoleCounts(copies, 0, 0), *full})
 
 
 def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:

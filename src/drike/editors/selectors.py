@@ -1,7 +1,6 @@
 """Which demonstrations a query is shown: the paper's ranking and cut for all queries, or a choice for each.
 
-A `Selector` chooses among the demonstrations of one edit. Where several edits are in force, it chooses for each, and
-`merge` makes one selection of these.
+A `Selector` chooses among the demonstrations of one edit; `merge` makes one selection of those for several edits.
 """
 
 from __future__ import annotations
@@ -112,8 +111,7 @@ def select_for(selector: Selector, candidates: Sequence[DemonstrationSet], queri
 def merge(selections: Sequence[Selection]) -> Selection:
     """One selection for several edits in force, given that of each edit: its demonstrations are interleaved.
 
-    If all are ranked, so is the result: it has the best retains of each edit in turn, and its k is the mean of theirs,
-    rounded up.
+    If all are ranked, so is the result: the best retains of each edit in turn, and as k the mean of theirs, rounded up.
     """
     first, *others = selections
     if not others:
@@ -122,10 +120,8 @@ def merge(selections: Sequence[Selection]) -> Selection:
     if len(rankings) < len(selections):
         shown = interleave([selection.shown for selection in selections])
         return Selection(_shared(selections, shown), shown)
-    shown = interleave([
-        (*selection.candidates.fixed, *ranking.retains)
-        for selection, ranking in zip(selections, rankings, strict=True)
-    ])  # fmt: skip
+    ranked = zip(selections, rankings, strict=True)
+    shown = interleave([(*selection.candidates.fixed, *ranking.retains) for selection, ranking in ranked])
     shared = _shared(selections, shown)
     retains = tuple(demonstration for demonstration in shown if demonstration.role is Role.RETAIN)
     probs = {d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)}
@@ -137,13 +133,7 @@ def merge(selections: Sequence[Selection]) -> Selection:
 def _shared(selections: Iterable[Selection], shown: Iterable[Demonstration]) -> DemonstrationSet:
     """The set that several edits share, of the first of them and the others: these demonstrations, nearest first."""
     sets = [selection.candidates for selection in selections]
-    cosines = {
-        d: cosine for of_edit in sets for d, cosine in zip(of_edit.demonstrations, of_edit.similarities, strict=True)
-    }
+    cosines = {d: c for known in sets for d, c in zip(known.demonstrations, known.similarities, strict=True)}
     nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))
-    return replace(
-        sets[0],
-        demonstrations=nearest,
-        similarities=tuple(cosines[demonstration] for demonstration in nearest),
-        excluded=sum(of_edit.excluded for of_edit in sets),
-    )
+    similarities, excluded = tuple(cosines[d] for d in nearest), sum(known.excluded for known in sets)
+    return replace(sets[0], demonstrations=nearest, similarities=similarities, excluded=excluded)

@@ -6,28 +6,15 @@ from functools import partial
 from pathlib import Path
 
 from drike.encoders import hashing
-from drike.encoders.base import FloatArray, Progress, TextEncoder, directions, nearest
+from drike.encoders.base import FloatArray, Progress, TextEncoder
 from drike.encoders.features import FeatureStore
 from drike.encoders.frozen import FrozenEncoder, by_torch
 from drike.encoders.hashing import HashingEncoder
 from drike.encoders.onnx import by_onnx
-from drike.encoders.sources import MINILM, SMALL_BERT, download, identity, locate
+from drike.encoders.sources import MINILM, download, identity, locate
 from drike.support.files import cache_folder
 
-__all__ = [
-    "MINILM",
-    "SMALL_BERT",
-    "FeatureStore",
-    "FloatArray",
-    "HashingEncoder",
-    "Progress",
-    "TextEncoder",
-    "directions",
-    "features_folder",
-    "load_encoder",
-    "locate",
-    "nearest",
-]
+__all__ = ["MINILM", "FloatArray", "HashingEncoder", "Progress", "TextEncoder", "features_folder", "load_encoder"]
 
 
 def features_folder() -> Path:
@@ -36,12 +23,7 @@ def features_folder() -> Path:
 
 
 def load_encoder(
-    name: str | Path = MINILM,
-    *,
-    features: Path | None = None,
-    keep: bool = True,
-    bulk: int = 0,
-    onnx: bool = False,
+    name: str | Path = MINILM, *, features: Path | None = None, keep: bool = True, bulk: int = 0, onnx: bool = False
 ) -> TextEncoder:
     """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing".
 

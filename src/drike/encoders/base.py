@@ -49,9 +49,8 @@ def directions(vectors: FloatArray) -> NDArray[np.float64]:
 def nearest(queries: FloatArray, records: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], FloatArray]:
     """For each query [m, d] the k records of highest cosine similarity: indices and similarities [m, k].
 
-    `records` are the `directions` [n, d] of vectors, made once for many searches. Best first; of two that agree to six
-    decimals the earlier record first, so that the order does not depend on how queries are batched. k is cut to n. The
-    similarity to a zero vector is 0.
+    records: `directions` [n, d], made once for many searches. Best first; of two that agree to six decimals the earlier
+    one, so that the order does not depend on how queries are batched. k is cut to n. A zero vector has similarity 0.
     """
     k = min(k, len(records))
     indices = np.zeros((len(queries), k), dtype=np.int64)

@@ -116,27 +116,23 @@ def load_model(folder: Path, device: str | None = None) -> SentenceTransformer:
     """The model in a folder, in single precision. Raises EncoderError if its files are no model."""
     from safetensors import SafetensorError
 
-    with quiet():
-        try:
-            return _load_model(folder, device)
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
-            raise EncoderError(
-                f"the encoder in {folder} cannot be loaded ({str(problem).splitlines()[0]}); "
-                "give the folder of a BERT-like or sentence-transformers model, or download it again"
-            ) from problem
+    try:
+        with quiet():
+            import torch
+            from sentence_transformers import SentenceTransformer
+            from sentence_transformers.base.modules import Transformer
+            from sentence_transformers.sentence_transformer.modules import Pooling
 
-
-def _load_model(folder: Path, device: str | None) -> SentenceTransformer:
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Transformer
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
-    exact = {"dtype": torch.float32}
-    if (folder / "modules.json").is_file():
-        model = SentenceTransformer(str(folder), device=device, local_files_only=True, model_kwargs=exact)
-    else:
-        bert = Transformer(str(folder), model_kwargs={**exact, "local_files_only": True})
-        pooled = Pooling(bert.get_embedding_dimension(), pooling_mode="cls")
-        model = SentenceTransformer(modules=[bert, pooled], device=device)
-    return model.eval().requires_grad_(False)
+            exact = {"dtype": torch.float32}
+            if (folder / "modules.json").is_file():
+                model = SentenceTransformer(str(folder), device=device, local_files_only=True, model_kwargs=exact)
+            else:
+                bert = Transformer(str(folder), model_kwargs={**exact, "local_files_only": True})
+                pooled = Pooling(bert.get_embedding_dimension(), pooling_mode="cls")
+                model = SentenceTransformer(modules=[bert, pooled], device=device)
+            return model.eval().requires_grad_(False)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
+        raise EncoderError(
+            f"the encoder in {folder} cannot be loaded ({str(problem).splitlines()[0]}); "
+            "give the folder of a BERT-like or sentence-transformers model, or download it again"
+        ) from problem

@@ -56,7 +56,6 @@ def named(name: str) -> HashingEncoder:
     match = re.fullmatch(rf"{NAME}(?::([0-9]{{1,5}}))?(?::([0-9]{{1,10}}))?", name)
     dim, seed = (int(match[1] or 256), int(match[2] or 0)) if match else (0, 0)
     if not 0 < dim <= LARGEST or seed >= 1 << 32:
-        raise EncoderError(
-            f'{name!r} is no encoder; use "hashing" or "hashing:{{dim}}:{{seed}}" with 1 to {LARGEST} numbers'
-        )
+        use = f'"hashing" or "hashing:{{dim}}:{{seed}}" with 1 to {LARGEST} numbers'
+        raise EncoderError(f"{name!r} is no encoder; use {use}")
     return HashingEncoder(dim, seed=seed)

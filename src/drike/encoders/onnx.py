@@ -33,8 +33,7 @@ _CLOSE = 1e-4  # to torch's vectors
 def by_onnx(folder: Path, sha256: str) -> Forward:
     """The forward pass with ONNX Runtime on one thread; with torch where the encoder cannot be converted.
 
-    sha256: of the encoder's files, under which it is kept in `cache_folder()`. Raises EncoderError if it cannot be
-    loaded.
+    sha256: of the encoder's files, under which it is kept in `cache_folder()`. Raises EncoderError.
     """
     models = cache_folder() / "onnx"
     path = _kept(models, sha256)

@@ -120,14 +120,8 @@ def download(name: str) -> Path:
             repository, revision = pinned(name)
             files = HfApi().list_repo_files(repository, revision=revision)
             weights = next((weights for weights in _WEIGHTS if weights in files), _WEIGHTS[0])
-            return Path(
-                snapshot_download(
-                    repository,
-                    revision=revision,
-                    allow_patterns=[weights, "*.json", "vocab.txt", "merges.txt", "*.model"],
-                    ignore_patterns=["onnx/*", "openvino/*"],
-                )
-            )
+            wanted, other = [weights, "*.json", "vocab.txt", "merges.txt", "*.model"], ["onnx/*", "openvino/*"]
+            return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted, ignore_patterns=other))
     except (HTTPError, LocalEntryNotFoundError, OSError) as problem:
         raise EncoderError(
             f"encoder {name!r} could not be downloaded from {constants.ENDPOINT} ({type(problem).__name__}); "

@@ -1,4 +1,4 @@
-"""Gates that need no training: `Named` decides by the names in a query, `EveryQuery` always finds an edit."""
+"""Gates without training: `Named` goes by names, `Nearest` by cosine similarity, `EveryQuery` always finds an edit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Named:
             Candidate(index.edits[i], float(i in best), name[i], {"nearness": near[i]})
             for i in sorted(order, key=lambda i: i not in best)
         ]
-        return Decision.of(query, candidates, [candidate for candidate in candidates if candidate.probability])
+        matching = [candidate for candidate in candidates if candidate.probability]
+        return Decision.of(query, candidates, matching, "a negative exemplar matches")
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,8 @@ class EveryQuery:
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match one edit; none only where the index is empty."""
         parsed = ParsedQuery.of(query, index)
-        named = {
-            i: mention.name for mention in parsed.mentions if mention.kind is NameMatch.FULL for i in mention.edits
-        }
+        full = (mention for mention in parsed.mentions if mention.kind is NameMatch.FULL)
+        named = {i: mention.name for mention in full for i in mention.edits}
         near = nearness(parsed, index, sorted(named or index.edits))
         order = sorted(near, key=lambda i: (-near[i], -index.edits[i].record.priority, i))
         if not order:
@@ -55,3 +55,23 @@ class EveryQuery:
         )
         best = tuple(index.edits[i] for i in foremost(index, order))
         return Decision(query, best, candidates, f"every query is put under an edit: edit {best[-1].id}")
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Matches the edit with the paraphrase that is nearest to the query by cosine similarity, whatever it names.
+
+    threshold: the least cosine that matches; it differs between encoders and kinds of texts. Needs vectors.
+    """
+
+    threshold: float = 0.7
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        """Match the nearest edit, if it is near enough."""
+        parsed = ParsedQuery.of(query, index)
+        [vector] = index.embed([parsed.excerpts(())[0][0]])
+        near = index.nearest(vector)
+        candidates = {i: Candidate(index.edits[i], near[i], None, {"whole": near[i]}) for i in near}
+        enough = [i for i in near if near[i] >= self.threshold and not parsed.excluded(index.edits[i])]
+        matching = [candidates[i] for i in foremost(index, enough)]
+        return Decision.of(query, list(candidates.values()), matching, "no wording is near enough")

@@ -77,9 +77,8 @@ class Calibrated:
         if encoder != self.encoder:
             raise ValueError(f"calibrated for {self.encoder}, not for {encoder}: calibrate again")
         parsed = ParsedQuery.of(query, index)
-        semantic = self.semantic and index.text_count >= MIN_SEMANTIC_TEXTS
         found = _named(parsed, index)
-        if semantic:
+        if self.semantic and index.text_count >= MIN_SEMANTIC_TEXTS:
             found += _unnamed(parsed, index, {edit.id for edit, _, _ in found})
         candidates = [
             Candidate(edit, 0.0 if parsed.excluded(edit) else self._probability(edit, name, features), name, features)

@@ -7,6 +7,7 @@ are tested from the strictest to the most lenient by Learn-then-Test (see `drike
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -60,11 +61,9 @@ class LabelledCandidate:
 class Certificate:
     """That the rate of a gate's false matches is at most `level`; wrong with a probability of at most 1 - confidence.
 
-    Attributes:
-        threshold: the lowest that is certified; None if none is.
-        edits: how many were tested.
-        possible: the lowest level that these probes certify at any threshold.
-        missing: how many more edits with probes, none of which matches, a certificate of the level would take.
+    threshold: the lowest that is certified; None if none is. edits: how many were tested. possible: the lowest level
+    that these probes certify at any threshold. missing: how many more edits with probes, none of which matches, a
+    certificate of the level would take.
     """
 
     level: float
@@ -78,10 +77,8 @@ class Certificate:
     def sentence(self) -> str:
         """What is certified, or what a certificate would take."""
         if self.threshold is not None:
-            return (
-                f"at most {self.level:.2%} false fires on new edits like these {self.edits:,}, "
-                f"{self.confidence:.0%} confidence"
-            )
+            like = f"new edits like these {self.edits:,}"
+            return f"at most {self.level:.2%} false fires on {like}, {self.confidence:.0%} confidence"
         return (
             f"{self.level:.2%} false fires cannot be certified with probes of {self.edits:,} edits, at most "
             f"{self.possible:.2%}: add probes of {self.missing:,} edits that must not fire"
@@ -182,8 +179,7 @@ def certify(
 ) -> Certificate:
     """The lowest threshold at which the mean rate of false matches per edit is certified to be at most `level`.
 
-    Only probes that do not concern their edit count, and of their matches only those of that edit. Raises ValueError
-    without such probes, or for a level outside of (0, 1).
+    Only probes that do not concern their edit count, and of their matches only those of that edit. Raises ValueError.
     """
     negatives = [probe for probe in probes if not probe.concerns]
     of_edit: dict[int, list[float]] = defaultdict(list)
@@ -206,9 +202,7 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
     possible = _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000
     missing = 0
     if threshold is None:
-        missing = _smallest(
-            lambda n: exceeds(np.concatenate([strictest, np.ones(n)]), 1 - level, confidence), _MAX_EDITS
-        )
+        missing = _smallest(lambda n: exceeds(np.r_[strictest, np.ones(n)], 1 - level, confidence), _MAX_EDITS)
     return Certificate(level, confidence, threshold, len(probabilities), possible, missing)
 
 
@@ -244,13 +238,10 @@ def _false_matches(probabilities: Sequence[Sequence[float]]) -> Callable[[float]
 
 def _smallest(passes: Callable[[int], bool], maximum: int) -> int:
     """The smallest number that passes, if all larger ones do; `maximum` if none does."""
-    low, high = 0, 1
+    high = 1  # doubled first, as a large number takes long
     while high < maximum and not passes(high):
-        low, high = high, min(2 * high, maximum)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return high
+        high = min(2 * high, maximum)
+    return bisect_left(range(high), True, lo=high // 2 + 1, key=passes) if high > 1 else high
 
 
 def to_json(gate: Calibrated) -> str:
@@ -286,3 +277,9 @@ def load(path: Path) -> Calibrated:
 def default_gate() -> Calibrated:
     """The gate that comes with drike, for stores without probes; docs/results/gate.md says how it was made."""
     return gate_of(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")
+
+
+@cache
+def common_questions() -> tuple[str, ...]:
+    """Questions and requests such as assistants get, in our own words, which concern no edit."""
+    return tuple(resources.files("drike.gates").joinpath("questions.txt").read_text("utf-8").splitlines())

@@ -1,7 +1,6 @@
 """The decision which edits a query concerns, and the protocol of what decides: a gate.
 
-A gate is a pure function of the query and an `EditIndex`, which is made from a snapshot of a store. docs/gate.md has
-the figures of each gate.
+A gate is a pure function of the query and an `EditIndex`. docs/gate.md has the figures of each gate.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditVersion, Status
 
 MOST_MATCHED = 3  # active edits that match a query, and as many shadow edits
-
-
 _SHOWN = 8_000  # characters of a query where it is shown, or asked about
 
 
@@ -35,12 +32,9 @@ class YesOrNo(StrEnum):
 class Candidate:
     """An edit that a gate has considered.
 
-    Attributes:
-        probability: that the query concerns the edit.
-        name: under which the query names its subject; None where it does not.
-        features: what the probability was computed from, by name.
-        uncertain: whether a language model may be asked (`drike.gates.verification`).
-        answer: what that model said, if it was asked.
+    probability: that the query concerns the edit. name: under which the query names its subject; None where it does
+    not. features: what the probability was computed from, by name. uncertain: whether a language model may be asked
+    (`drike.gates.verification`). answer: what that model said, if it was asked.
     """
 
     edit: EditVersion
@@ -55,10 +49,8 @@ class Candidate:
 class Decision:
     """Which edits a query concerns.
 
-    Attributes:
-        matched: these edits, the best first: at most `MOST_MATCHED` active ones, and as many in shadow.
-        candidates: every edit that was considered, the most probable first.
-        reason: why, in a few words.
+    matched: these edits, the best first: at most `MOST_MATCHED` active ones, and as many in shadow. candidates: every
+    edit that was considered, the most probable first. reason: why, in a few words.
     """
 
     query: str
@@ -67,13 +59,7 @@ class Decision:
     reason: str = "no subject is named"
 
     @classmethod
-    def of(
-        cls,
-        query: str,
-        candidates: Sequence[Candidate],
-        matching: Sequence[Candidate],
-        otherwise: str = "a negative exemplar matches",
-    ) -> Decision:
+    def of(cls, query: str, candidates: Sequence[Candidate], matching: Sequence[Candidate], otherwise: str) -> Decision:
         """The decision for those that match, by priority, then as they come. otherwise: the reason if none does."""
         first = leading(sorted(matching, key=lambda candidate: -candidate.edit.record.priority))
         reasons = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -36,8 +36,7 @@ class EditIndex:
     The texts of an edit are its query and paraphrases. An index never changes. Making the next one from this one takes
     little time if few edits differ. `EditIndex()` is empty.
 
-    Attributes:
-        encoder: of the vectors; None for an index without vectors.
+    encoder: of the vectors; None for an index without vectors.
     """
 
     def __init__(self, encoder: TextEncoder | None = None) -> None:
@@ -119,18 +118,13 @@ class EditIndex:
 
     def _changed(self, gone: Mapping[int, EditVersion], new: Mapping[int, EditVersion], known: EditIndex) -> EditIndex:
         """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""
-
-        def gone_and_new(texts: Callable[[Mapping[int, EditVersion]], Texts]) -> tuple[Texts, Texts]:
-            return texts(gone), texts(new)
-
         index = EditIndex(self.encoder)
         index._edits = self._edits.changed({**dict.fromkeys(gone), **new})
-        index._names = self._names.changed(
-            *gone_and_new(lambda edits: {id: edit.record.names for id, edit in edits.items()})
-        )
+        names = ({id: edit.record.names for id, edit in edits.items()} for edits in (gone, new))
+        index._names = self._names.changed(*names)
         index._negatives = regrouped(self._negatives, *(_negatives(edits).items() for edits in (gone, new)))
         if self.encoder is not None:
-            whole, masked = gone_and_new(_texts_of), gone_and_new(_masked_texts)
+            whole, masked = ((texts(gone), texts(new)) for texts in (_texts_of, _masked_texts))
             needed = dict.fromkeys(text for _, added in (whole, masked) for texts in added.values() for text in texts)
             vectors = _vectors(needed, self.encoder, (known._texts.vectors, known._masked.vectors))
             index._texts = self._texts.changed(*whole, vectors)
@@ -142,10 +136,8 @@ class EditIndex:
 class ParsedQuery:
     """A query as gates read it.
 
-    Attributes:
-        words: of the query.
-        mentions: the names of edits in it; of very many, those at its beginning and its end.
-        negatives: the ids of the edits of which it is a negative exemplar.
+    words: of the query. mentions: the names of edits in it; of very many, those at its beginning and its end.
+    negatives: the ids of the edits of which it is a negative exemplar.
     """
 
     words: Words
@@ -156,9 +148,8 @@ class ParsedQuery:
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
         """Read a query, and look up its words in an index."""
         words = Words.of(query)
-        return cls(
-            words, index._names.find(words), index._negatives.get(words.fingerprint, ()) if index._negatives else ()
-        )
+        negatives = index._negatives.get(words.fingerprint, ()) if index._negatives else ()
+        return cls(words, index._names.find(words), negatives)
 
     def excluded(self, edit: EditVersion) -> bool:
         """Whether the query is a negative exemplar of the edit."""
@@ -167,8 +158,7 @@ class ParsedQuery:
     def excerpts(self, spans: Collection[Span]) -> tuple[tuple[str, str], ...]:
         """What to compare, given where a subject is named: each text as it is, and with "it" for the subject.
 
-        This is the whole query or, of a long one, the sentences in which the subject is named first and last, and the
-        end of the query.
+        This is the whole query or, of a long one, its end and the sentences that name the subject first and last.
         """
         text, words = self.words.text, self.words
         places = {(0, len(text))}

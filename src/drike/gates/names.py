@@ -19,16 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drike.gates.overlay import OverlayDict, regrouped
-from drike.words import (
-    MAX_NAME_PARTS,
-    Fingerprints,
-    Places,
-    Words,
-    composed,
-    contains,
-    extended,
-    extended_each,
-)
+from drike.words import MAX_NAME_PARTS, Fingerprints, Places, Words, composed, contains, extended, extended_each
 
 _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishes one of several
 _PARTICLES = frozenset(
@@ -149,28 +140,15 @@ class NameIndex:
         before, after = ({part for part, n in counts.items() if n and part in of} for of in (self.parts, parts))
         long = {word: key ^ _WORD for forms in (*old.values(), *added.values()) for word, key in forms.long.items()}
         full, short, people = (
-            regrouped(
-                getattr(self, kind),
-                ((id, getattr(forms, kind)) for id, forms in old.items()),
-                ((id, getattr(forms, kind)) for id, forms in added.items()),
-            )
+            regrouped(getattr(self, kind), *([(id, getattr(f, kind)) for id, f in by.items()] for by in (old, added)))
             for kind in ("full", "short", "people")
         )
         lost, won = before - after, after - before
         known = np.delete(self.known, np.searchsorted(self.known, np.array(sorted(lost), np.uint64)))
         more = np.array(sorted(won), np.uint64)
-        return NameIndex(
-            full,
-            short,
-            people,
-            parts,
-            np.insert(known, np.searchsorted(known, more), more),
-            regrouped(
-                self.misspelt,
-                ((word, _shortened(word)) for word, part in long.items() if part in lost),
-                ((word, _shortened(word)) for word, part in long.items() if part in won),
-            ),
-        )
+        known = np.insert(known, np.searchsorted(known, more), more)
+        misspelt = ([(word, _shortened(word)) for word, part in long.items() if part in of] for of in (lost, won))
+        return NameIndex(full, short, people, parts, known, regrouped(self.misspelt, *misspelt))
 
     def find(self, words: Words) -> list[Mention]:
         """The names in a text, in their order; none that is part of a longer one.
@@ -295,9 +273,8 @@ class NameIndex:
             found.append((begins, begins + size, pairs[begins]))
         mentions = []
         begins, ends, names = map(np.concatenate, zip(*found, strict=True))
-        for begin, end, name in zip(
-            *(some.tolist() for some in _outermost(begins, ends, names, len(words))), strict=True
-        ):
+        places = (some.tolist() for some in _outermost(begins, ends, names, len(words)))
+        for begin, end, name in zip(*places, strict=True):
             middle = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
             if all(word in _PARTICLES or words.text[at].isupper() for word, at in middle) and name in self.people:
                 text = composed(words.between(begin, end))

@@ -15,9 +15,7 @@ _PART = 16  # changes are merged into a new base when they are more than this pa
 class OverlayDict(Mapping[Key, Value]):
     """A dictionary without None among its values.
 
-    Attributes:
-        base: shared by copies until much has changed.
-        changes: the values that differ from the base; None for a key that is gone.
+    base: shared by copies until much has changed. changes: the values that differ from it; None for a key that is gone.
     """
 
     def __init__(self, base: Mapping[Key, Value] | None = None, changes: Mapping[Key, Value | None] | None = None):

@@ -9,19 +9,10 @@ from pathlib import Path
 
 from drike.encoders.base import TextEncoder
 from drike.errors import UsageError
+from drike.gates import calibration
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import (
-    Certificate,
-    calibrated,
-    certify,
-    default_gate,
-    edits_needed,
-    gate_of,
-    load,
-    make_probes,
-    to_json,
-)
+from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.stores.log import EditStore
@@ -38,18 +29,17 @@ def open_gate(store: EditStore, name: str | None = None) -> Gate:
     if name is None:
         return (stored_gate(store) or (0, Named()))[1]
     if name in ("named", "calibrated"):
-        return Named() if name == "named" else default_gate()
+        return Named() if name == "named" else calibration.default_gate()
     try:
-        return load(Path(name))
+        return calibration.load(Path(name))
     except OSError as problem:
-        raise UsageError(
-            f"the gate {name} cannot be read ({problem.strerror}): give --gate named, calibrated or another file"
-        ) from None
+        remedy = "give --gate named, calibrated or another file"
+        raise UsageError(f"the gate {name} cannot be read ({problem.strerror}): {remedy}") from None
 
 
 def save_gate(store: EditStore, gate: Calibrated | Named) -> None:
     """Give a store another gate. Raises StoreError."""
-    store.save_gate(to_json(gate) if isinstance(gate, Calibrated) else "")
+    store.save_gate(calibration.to_json(gate) if isinstance(gate, Calibrated) else "")
 
 
 def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
@@ -61,14 +51,14 @@ def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
             raise StoreError(f"{beside} is no longer read: {remedy}")
         return None
     number, text = latest
-    return number, gate_of(text, f"the gate of {store.name}") if text else Named()
+    return number, calibration.gate_of(text, f"the gate of {store.name}") if text else Named()
 
 
 def requirements(edits: Sequence[EditVersion], level: float, confidence: float = 0.95) -> str:
     """What `calibrate` takes at least, and how much of it the edits have."""
-    _, probes = make_probes(edits)
+    _, probes = calibration.make_probes(edits)
     asked = {probe.edit for probe in probes if not probe.concerns}
-    needed = 2 * edits_needed(level, confidence)
+    needed = 2 * calibration.edits_needed(level, confidence)
     return (
         f"{level:.2%} false fires take {needed:,} edits or more that have a question which must not fire (half of them "
         f"fit the gate, half certify it); {len(asked):,} of {len(edits):,} in force have one"
@@ -83,18 +73,20 @@ def calibrate(
     level: the rate of false matches. The gate has the lowest threshold that is certified or, if none is, the default
     gate's. Raises StoreError if no edit of the other half has a probe that must not match.
     """
-    bare, probes = make_probes(edits)
+    bare, probes = calibration.make_probes(edits)
     index = EditIndex.of(bare, encoder)
     ids = sorted({probe.edit for probe in probes})
     fitted = set(random.Random(0).sample(ids, len(ids) // 2))
-    gate = calibrated(default_gate(), [probe for probe in probes if probe.edit in fitted], index)
+    gate = calibration.calibrated(
+        calibration.default_gate(), [probe for probe in probes if probe.edit in fitted], index
+    )
     held_out = [probe for probe in probes if probe.edit not in fitted]
     if all(probe.concerns for probe in held_out):
         raise StoreError(
             "nothing can be certified, as no question is known on which these edits must not fire: give edits negative "
             "exemplars (drike edits add --never), or several edits to a subject"
         )
-    certificate = certify(gate, held_out, index, level, confidence)
+    certificate = calibration.certify(gate, held_out, index, level, confidence)
     threshold = gate.threshold if certificate.threshold is None else certificate.threshold
     return replace(gate, threshold=threshold), certificate
 

@@ -1,7 +1,6 @@
 """Verification: a language model is asked, yes or no, about each candidate on which a gate is uncertain.
 
-`questions` and `answer_of` are what is asked and how an answer is read; whoever can ask a model does so, and goes on
-with `Decision.resolved`.
+`questions` says what is asked, `answer_of` how an answer is read; `Decision.resolved` goes on from there.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from collections.abc import Sequence
 
 from drike.errors import UsageError
 from drike.evaluation.completion import complete
-from drike.gates.by_name import EveryQuery, Named
+from drike.gates.by_name import EveryQuery, Named, Nearest
 from drike.gates.decision import Decision, Gate, YesOrNo
-from drike.gates.nearest import Nearest
 from drike.models.protocols import LanguageModel
 from drike.prompts import YES_OR_NO, Prompt
 from drike.support.escape import visible

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
+from drike.editors.baselines import Unedited
 from drike.editors.editor import Editor
 from drike.editors.in_context import ranks_retains
-from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers

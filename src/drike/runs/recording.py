@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from drike.editors.editcot import EditCoTFull
+from drike.editors.baselines import EditCoTFull
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import TupleRow
 
-from drike.stores.log import damaged
 from drike.stores.records import StoreError, UnavailableError
+from drike.stores.tables import damaged
 
 _BUSY = ("55P03", "23505", "40P01")  # codes of a lock that is not free, and of a change made at the same time
 _REMEDIES = (  # for connections that fail: a pattern of the server's message, what to do

@@ -15,18 +15,9 @@ from drike.datasets.form import Form
 from drike.datasets.forms import FORMS, own
 from drike.datasets.rows import Row, scan_rows
 from drike.errors import DataError
+from drike.stores import records
 from drike.stores.log import EditStore
-from drike.stores.records import (
-    LISTS,
-    REQUIRED,
-    ConflictError,
-    EditRecord,
-    EditVersion,
-    RecordError,
-    checked,
-    imported_author,
-    record_of,
-)
+from drike.stores.records import ConflictError, EditRecord, EditVersion, RecordError
 
 ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why it is refused
 
@@ -44,17 +35,14 @@ class Imported:
 
 
 def read_edits(path: Path) -> list[ReadRow]:
-    """The rows of a file: place and record of each usable one, and why others are refused.
-
-    Raises DataError for an unusable file.
-    """
+    """Place and record of each usable row of a file, and why others are refused. Raises DataError for the file."""
     edits: list[ReadRow] = []
     for row in _rows(path):
         if isinstance(row, DataError):
             edits.append(str(row))
             continue
         try:
-            edits.append((row.place, checked(_record(row))))
+            edits.append((row.place, records.checked(_record(row))))
         except DataError as problem:
             edits.append(str(problem))
         except (RecordError, ValueError) as problem:
@@ -70,16 +58,14 @@ def import_edits(
     supersede: a row retires the active edits that it contradicts, those of earlier rows too; otherwise it is refused.
     author: of rows that name none. Raises StoreError for an unusable store.
     """
-    added: list[EditVersion] = []
-    refused: list[str] = []
-    repeated = 0
+    added, refused, repeated = list[EditVersion](), list[str](), 0
     with store.transaction():
         for row in rows:
             if isinstance(row, str):
                 refused.append(row)
                 continue
             place, record = row
-            record = replace(record, author=imported_author(record.author, author))
+            record = replace(record, author=records.imported_author(record.author, author))
             try:
                 added.append(store.put(record, supersede=supersede)[-1])
             except ConflictError as problem:
@@ -94,7 +80,7 @@ def _rows(path: Path) -> Sequence[Row | DataError]:
     first = next((row for row in rows if isinstance(row, Row)), None)
     if first and not _published(first):
         fields = {_FIELDS.get(name, name) for name in own.named(first)}
-        if lacking := [name for name in REQUIRED if name not in fields]:
+        if lacking := [name for name in records.REQUIRED if name not in fields]:
             raise DataError(f"{first.place} has no field {lacking[0]!r}; {own.COLUMNS}")
     return rows
 
@@ -114,12 +100,12 @@ def _record(row: Row) -> EditRecord:
         field = _FIELDS.get(name, name)
         cells = [value for column in columns if (value := row.values[column]) is not None and str(value).strip()]
         if cells and name not in _NOT_STORED:
-            values[field] = list(_texts(cells)) if field in LISTS else cells[0]
+            values[field] = list(_texts(cells)) if field in records.LISTS else cells[0]
     if str(values.get("priority", "")).isdecimal():
         values["priority"] = int(values["priority"])
     if (word := str(values.get("enforce", "")).casefold()) in ("true", "false"):
         values["enforce"] = word == "true"
-    return record_of(values)
+    return records.record_of(values)
 
 
 def _texts(cells: Sequence[object]) -> Iterator[object]:

@@ -11,34 +11,15 @@ checksums of their own.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from drike.stores.records import (
-    ConflictError,
-    EditRecord,
-    EditVersion,
-    Status,
-    StoreError,
-    checked,
-    conflict_keys,
-    holds_at,
-    overlap,
-    record_of,
-    stamp,
-    to_json,
-)
-from drike.support.records import parse
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError, holds_at, stamp
 
-HEAD, CLAIMS = "head", "claims"  # settings: the last change, and the sum of `claim_mark`
-_ENCODE = json.JSONEncoder(default=str).encode
 _MAX_ID = 2**63  # databases have no larger whole numbers
-_CHAINED = 32  # characters of a checksum that covers the one before it; earlier ones have 16
 
 
 @dataclass(frozen=True)
@@ -56,15 +37,13 @@ class Snapshot:
 
     def since(self, earlier: Snapshot) -> Snapshot:
         """Of the edits, those that have changed after an earlier snapshot."""
-        edits = {id: edit for id, edit in self.edits.items() if edit.number > earlier.revision}
-        return replace(self, edits=edits)
+        return replace(self, edits={id: edit for id, edit in self.edits.items() if edit.number > earlier.revision})
 
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[EditVersion, ...]:
         """The edits with this status that hold at a time."""
         now = stamp(at)
-        return tuple(
-            edit for edit in self.edits.values() if edit.record.status is status and holds_at(edit.record, now)
-        )
+        edits = (edit for edit in self.edits.values() if edit.record.status is status)
+        return tuple(edit for edit in edits if holds_at(edit.record, now))
 
     def next_change(self, at: datetime) -> str | None:
         """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
@@ -115,145 +94,6 @@ class EditStore(Protocol):
 
     def close(self) -> None:
         """Let go of the store."""
-
-
-Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, the record as JSON, checksum
-ReadRow = tuple[int, int, int, str, str, str, str | None]  # and the checksum of the change before it
-
-
-@dataclass(frozen=True)
-class LogEnd:
-    """Where a log ends: the highest numbers of a change and of an edit, the last checksum, and the sum of claims."""
-
-    number: int = 0
-    edit: int = 0
-    checksum: str = ""
-    claims: int = 0
-
-    @property
-    def head(self) -> str:
-        """The last change as the setting `head` has it."""
-        return f"{self.number} {self.checksum}" if self.number else ""
-
-    def after(self, row: Row, claimed: Iterable[bytes], given_up: Iterable[bytes]) -> LogEnd:
-        """The end once a change was added whose edit now has claims with these hashes, and had those given up."""
-        added, gone = (sum(claim_mark(hashed, row[1]) for hashed in hashes) for hashes in (claimed, given_up))
-        return LogEnd(row[0], max(self.edit, row[1]), row[5], self.claims + added - gone)
-
-
-class Log(Protocol):
-    """What `append` asks of a backend, inside a transaction."""
-
-    def claimants(self, keys: Collection[str]) -> Sequence[int]:
-        """The active edits that have one of these conflict keys."""
-
-    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[EditVersion]:
-        """The log, as in `EditStore`."""
-
-    def write(self, row: Row, keys: Collection[str]) -> None:
-        """Add a change; its edit now has these conflict keys and no others."""
-
-    def replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
-        """Let these edits have these conflict keys, and all others none."""
-
-
-def append(
-    log: Log, end: LogEnd, record: EditRecord, replaces: EditVersion | None, *, supersede: bool, at: datetime
-) -> list[EditVersion]:
-    """Do what `EditStore.put` guarantees with a backend's log, which ends at `end`, inside a transaction.
-
-    at: the time of new versions.
-    """
-    record = checked(record)
-    id = end.edit + 1 if replaces is None else replaces.id
-    latest = None if replaces is None else _latest(log, id)
-    if replaces is not None and (latest is None or latest.version != replaces.version):
-        raise StoreError(f"edit {id} has changed since version {replaces.version}: look at it, and try again")
-    rivals = _rivals(log, record, id)
-    if rivals and not (supersede and all(rival.record.differs(record) for rival in rivals)):
-        raise ConflictError(record, rivals)
-    why = f"superseded by edit {id}"
-    new = [
-        (rival.id, rival.version + 1, replace(rival.record, status=Status.RETIRED, author=record.author, reason=why))
-        for rival in rivals
-    ]
-    new.append((id, latest.version + 1 if latest else 1, record))
-    changes: list[EditVersion] = []
-    for number, (id, version, changed) in enumerate(new, end.number + 1):
-        content = (number, id, version, stamp(at), to_json(changed))
-        checksum = _checksum(content, changes[-1].checksum if changes else end.checksum)
-        changes.append(EditVersion(*content[:4], changed, checksum))
-        log.write((*content, checksum), conflict_keys(changed) if changed.status is Status.ACTIVE else ())
-    return changes
-
-
-def _rivals(log: Log, record: EditRecord, id: int) -> list[EditVersion]:
-    """The active edits, other than `id`, that answer a question of an active record while it holds."""
-    if record.status is not Status.ACTIVE:
-        return []
-    others = (_latest(log, other) for other in sorted(log.claimants(conflict_keys(record))) if other != id)
-    return [other for other in others if other and overlap(other.record, record)]
-
-
-def _latest(log: Log, id: int) -> EditVersion | None:
-    return next(reversed(log.changes(edit=id)), None)
-
-
-def read_rows(name: str, rows: Sequence[ReadRow], after: int, edit: int | None) -> list[EditVersion]:
-    """The changes in rows of a log. Raises StoreError if a row is damaged or missing; `name`: the store's."""
-    for expected, (*content, checksum, previous) in enumerate(rows, after + 1):
-        chained = previous or "" if len(checksum) == _CHAINED else None
-        if checksum != _checksum(content, chained) or (edit is None and content[0] != expected):
-            raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
-    try:
-        return [
-            EditVersion(number, id, version, created_at, record_of(parse(text)), checksum)
-            for number, id, version, created_at, text, checksum, _ in rows
-        ]
-    except ValueError as problem:
-        raise damaged(name, str(problem)) from None
-
-
-def check_end(name: str, head: str | None, last: str | None) -> int:
-    """The number of the last change. Raises StoreError unless the log ends where its setting `head` says.
-
-    head: that setting. last: number and checksum of the last change, as there; None if there is none.
-    """
-    if head is None or head != (last or ""):
-        raise damaged(name, "changes at the end of its log are missing, or are not drike's")
-    return int(head.partition(" ")[0] or 0)
-
-
-def check_claims(log: Log, noted: str, found: int) -> int:
-    """The sum of the claims; the claims are made again from the log unless they have the sum that was noted."""
-    if noted == str(found):
-        return found
-    latest = {change.id: change.record for change in log.changes()}
-    claims = {id: conflict_keys(record) for id, record in latest.items() if record.status is Status.ACTIVE}
-    log.replace_claims(claims)
-    return sum(claim_mark(claim_hash(key), id) for id, keys in claims.items() for key in keys)
-
-
-def claim_hash(key: str) -> bytes:
-    """A conflict key as a short text of bytes."""
-    return hashlib.sha256(key.encode()).digest()
-
-
-def claim_mark(hashed: bytes, edit: int) -> int:
-    """A number of 40 bits for an edit's claim; their sum shows that claims were lost or changed."""
-    return int.from_bytes(hashed[:5]) ^ edit
-
-
-def damaged(name: str, what: str) -> StoreError:
-    """The error for a store whose content cannot be that of a store."""
-    remedy = "restore it from a copy, or give another --store"
-    return StoreError(f"{name} is damaged or no store of edits ({what}): {remedy}")
-
-
-def _checksum(content: Sequence[object], previous: str | None) -> str:
-    """Of a change, and of the checksum before it; None for one that does not cover that."""
-    digest = hashlib.sha256(_ENCODE(content if previous is None else (*content, previous)).encode()).hexdigest()
-    return digest[: _CHAINED if previous is not None else 16]
 
 
 def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:

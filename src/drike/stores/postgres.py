@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 import psycopg
@@ -21,19 +19,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from drike.stores.connection import ImpatientConnection, explained
-from drike.stores.log import (
-    CLAIMS,
-    HEAD,
-    LogEnd,
-    Row,
-    append,
-    check_claims,
-    check_end,
-    claim_hash,
-    damaged,
-    read_rows,
-)
-from drike.stores.records import EditRecord, EditVersion, StoreError, UnavailableError, stamp
+from drike.stores.records import StoreError
+from drike.stores.tables import CLAIMS, HEAD, LogEnd, Row, TableStore, claim_hash
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
     """
@@ -60,8 +47,6 @@ _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version
         (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1), '')), ('claims', '');
     """,
 )
-_END: LiteralString = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
-    (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1)"""
 _SUM_OF_CLAIMS: LiteralString = """SELECT coalesce(
     sum((('x' || encode(substr(key, 1, 5), 'hex'))::bit(40)::bigint) # edit), 0)::text FROM drike_claims"""
 _LOCK: LiteralString = """SELECT pg_advisory_xact_lock(
@@ -76,23 +61,17 @@ _SETTINGS = {"application_name": "drike", "connect_timeout": _TIMEOUT, "keepaliv
              "keepalives_count": 3, "tcp_user_timeout": 10_000}  # fmt: skip
 
 
-class PostgresStore:
+class PostgresStore(TableStore):
     """An `EditStore` in the database at `address`, a URL as libpq takes it.
 
     schema: where the tables are; None for the first schema of the search path. create: make them, and the schema, if
-    they are missing. wait: seconds for another process's or thread's changes, and for any word from the server. clock:
-    the time of new versions. Raises StoreError if the database cannot be used or holds what no store holds.
+    they are missing. wait: seconds for another process's or thread's changes, and for any word from the server. Raises
+    StoreError if the database cannot be used or holds what no store holds.
     """
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        schema: str | None = None,
-        create: bool = True,
-        wait: float = 10.0,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    _writing = False
+
+    def __init__(self, address: str, *, schema: str | None = None, create: bool = True, wait: float = 10.0) -> None:
         try:
             params = conninfo_to_dict(address)
             timeout_from_conninfo(params)
@@ -102,12 +81,9 @@ class PostgresStore:
         place = "".join(f"{before}{params[key]}" for before, key in (("", "host"), (":", "port")) if params.get(key))
         self.name = f"postgresql://{place}/{params.get('dbname', '')}"
         self._settings: dict[str, Any] = {**_SETTINGS, "connect_timeout": min(_TIMEOUT, max(2, round(wait))), **params}
-        self._schema = schema
-        self._wait = wait
-        self._clock = clock
+        self._schema, self._wait = schema, wait
         self._lock, self._listening = threading.RLock(), threading.Lock()
-        self._writing = self._closed = self._prepared = self._verified = False
-        self._end = LogEnd()  # in a transaction
+        self._closed = self._prepared = False
         self._listener: psycopg.Connection | None = None
         with self._explained():
             self._connection = self._connect()
@@ -140,49 +116,6 @@ class PostgresStore:
             finally:
                 self._writing = False
 
-    def put(
-        self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
-    ) -> list[EditVersion]:
-        """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last."""
-        with self.transaction():
-            return append(self, self._end, record, replaces, supersede=supersede, at=self._clock())
-
-    def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
-        """The log after its first `after` changes, of all edits or of one."""
-        query = """SELECT c.number, c.edit, c.version, c.created_at, c.entry, c.checksum, b.checksum
-                   FROM drike_changes c LEFT JOIN drike_changes b ON b.number = c.number - 1
-                   WHERE c.number > %s AND (%s::bigint IS NULL OR c.edit = %s) ORDER BY c.number"""
-        with self._using():
-            least = 0 if after or edit or self._writing else self._check_end()
-            rows = self._run(query, [after, edit, edit]).fetchall()
-        if len(rows) < least:
-            raise damaged(self.name, "changes are missing")
-        return read_rows(self.name, rows, after, edit)
-
-    def gate(self, after: int = 0) -> tuple[int, str] | None:
-        """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
-        query = "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"
-        with self._using():
-            return self._run(query, [after]).fetchone()
-
-    def save_gate(self, gate: str) -> None:
-        """Save a gate for these edits as the latest one."""
-        query = "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
-        with self.transaction():
-            self._run(query, [stamp(self._clock()), gate])
-
-    def setting(self, name: str) -> str | None:
-        """The value that was saved last under a name; None if there is none."""
-        with self._using():
-            row = self._run("SELECT value FROM drike_settings WHERE name = %s", [name]).fetchone()
-        return None if row is None else str(row[0])
-
-    def save_setting(self, name: str, value: str) -> None:
-        """Save a value under a name, in place of an earlier one."""
-        query = "INSERT INTO drike_settings VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-        with self.transaction():
-            self._run(query, [name, value])
-
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has.
 
@@ -207,13 +140,11 @@ class PostgresStore:
                         raise
                     time.sleep(min(left, _POLL / 2))
 
-    def claimants(self, keys: Collection[str]) -> Sequence[int]:
-        """The active edits that have one of these conflict keys."""
+    def _claimants(self, keys: Collection[str]) -> Sequence[int]:
         query = "SELECT DISTINCT edit FROM drike_claims WHERE key = ANY(%s::bytea[])"
         return [edit for [edit] in self._run(query, [_hashes(keys)])]
 
-    def write(self, row: Row, keys: Collection[str]) -> None:
-        """Add a change, inside a transaction; its edit now has these conflict keys and no others."""
+    def _write(self, row: Row, keys: Collection[str]) -> None:
         query = """
             WITH change AS (INSERT INTO drike_changes VALUES (%s, %s, %s, %s, %s, %s))
             INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s"""
@@ -223,8 +154,7 @@ class PostgresStore:
         self._run(query, [*row, hashes, edit])
         self._end = self._end.after(row, hashes, gone)
 
-    def replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
-        """Let these edits have these conflict keys, and all others none; inside a transaction."""
+    def _replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
         self._run("DELETE FROM drike_claims")
         for edit, keys in claims.items():
             self._run("INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s", [_hashes(keys), edit])
@@ -260,9 +190,8 @@ class PostgresStore:
             began = self._begun() if self._prepared else self._end
             yield
             if self._connection.info.transaction_status is TransactionStatus.INERROR:
-                raise StoreError(
-                    "a change of this transaction failed, so none of it was kept: correct it, and try again"
-                )
+                why = "a change of this transaction failed, so none of it was kept"
+                raise StoreError(f"{why}: correct it, and try again")
             if self._end != began:
                 self.save_setting(HEAD, self._end.head)
                 self.save_setting(CLAIMS, str(self._end.claims))
@@ -277,26 +206,12 @@ class PostgresStore:
             raise
 
     def _begun(self) -> LogEnd:
-        """Where the log ends, as a transaction begins. Raises StoreError if the log is damaged, or not this drike's."""
         self._version()
-        self._check_end()
-        query: LiteralString = """SELECT number, (SELECT max(edit) FROM drike_changes), checksum FROM drike_changes
-                                  ORDER BY number DESC LIMIT 1"""
-        self._end = LogEnd(*self._run(query).fetchone() or ())
-        claims = self.setting(CLAIMS) or ""
-        if not (self._verified and claims):
-            [[found]] = self._run(_SUM_OF_CLAIMS)
-            self._verified = claims == str(found)  # else look once more, should this transaction fail
-            if not self._verified:
-                claims = str(check_claims(self, claims, int(found)))
-                self.save_setting(CLAIMS, claims)
-        self._end = replace(self._end, claims=int(claims))
-        return self._end
+        return super()._begun()
 
-    def _check_end(self) -> int:
-        """The number of the last change. Raises StoreError if changes at the end are missing."""
-        [row] = self._run(_END)
-        return check_end(self.name, *row)
+    def _sum_of_claims(self) -> int:
+        [[found]] = self._run(_SUM_OF_CLAIMS)
+        return int(found)
 
     def _state(self, mark: str) -> object:
         """Whether a transaction was committed, asked on a new connection once it has ended."""
@@ -320,9 +235,8 @@ class PostgresStore:
                 raise StoreError(f"{self.name} is encoded in {encoding}: create the database with --encoding=UTF8")
             version = self._version()
             if not version and not create:
-                raise StoreError(
-                    f"there is no store of edits at {self.name}: add an edit first, or give another --store"
-                )
+                remedy = "add an edit first, or give another --store"
+                raise StoreError(f"there is no store of edits at {self.name}: {remedy}")
             if version < len(_MIGRATIONS):
                 with self.transaction():
                     if self._schema:
@@ -339,19 +253,7 @@ class PostgresStore:
         return version
 
     @contextmanager
-    def _using(self) -> Iterator[None]:
-        """Hold the connection. Raises StoreError."""
-        if not self._lock.acquire(timeout=self._wait):
-            raise UnavailableError(f"{self.name} is in use by another thread: try again")
-        try:
-            with self._explained():
-                yield
-        finally:
-            self._lock.release()
-
-    @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn PostgreSQL's errors into sentences."""
         try:
             yield
         except psycopg.Error as problem:

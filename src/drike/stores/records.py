@@ -145,8 +145,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 class EditVersion:
     """One version of an edit.
 
-    number: its place in the store's log, from 1. id, version: of the edit, from 1. created_at: UTC, of the version.
-    checksum: of the change in the log.
+    number: its place in the store's log, from 1. id, version: of the edit, from 1. checksum: of the change in the log.
     """
 
     number: int
@@ -203,8 +202,7 @@ def checked(record: EditRecord) -> EditRecord:
     if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
         raise RecordError(f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})")
     if record.status is not Status.RETIRED:  # edits of older stores can be retired whatever they hold
-        _check_size(record)
-        _check_names(record)
+        _check_texts(record)
     if record.target_true and normalise(record.target_true) == normalise(record.target_new):
         raise RecordError(f"target_new is the old object already ({shown(record.target_true)!r}): give a new one")
     if both := {record.query, *record.paraphrases} & set(record.negatives):
@@ -212,13 +210,23 @@ def checked(record: EditRecord) -> EditRecord:
     return record
 
 
-def _check_size(record: EditRecord) -> None:
-    """Raises RecordError for more texts than a store keeps again with each version."""
+def _check_texts(record: EditRecord) -> None:
+    """Raises RecordError for more texts than a store keeps again with each version, and for unusable names."""
     texts = [text for name in LISTS for text in getattr(record, name)]
     size = sum(map(len, texts))
     if len(texts) > _MAX_TEXTS or size > _MAX_TOTAL:
         has = f"aliases, wordings and negatives are {len(texts):,} texts of {size:,} characters"
         raise RecordError(f"{has}: leave {_MAX_TEXTS} texts of {_MAX_TOTAL:,} characters at most")
+    for name in record.names:
+        if len(name) > MAX_NAME or (count := Words.of(name).weight) > MAX_NAME_WORDS:
+            field = "subject" if name == record.subject else "aliases"
+            long = f"{len(name):,} characters" if len(name) > MAX_NAME else f"{count:,} words"
+            remedy = f"shorten it to {MAX_NAME_WORDS} words and {MAX_NAME} characters at most"
+            raise RecordError(f"{field} {shown(name)!r} has {long}: {remedy}")
+    if (length := len(record.edit.fact)) > MAX_FACT:
+        raise RecordError(f"query and target_new have {length:,} characters: shorten them to {MAX_FACT:,} at most")
+    if not any(mentions(record.query, name) for name in record.names):
+        raise RecordError(f"subject {shown(record.subject)!r} is not in the query: copy it from there, or add an alias")
 
 
 def _text(name: str, text: str) -> str:
@@ -232,21 +240,6 @@ def _text(name: str, text: str) -> str:
     except UnicodeEncodeError:
         raise RecordError(f"{name} holds half a character (a lone surrogate): remove it") from None
     return text
-
-
-def _check_names(record: EditRecord) -> None:
-    for name in record.names:
-        if len(name) > MAX_NAME or (count := Words.of(name).weight) > MAX_NAME_WORDS:
-            field = "subject" if name == record.subject else "aliases"
-            size = f"{len(name):,} characters" if len(name) > MAX_NAME else f"{count:,} words"
-            raise RecordError(
-                f"{field} {shown(name)!r} has {size}: shorten it to {MAX_NAME_WORDS} words and {MAX_NAME} characters "
-                "at most"
-            )
-    if (length := len(record.edit.fact)) > MAX_FACT:
-        raise RecordError(f"query and target_new have {length:,} characters: shorten them to {MAX_FACT:,} at most")
-    if not any(mentions(record.query, name) for name in record.names):
-        raise RecordError(f"subject {shown(record.subject)!r} is not in the query: copy it from there, or add an alias")
 
 
 def _utc(name: str, text: str) -> str:

@@ -6,26 +6,12 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.stores.log import (
-    CLAIMS,
-    HEAD,
-    LogEnd,
-    Row,
-    append,
-    check_claims,
-    check_end,
-    claim_hash,
-    claim_mark,
-    damaged,
-    read_rows,
-)
-from drike.stores.records import EditRecord, EditVersion, StoreError, UnavailableError, stamp
+from drike.stores.records import StoreError, UnavailableError
+from drike.stores.tables import CLAIMS, END, HEAD, Row, TableStore, check_end, claim_hash, claim_mark, damaged
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
@@ -48,29 +34,19 @@ _MIGRATIONS = (  # of the schema: the statements that lead from each version to 
     ),
 )
 _CACHE = 32_768  # KB of the file in memory
-_LAST = "(SELECT number || ' ' || checksum FROM changes ORDER BY number DESC LIMIT 1)"
 
 
-class SqliteStore:
+class SqliteStore(TableStore):
     """An `EditStore` in the file `path`.
 
     A file that was put in the place of the old one is read from then on. create: make the file if it is missing,
-    readable by its owner only. wait: seconds for another process's or thread's changes. clock: the time of new
-    versions. Raises StoreError if the file cannot be used, is damaged, or is no store of edits.
+    readable by its owner only. wait: seconds for another process's or thread's changes. Raises StoreError if the file
+    cannot be used, is damaged, or is no store of edits.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        create: bool = True,
-        wait: float = 10.0,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self.name = str(path)
-        self._path, self._wait, self._clock = path.absolute(), wait, clock
+    def __init__(self, path: Path, *, create: bool = True, wait: float = 10.0) -> None:
+        self.name, self._path, self._wait = str(path), path.absolute(), wait
         self._lock = threading.RLock()
-        self._end = LogEnd()  # in a transaction
         if create:
             with suppress(OSError):  # SQLite says what is wrong with the path
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o600))
@@ -87,7 +63,7 @@ class SqliteStore:
     def transaction(self) -> Iterator[None]:
         """Make all changes of the block at once, or none if it raises."""
         with self._using():
-            if self._file.in_transaction:
+            if self._writing:
                 yield
                 return
             self._file.execute("BEGIN IMMEDIATE")
@@ -105,49 +81,6 @@ class SqliteStore:
                 raise
             self._require_current()
 
-    def put(
-        self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
-    ) -> list[EditVersion]:
-        """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last."""
-        with self.transaction():
-            return append(self, self._end, record, replaces, supersede=supersede, at=self._clock())
-
-    def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
-        """The log after its first `after` changes, of all edits or of one."""
-        where, values = ("c.number > ?", [after]) if edit is None else ("c.number > ? AND c.edit = ?", [after, edit])
-        query = f"""SELECT c.number, c.edit, c.version, c.created_at, c.entry, c.checksum, b.checksum FROM changes c
-                    LEFT JOIN changes b ON b.number = c.number - 1 WHERE {where} ORDER BY c.number"""  # noqa: S608
-        with self._using():
-            whole = not (after or edit or self._file.in_transaction)
-            least = self._check_end() if whole else 0
-            rows = self._file.execute(query, values).fetchall()
-        if len(rows) < least:
-            raise damaged(self.name, "changes are missing")
-        return read_rows(self.name, rows, after, edit)
-
-    def gate(self, after: int = 0) -> tuple[int, str] | None:
-        """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
-        query = "SELECT number, gate FROM gates WHERE number > ? ORDER BY number DESC LIMIT 1"
-        with self._using():
-            row: tuple[int, str] | None = self._file.execute(query, [after]).fetchone()
-        return row
-
-    def save_gate(self, gate: str) -> None:
-        """Save a gate for these edits as the latest one."""
-        with self.transaction():
-            self._file.execute("INSERT INTO gates (created_at, gate) VALUES (?, ?)", [stamp(self._clock()), gate])
-
-    def setting(self, name: str) -> str | None:
-        """The value that was saved last under a name; None if there is none."""
-        with self._using():
-            row = self._file.execute("SELECT value FROM settings WHERE name = ?", [name]).fetchone()
-        return None if row is None else str(row[0])
-
-    def save_setting(self, name: str, value: str) -> None:
-        """Save a value under a name, in place of an earlier one."""
-        with self.transaction():
-            self._file.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", [name, value])
-
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
         end = time.monotonic() + timeout
@@ -161,23 +94,19 @@ class SqliteStore:
                 return False
             time.sleep(min(left, _PAUSE))
 
-    def claimants(self, keys: Collection[str]) -> list[int]:
-        """The active edits that have one of these conflict keys."""
+    def _claimants(self, keys: Collection[str]) -> list[int]:
         query = f"SELECT DISTINCT edit FROM claims WHERE key IN ({', '.join('?' * len(keys))})"  # noqa: S608
         return [edit for [edit] in self._file.execute(query, [*keys])]
 
-    def write(self, row: Row, keys: Collection[str]) -> None:
-        """Add a change, inside a transaction; its edit now has these conflict keys and no others."""
+    def _write(self, row: Row, keys: Collection[str]) -> None:
         _, edit, version, *_ = row
         self._file.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", row)
-        gone = []
-        if version > 1:
-            gone = [key for [key] in self._file.execute("DELETE FROM claims WHERE edit = ? RETURNING key", [edit])]
+        query = "DELETE FROM claims WHERE edit = ? RETURNING key"
+        gone = [key for [key] in self._file.execute(query, [edit])] if version > 1 else []
         self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in keys])
         self._end = self._end.after(row, map(claim_hash, keys), map(claim_hash, gone))
 
-    def replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
-        """Let these edits have these conflict keys, and all others none; inside a transaction."""
+    def _replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
         self._file.execute("DELETE FROM claims")
         rows = ((key, edit) for edit, keys in claims.items() for key in keys)
         self._file.executemany("INSERT INTO claims VALUES (?, ?)", rows)
@@ -189,14 +118,14 @@ class SqliteStore:
             file = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(file, create)
-                self._check_end(file)
+                check_end(self.name, *file.execute(_own(END)).fetchone())
                 [[version]] = file.execute("PRAGMA data_version")
             except BaseException:
                 file.close()
                 raise
             self._file, self._version = file, version
             self._opened, self._written = current or (None, None)
-            self._verified = False  # whether the claims are known to be right
+            self._verified = False
 
     def _prepare(self, file: sqlite3.Connection, create: bool) -> None:
         """Make the tables in a new file; refuse a file that is no store of this version."""
@@ -235,42 +164,20 @@ class SqliteStore:
             raise StoreError(f"{self.name} was replaced during a change, which may be lost: look, and try again")
         self._written = current[1]
 
-    def _check_end(self, file: sqlite3.Connection | None = None) -> int:
-        """The number of the last change. Raises StoreError if changes at the end are missing."""
-        query = f"SELECT (SELECT value FROM settings WHERE name = 'head'), {_LAST}"  # noqa: S608
-        return check_end(self.name, *(file or self._file).execute(query).fetchone())
+    @property
+    def _writing(self) -> bool:
+        return self._file.in_transaction
 
-    def _begun(self) -> LogEnd:
-        """Where the log ends, as a transaction begins. Raises StoreError if the log or its claims are damaged."""
-        self._check_end()
-        settings = dict(self._file.execute("SELECT name, value FROM settings"))
-        query = "SELECT number, (SELECT max(edit) FROM changes), checksum FROM changes ORDER BY number DESC LIMIT 1"
-        self._end = LogEnd(*self._file.execute(query).fetchone() or ())
-        claims = settings.get(CLAIMS, "")
-        if not (self._verified and claims):
-            found = sum(
-                claim_mark(claim_hash(k), edit) for k, edit in self._file.execute("SELECT key, edit FROM claims")
-            )
-            self._verified = claims == str(found)  # else look once more, should this transaction fail
-            claims = str(check_claims(self, claims, found))
-            self.save_setting(CLAIMS, claims)
-        self._end = replace(self._end, claims=int(claims))
-        return self._end
+    def _run(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        return self._file.execute(_own(query), values)
 
-    @contextmanager
-    def _using(self) -> Iterator[None]:
-        """Hold the file, opened anew if another one has taken its place. Raises StoreError."""
-        if not self._lock.acquire(timeout=self._wait):
-            raise UnavailableError(f"{self.name} is in use by another thread: try again")
-        try:
-            with self._explained():
-                if not self._file.in_transaction:
-                    self._follow_path()
-                yield
-        finally:
-            self._lock.release()
+    def _sum_of_claims(self) -> int:
+        return sum(claim_mark(claim_hash(k), edit) for k, edit in self._file.execute("SELECT key, edit FROM claims"))
 
-    def _follow_path(self) -> None:
+    def _follow(self) -> None:
+        """Open the file anew if another one has taken its place. Raises StoreError."""
+        if self._writing:
+            return
         current = self._at_path()
         if current is None:
             raise StoreError(f"{self.name} is gone: put it back, or a copy in its place")
@@ -306,6 +213,11 @@ class SqliteStore:
             else:
                 raise damaged(self.name, str(problem)) from problem
             raise error(f"{self.name} {remedy}") from problem
+
+
+def _own(query: str) -> str:
+    """A statement of `tables` as SQLite has it: a file holds one store, whose tables need no prefix."""
+    return query.replace("drike_", "").replace("%s", "?")
 
 
 def _header(file: sqlite3.Connection) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""EditCoT, the paper's baseline without parameters: a chain of thought before the answer.
+"""The editors that show no demonstrations: `Unedited`, `FactPrompt`, and EditCoT with a chain of thought.
 
 `EditCoT` takes one call, as the paper's timing implies (2.02 s against FactPrompt's 1.99 s). `EditCoTFull` is the
 published pipeline without its fine-tuned editor: the model answers, gives the reasons for its answer, says whether the
@@ -34,6 +34,29 @@ def reasoning_prompt(facts: Sequence[str], query: str) -> Prompt:
 
 
 @dataclass(frozen=True)
+class Unedited:
+    """Asks the query alone, without an edit: the model with which every editor is compared."""
+
+    name: str = "Unedited"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """The queries themselves."""
+        return [Prompt(query) for query in queries]
+
+
+@dataclass(frozen=True)
+class FactPrompt:
+    """States the new facts after "Imagine that" (the in-context baseline of RippleEdits)."""
+
+    name: str = "FactPrompt"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """Each fact on a line of its own, then the query. Raises ValueError for no edits."""
+        imagined = "".join(f"Imagine that {fact}.\n" for fact in facts_of(edits))
+        return [Prompt(imagined + query) for query in queries]
+
+
+@dataclass(frozen=True)
 class EditCoT:
     """States the facts and asks for reasoning and, after a cue, an answer, in one call."""
 
@@ -43,6 +66,25 @@ class EditCoT:
         """One instruction per query. Raises ValueError for no edits."""
         facts = facts_of(edits)
         return [reasoning_prompt(facts, query) for query in queries]
+
+
+_WHY = (  # second call: the reasons for the model's own answer
+    f"{SENTENCE}{{query}} {{answer}}\n"
+    "Give the facts behind this sentence, one short statement a line, ending with the sentence itself.\nThoughts:\n"
+)
+_CONFLICT = (  # third call: one word on how the new fact relates to the chain of thought
+    f"{TO_COMPLETE}{{query}}\nThoughts:\n{{thoughts}}\nNew knowledge: {{facts}}.\n"
+    "Does the new knowledge contradict the thoughts, support them, or is it unrelated? Answer with one word: "
+    "Contradict, Support or Unrelated.\nRelation of the new knowledge to the thoughts:"
+)
+_REWRITE = (  # fourth call: the chain of thought rewritten to agree with the new fact
+    f"{TO_COMPLETE}{{query}}\nOld thoughts:\n{{thoughts}}\nNew knowledge: {{facts}}.\n"
+    "Rewrite the thoughts so that they agree with the new knowledge, one short statement a line.\nNew thoughts:\n"
+)
+_ANSWER = (  # last call: complete the query from the chain of thought alone
+    f"{WORLD_CHANGED}trust the thoughts below rather than what you remember.\nThoughts:\n{{thoughts}}\n"
+    "Complete the sentence with as few words as possible.\nSentence: {query}"
+)
 
 
 @dataclass(frozen=True)
@@ -59,51 +101,18 @@ class EditCoTFull:
         """The final prompt of each query, with the number of calls it took. Raises ValueError for no edits."""
         facts = ". ".join(facts_of(edits))
         answers = [first_line(text) for text in self._write([Prompt(query).text for query in queries])]
-        asked = [_why(query, answer) for query, answer in zip(queries, answers, strict=True)]
+        asked = [_WHY.format(query=query, answer=answer) for query, answer in zip(queries, answers, strict=True)]
         thoughts = [text.strip() for text in self._write(asked, MAX_REASONING_TOKENS, "\n\n")]
-        asked = [_conflict(facts, query, chain) for query, chain in zip(queries, thoughts, strict=True)]
+        asked = [_CONFLICT.format(query=q, thoughts=t, facts=facts) for q, t in zip(queries, thoughts, strict=True)]
         conflicts = [first_line(text).casefold().startswith("contradict") for text in self._write(asked)]
         contradicted = [i for i, conflict in enumerate(conflicts) if conflict]
-        asked = [_rewrite(facts, queries[i], thoughts[i]) for i in contradicted]
+        asked = [_REWRITE.format(query=queries[i], thoughts=thoughts[i], facts=facts) for i in contradicted]
         for i, text in zip(contradicted, self._write(asked, MAX_REASONING_TOKENS, "\n\n"), strict=True):
             thoughts[i] = text.strip()
         return [
-            Prompt(_answer(query, chain), calls=5 if conflict else 4)
+            Prompt(_ANSWER.format(query=query, thoughts=chain), calls=5 if conflict else 4)
             for query, chain, conflict in zip(queries, thoughts, conflicts, strict=True)
         ]
 
     def _write(self, prompts: list[str], max_tokens: int = 16, stop: str = "\n") -> list[str]:
         return [completion.text for completion in self.model.generate(prompts, max_tokens, stop)] if prompts else []
-
-
-def _why(query: str, answer: str) -> str:
-    """Second call: the reasons for the model's own answer."""
-    return (
-        f"{SENTENCE}{query} {answer}\n"
-        "Give the facts behind this sentence, one short statement a line, ending with the sentence itself.\nThoughts:\n"
-    )
-
-
-def _conflict(facts: str, query: str, thoughts: str) -> str:
-    """Third call: one word on how the new fact relates to the chain of thought."""
-    return (
-        f"{TO_COMPLETE}{query}\nThoughts:\n{thoughts}\nNew knowledge: {facts}.\n"
-        "Does the new knowledge contradict the thoughts, support them, or is it unrelated? Answer with one word: "
-        "Contradict, Support or Unrelated.\nRelation of the new knowledge to the thoughts:"
-    )
-
-
-def _rewrite(facts: str, query: str, thoughts: str) -> str:
-    """Fourth call: the chain of thought rewritten to agree with the new fact."""
-    return (
-        f"{TO_COMPLETE}{query}\nOld thoughts:\n{thoughts}\nNew knowledge: {facts}.\n"
-        "Rewrite the thoughts so that they agree with the new knowledge, one short statement a line.\nNew thoughts:\n"
-    )
-
-
-def _answer(query: str, thoughts: str) -> str:
-    """Last call: complete the query from the chain of thought alone."""
-    return (
-        f"{WORLD_CHANGED}trust the thoughts below rather than what you remember.\nThoughts:\n{thoughts}\n"
-        f"Complete the sentence with as few words as possible.\nSentence: {query}"
-    )

@@ -1,6 +1,6 @@
-"""EditCoT in one call, and the published pipeline in four or five."""
+"""FactPrompt, and EditCoT in one call, and the published pipeline in four or five."""
 
-from drike.editors.editcot import ANSWER_CUE, EditCoT, EditCoTFull
+from drike.editors.baselines import ANSWER_CUE, EditCoT, EditCoTFull, FactPrompt
 from drike.evaluation.judge import Judge, Question
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
@@ -43,3 +43,8 @@ def test_editcot_full_rewrites_only_thoughts_that_contradict_the_edit() -> None:
     assert (asked.calls, other.calls) == (5, 4)
     assert "Land3 was moved to New3." in asked.text and "Old3 as ever" in other.text
     assert len(model.prompts) == 4 + 3
+
+
+def test_factprompt_adds_one_imagine_line() -> None:
+    [prompt] = FactPrompt().prompts([CAPITALS[3].edit], ["Land3 has the capital"])
+    assert prompt.text == "Imagine that The capital of Land3 is New3.\nLand3 has the capital"
