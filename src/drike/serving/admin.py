@@ -60,23 +60,16 @@ from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
-from drike.serving.readiness import Readiness
 from drike.serving.relay import ClientDisconnectError, Limits, RequestError, read_body, while_connected
 from drike.serving.requests import EditableRequest, one_message, parse
+from drike.serving.server import file_shortage
 from drike.serving.tenants import Tenants
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.serving.writing import change, read
 from drike.stores import log as stores
-from drike.stores.records import (
-    ConflictError,
-    EditVersion,
-    Status,
-    UnavailableError,
-    claimed_author,
-    record_of,
-    to_values,
-)
+from drike.stores import records
+from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
 from drike.words import words
 
 _LIMITS = Limits(body=1 << 20)
@@ -84,7 +77,7 @@ _MAX_ANSWER, _MAX_TRIALS = 4 << 20, 16  # bytes of an upstream's answer that is 
 _SECONDS_TO_DECIDE = 10.0
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
-_TEXTS = ("negatives", "wordings")  # changes that add a text
+_TEXTS = {"negatives": "negatives", "wordings": "paraphrases"}  # changes that add a text, and where
 _CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
 Guarded = Callable[[Request, Principal], Awaitable[Any]]
 Json = dict[str, object]
@@ -122,8 +115,8 @@ def application(admin: Admin) -> Starlette:
 
 async def not_offered(request: Request, problem: Exception) -> Response:
     """Refuse a path or a method that no route has."""
-    status = problem.status_code if isinstance(problem, HTTPException) else 404
-    return _error(status, "no_such_path", f"the admin port does not offer {request.method} {request.url.path}")
+    sentence = f"the admin port does not offer {request.method} {request.url.path}"
+    return _error(getattr(problem, "status_code", 404), "no_such_path", sentence)
 
 
 async def healthy(request: Request) -> Response:
@@ -169,7 +162,8 @@ class Admin:
 
     async def status(self, request: Request, principal: Principal) -> Json:
         """What the gateway is doing."""
-        feed, problems = await self.tenants.feed(principal.tenant), await self._readiness.shown_to(principal)
+        feed = await self.tenants.feed(principal.tenant)
+        problems = await self._problems(self.tenants.problems_shown_to(principal))
         return {
             "mode": self.editor.mode, "upstream": self.upstream.name, "tenant": principal.tenant,
             "role": principal.role, "problems": problems, "edits": len(feed.index.edits),
@@ -198,15 +192,15 @@ class Admin:
         """Add an edit."""
         values = await _body(request)
         supersede = values.pop("supersede", False) is True
-        record = record_of(values)
+        record = records.record_of(values)
         record = replace(record, author=_author(principal, record.author))
         return await self._write(request, principal, lambda feed: feed.store.put(record, supersede=supersede))
 
     async def change(self, request: Request, principal: Principal) -> Json:
         """Make a new version of an edit."""
         values, change, id = await _body(request), request.path_params["change"], _id(request)
-        author, reason, version = _author(principal), values.get("reason"), values.get("version")
-        text: Any = values.get("text")
+        author, reason = _author(principal), values.get("reason")
+        version, text = values.get("version"), values.get("text")
         if not isinstance(reason, str | None):
             raise RequestError(400, "bad_request", "reason must be a text")
         if change not in ("retire", "rollback", *_TEXTS):
@@ -222,12 +216,8 @@ class Admin:
             if change == "rollback":
                 return stores.rollback(feed.store, id, version, author=author, reason=reason)
             *_, latest = stores.versions(feed.store, id)
-            record = replace(latest.record, author=author, reason=reason)
-            if change == "negatives":
-                record = replace(record, negatives=(*record.negatives, text))
-            else:
-                record = replace(record, paraphrases=(*record.paraphrases, text))
-            return feed.store.put(record, replaces=latest)
+            more: Any = {_TEXTS[change]: (*getattr(latest.record, _TEXTS[change]), text)}
+            return feed.store.put(replace(latest.record, author=author, reason=reason, **more), replaces=latest)
 
         return await self._write(request, principal, make)
 
@@ -276,8 +266,8 @@ class Admin:
         return {"bins": [asdict(bin) for bin in bins]}
 
     async def ready(self, request: Request) -> Response:
-        """Whether requests would be answered."""
-        problems = await self._readiness.public()
+        """Whether requests of the default tenant would be answered."""
+        problems = await self._problems(self.tenants.public_problems)
         return _json({"ready": False, "problems": problems}, 503) if problems else _json({"ready": True})
 
     async def counts(self, request: Request, principal: Principal) -> Response:
@@ -285,9 +275,9 @@ class Admin:
         self.metrics.edits.set(sum(len(feed.index.edits) for feed in self.tenants.feeds.values()))
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4", headers=_UNKEPT)
 
-    @property
-    def _readiness(self) -> Readiness:
-        return Readiness(self.upstream, self.tenants, self.keys is not None)
+    async def _problems(self, of_edits: Sequence[str]) -> list[str]:
+        """What is wrong now with the upstream, this process, and the edits."""
+        return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]
 
     async def _decided(self, chat: EditableRequest, feed: EditFeed, *, ask: bool) -> tuple[Decision, bytes]:
         """The decision on a question, and its edited body. Raises RequestError if that takes too long."""
@@ -336,13 +326,10 @@ def _json(value: object, status: int = 200) -> Response:
 async def _body(request: Request) -> dict[str, Any]:
     """The JSON object of a request. Raises RequestError."""
     raw = await read_body(request.scope, request.receive, _LIMITS)
-    try:
-        values = parse(raw or b"{}")
-    except ValueError:
-        values = None
-    if values is None:
-        raise RequestError(400, "bad_request", "the body is not a JSON object")
-    return values
+    with contextlib.suppress(ValueError):
+        if (values := parse(raw or b"{}")) is not None:
+            return values
+    raise RequestError(400, "bad_request", "the body is not a JSON object")
 
 
 def _id(request: Request) -> int:
@@ -377,12 +364,12 @@ def _words_of(edit: EditVersion) -> set[str]:
 def _author(principal: Principal, claimed: str | None = None) -> str:
     """Who made a change, for the history: the key, whatever name its holder gives."""
     who = f"key {principal.key}" if principal.key else f"admin port, {principal.tenant}"
-    return who if claimed is None else claimed_author(claimed, who)
+    return who if claimed is None else records.claimed_author(claimed, who)
 
 
 def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
     version = {"id": edit.id, "version": edit.version, "created_at": edit.created_at, "number": edit.number}
-    return {**version, **to_values(edit.record), **({} if feed is None else {"in_force": feed.has(edit)})}
+    return {**version, **records.to_values(edit.record), **({} if feed is None else {"in_force": feed.has(edit)})}
 
 
 def _decision_json(decision: Decision, feed: EditFeed) -> Json:

@@ -110,16 +110,12 @@ class RequestEditor:
             return EditedRequest(call.body, "degraded")
 
     async def decide(self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool) -> Decision:
-        """The decision on a request, which is not recorded. Raises RequestError if it takes too long.
+        """The decision on a request, which is not recorded. Raises TimeoutError.
 
         ask: the upstream, if this gateway asks it.
         """
         ask, until = ask and self.asks, time.perf_counter() + _SECONDS_TO_TRY
-        work = partial(feed.decide, request.target.queries, verifying=ask, until=until)
-        try:
-            decision = await feed.aside.do(work, until)
-        except TimeoutError:
-            raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
+        decision = await feed.aside.do(partial(feed.decide, request.target.queries, verifying=ask, until=until), until)
         if not (ask and decision.uncertain):
             return decision
         return await self._resolved(decision, request, call, self.deadline(feed))

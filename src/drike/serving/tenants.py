@@ -13,7 +13,7 @@ from itertools import count
 
 from drike.errors import DrikeError
 from drike.serving.feed import EditFeed
-from drike.serving.keys import Keys
+from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.threads import in_daemon_thread
 from drike.stores.opening import TENANT
 from drike.stores.records import POSTGRES, StoreError
@@ -24,6 +24,7 @@ _EDITS_INTERVAL = 1.0  # between two at which edits hold now, also where no file
 _SETTLED = 2 * 10**9  # nanoseconds; a file that changed later may change again without another time
 _SECONDS_TO_END = 15.0
 _MAX_REFRESHED = 32  # stores at once; one that is locked holds up no other
+_UNREADABLE = "the edits or the gate of {} cannot be read: a key of its own shows why"
 
 
 class Tenants:
@@ -107,10 +108,22 @@ class Tenants:
                 if changed(feed.store.name) or feed.gate_problem:
                     feed.follow_gate()
 
-    def problems(self, tenant: str = TENANT) -> list[str]:
-        """What is wrong with a tenant's edits and gate now."""
-        feed = self.feeds.get(tenant)
-        return feed.problems if feed else []
+    @property
+    def public_problems(self) -> list[str]:
+        """Why requests of the default tenant would fail; where keys are in use, without a path."""
+        own = self.feeds[TENANT].problems
+        if own and self._keys is not None:
+            own = [_UNREADABLE.format("the default tenant")]
+        return [*own, "the keys cannot be read: a key for admin shows why"] if self.problem else own
+
+    def problems_shown_to(self, principal: Principal) -> list[str]:
+        """What is wrong with a tenant's edits; for an administrator also with other tenants', and with the keys."""
+        problems = self.feeds[principal.tenant].problems
+        if not principal.role.includes(KeyRole.ADMIN):
+            return problems
+        others = sorted(self.feeds.keys() - {principal.tenant})
+        problems += [_UNREADABLE.format(f"tenant {name}") for name in others if self.feeds[name].problems]
+        return [*problems, self.problem] if self.problem else problems
 
     def close(self) -> None:
         """Let go of the stores."""
