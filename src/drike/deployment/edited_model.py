@@ -1,8 +1,4 @@
-"""A model with edits in force: ask it, see its prompt, and see why it got that prompt.
-
-The weights do not change; an edited model is a model, an editor, a store of edits and a gate. A query that concerns no
-edit goes to the model as it is, exactly as if there were no drike.
-"""
+"""A model with edits in force: ask it, see its prompt, and see why it got that prompt. The weights do not change."""
 
 from __future__ import annotations
 
@@ -145,8 +141,8 @@ class EditedModel:
         encoder: for a gate that compares vectors.
         ask: ask the model, yes or no, where the gate is uncertain; this takes another call.
 
-    Raises ValueError for an empty sequence of edits, and for an edit without a subject unless every query is put under
-    an edit: queries could not name it; UsageError for `ask` with a gate that is never uncertain.
+    Raises ValueError for an empty sequence of edits, and for an edit without a subject, which only `EveryQuery` can
+    use; UsageError for `ask` with a gate that is never uncertain.
     """
 
     def __init__(

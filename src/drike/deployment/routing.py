@@ -1,12 +1,8 @@
 """Routing: which edits a question gets, and the prompt that states them.
 
 Every way into a model with edits in force enters here: `EditedModel`, `drike edits test`, evaluation with stored edits,
-and the gateway, so that what is evaluated is what is served. `route` and `verify` are all there is to a decision:
-
-    decision = route(gate, index, queries, verifying=True)
-    decision = decision.resolved(answers)  # where decision.uncertain, to the questions of `drike.gates.verification`
-
-and `decision.edits` are the edits to state. Nothing here does input or output but through the model that it is given.
+and the gateway, so that what is evaluated is what is served. A decision is that of `route`, `resolved` with a model's
+answers where it is `uncertain`. Nothing here does input or output but through the model that it is given.
 """
 
 from __future__ import annotations

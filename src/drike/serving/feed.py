@@ -185,8 +185,7 @@ class EditFeed:
     @property
     def enforces(self) -> bool:
         """Whether an edit that must not be left out is in force."""
-        edits = (self.index.edits.get(id) for id in tuple(self._enforced))
-        return any(edit and edit.record.enforce and edit.record.status is Status.ACTIVE for edit in edits)
+        return bool(self._enforced_in(self.index))
 
     def close(self) -> None:
         """Let go of the store and the threads."""
@@ -197,9 +196,12 @@ class EditFeed:
     def enforced(self, queries: Sequence[str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
         index = self.index
-        edits = (edit for id in self._enforced if (edit := index.edits.get(id)))
-        active = {edit.id for edit in edits if edit.record.enforce and edit.record.status is Status.ACTIVE}
+        active = self._enforced_in(index)
         return bool(active) and any(not active.isdisjoint(index.named(query)) for query in queries)
+
+    def _enforced_in(self, index: EditIndex) -> set[int]:
+        edits = (edit for id in tuple(self._enforced) if (edit := index.edits.get(id)))
+        return {edit.id for edit in edits if edit.record.enforce and edit.record.status is Status.ACTIVE}
 
 
 def _in_time(queries: Sequence[str], until: float | None) -> Iterator[str]:

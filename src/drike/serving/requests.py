@@ -136,11 +136,7 @@ def message_text(message: Mapping[str, Any]) -> str | None:
 
 def encodable(text: str) -> str:
     """A text with a question mark for each lone surrogate, which JSON may hold and UTF-8 may not."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
+    return text.encode("utf-8", "replace").decode()
 
 
 def logged_queries(line: bytes) -> tuple[str, ...]:

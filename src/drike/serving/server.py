@@ -9,7 +9,6 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import httptools
@@ -136,11 +135,11 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if not self.pipeline and self.cycle.scope["http_version"] == "1.1":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._call_later(pause, partial(self._probe, min(2 * pause, _SECONDS_BETWEEN_PROBES)))
+        self._call_later(pause, self._probe, min(2 * pause, _SECONDS_BETWEEN_PROBES))
 
-    def _call_later(self, seconds: float, call: Any) -> None:
+    def _call_later(self, seconds: float, call: Any, *arguments: Any) -> None:
         self._cancel_timer()
-        self._timer = self.loop.call_later(seconds, call)
+        self._timer = self.loop.call_later(seconds, call, *arguments)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

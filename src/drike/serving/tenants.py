@@ -88,7 +88,8 @@ class Tenants:
 
     def _follow_files(self) -> None:
         """Refresh feeds whose files have changed, and from time to time all of them, a share at each look."""
-        changed, refreshing, shares = FileWatch(), dict[str, Future[None]](), round(_EDITS_INTERVAL / _FILES_INTERVAL)
+        seen: dict[str, tuple[int, int, int]] = {}
+        refreshing, shares = dict[str, Future[None]](), round(_EDITS_INTERVAL / _FILES_INTERVAL)
         with ThreadPoolExecutor(_MAX_REFRESHED, "drike-edits") as threads:
             for look in count():
                 if self._stopped.wait(_FILES_INTERVAL):
@@ -97,15 +98,15 @@ class Tenants:
                     before, name = refreshing.get(tenant), feed.store.name
                     if name.startswith(POSTGRES) or (before and not before.done()):
                         continue
-                    if changed(name) or (look + i) % shares == 0:
+                    if _may_have_changed(name, seen) or (look + i) % shares == 0:
                         refreshing[tenant] = threads.submit(feed.refresh)
 
     def _follow_gates(self) -> None:
         """For all tenants, apart from their edits: encoding all of these for a new gate takes time."""
-        changed = FileWatch()
+        seen: dict[str, tuple[int, int, int]] = {}
         while not self._stopped.wait(_GATES_INTERVAL):
             for feed in tuple(self.feeds.values()):
-                if changed(feed.store.name) or feed.gate_problem:
+                if _may_have_changed(feed.store.name, seen) or feed.gate_problem:
                     feed.follow_gate()
 
     @property
@@ -138,18 +139,11 @@ class Tenants:
             self._keys.close()
 
 
-class FileWatch:
-    """Tells whether the file of a store may have changed since the last look; a store that is none always may."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, int, int]] = {}
-
-    def __call__(self, name: str) -> bool:
-        """Whether the store of this name may have changed."""
-        try:
-            status = os.stat(name)  # noqa: PTH116 - ten times as quick as a Path, and for each tenant twenty times a second
-        except OSError:
-            return True
-        seen, now = self._seen.get(name), (status.st_mtime_ns, status.st_ino, status.st_size)
-        self._seen[name] = now
-        return seen != now or abs(time.time_ns() - status.st_mtime_ns) < _SETTLED
+def _may_have_changed(name: str, seen: dict[str, tuple[int, int, int]]) -> bool:
+    """Whether the file of a store may have changed since it was `seen`; a store that is none always may."""
+    try:
+        status = os.stat(name)  # noqa: PTH116 - ten times as quick as a Path, and for each tenant twenty times a second
+    except OSError:
+        return True
+    before, seen[name] = seen.get(name), (status.st_mtime_ns, status.st_ino, status.st_size)
+    return before != seen[name] or abs(time.time_ns() - status.st_mtime_ns) < _SETTLED

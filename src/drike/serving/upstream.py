@@ -44,6 +44,8 @@ _IDLE_SECONDS = 3.0
 class UpstreamError(Exception):
     """The upstream did not answer. status: what the client gets."""
 
+    code = "upstream_error"
+
     def __init__(self, sentence: str, status: int = 502) -> None:
         super().__init__(sentence)
         self.status = status
@@ -255,7 +257,7 @@ def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes], *,
 def _as_upstream_error(error: BaseException) -> UpstreamError:
     if isinstance(error, TimeoutError):
         return UpstreamError("the upstream did not answer in time: try again, or raise --timeout", 504)
-    return UpstreamError(f"the upstream failed ({_reason(error)}): try again", 502)
+    return UpstreamError(f"the upstream failed ({_reason(error)}): try again")
 
 
 def _reason(error: BaseException) -> str:
