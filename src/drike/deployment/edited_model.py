@@ -199,10 +199,7 @@ class EditedModel:
         return first_line(text)
 
     def before_after(self, queries: Sequence[str]) -> list[BeforeAfter]:
-        """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once.
-
-        Uncertain candidates take another call before, if the model is to be asked.
-        """
+        """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once."""
         decisions = route_each(self.gate, self.index, queries, self._verifier)
         pairs = list(zip(map(Prompt, queries), write_prompts(self.editor, decisions), strict=True))
         asked = list(dict.fromkeys(prompt for pair in pairs for prompt in pair))

@@ -30,13 +30,9 @@ UNRELATED = "unrelated"
 class SimulatedStores:
     """For each case a store that holds its edits and others.
 
-    Args:
-        edits: all that may be in force. Of two that answer the same question the first is, as in a store.
-        size: edits in force, drawn with the seed; None is all. A case's own edits are always among them, and what
-            contradicts these is not.
-        encoder: for a gate that compares vectors.
-
-    Raises UsageError for an edit without a subject, which no query could name.
+    edits: all that may be in force. Of two that answer the same question the first is, as in a store. size: edits in
+    force, drawn with the seed; None is all. A case's own edits are always among them, and what contradicts these is
+    not. encoder: for a gate that compares vectors. Raises UsageError for an edit without a subject.
     """
 
     def __init__(

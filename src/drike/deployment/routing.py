@@ -56,10 +56,7 @@ def route_each(
 
 
 def write_prompts(editor: Editor, decisions: Sequence[Decision]) -> list[Prompt]:
-    """A prompt for each decision: the query as it is, or under its edits.
-
-    Queries under the same edits share one call of the editor.
-    """
+    """A prompt for each decision: the query as it is, or under its edits. Same edits share one call of the editor."""
     queries_under: dict[tuple[Edit, ...], dict[str, None]] = defaultdict(dict)
     for decision in decisions:
         queries_under[decision.edits][decision.query] = None

@@ -257,8 +257,7 @@ class Admin:
     ) -> Json:
         """Make changes, all or none, and answer when they are in force here.
 
-        Nothing is kept of changes that take too long, or whose client has hung up. Raises StoreError, and
-        UnavailableError for those.
+        Nothing is kept of changes that take too long, or whose client has hung up. Raises StoreError, UnavailableError.
         """
         feed = await self.tenants.feed(principal.tenant)
         settled = threading.Lock()  # of the changes and what gives them up, the first to take it decides

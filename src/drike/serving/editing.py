@@ -48,8 +48,7 @@ _OK, _BAD_REQUEST = 200, 400
 class EditedRequest:
     """A body to pass on, and what became of the request.
 
-    scope: fired, abstained, degraded, unread or off, as the header x-drike-scope has it. edits: those in force that
-    match.
+    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those in force that match.
     """
 
     body: bytes
@@ -113,10 +112,7 @@ class RequestEditor:
     async def trial(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool
     ) -> tuple[Decision, bytes]:
-        """The decision on a request, which is not recorded, and its edited body. Raises RequestError if it takes long.
-
-        ask: the upstream, if this gateway asks it.
-        """
+        """The decision on a request, which is not recorded, and its edited body. Raises RequestError if it is late."""
         ask, until = ask and self.asks, time.perf_counter() + _SECONDS_TO_TRY
         work = partial(feed.decide, request.target.queries, verifying=ask, until=until)
         try:

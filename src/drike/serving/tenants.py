@@ -30,9 +30,7 @@ _UNREADABLE = "the edits or the gate of {} cannot be read: a key of its own show
 class Tenants:
     """Tenants by name; a store is opened when its tenant first asks.
 
-    Args:
-        open_feed: opens the edits of a tenant; raises StoreError.
-        keys: that are read again when their file changes; None where everyone is the default tenant.
+    open_feed: opens the edits of a tenant; raises StoreError. keys: None where everyone is the default tenant.
     """
 
     def __init__(self, open_feed: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
