@@ -192,7 +192,9 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
                 remedy = f"give it as --keys {_OLD_FILE}, or make keys there (drike keys add) and remove it"
                 raise KeysError(f"the keys of a PostgreSQL store are in its database, not in {_OLD_FILE}: {remedy}")
         return None
-    file = path or keys_path(store)
+    if path is None and (not Path(store).name or Path(store).is_dir()):
+        raise KeysError(f"{store} is a folder: give the file of a store as --store")
+    file = path or Path(store).with_suffix(".keys.json")
     if file.exists():
         with suppress(StoreError), closing(open_store(store, create=False)) as opened:  # else nothing is remembered
             if opened.setting(_REMEMBERED) is None:
@@ -210,11 +212,3 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
 def _refuse_lost(store: EditStore) -> None:
     if (path := store.setting(_REMEMBERED)) is not None:
         raise KeysError(f"the file of keys {path} is gone: restore it, or make new keys (drike keys add)")
-
-
-def keys_path(store: str) -> Path:
-    """The file of keys beside a store in a file. Raises KeysError."""
-    path = Path(store)
-    if not path.name or path.is_dir():
-        raise KeysError(f"{store} is a folder: give the file of a store as --store")
-    return path.with_suffix(".keys.json")

@@ -210,17 +210,13 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
         listening.listen(2048)
     except OSError as problem:
         listening.close()
-        raise UsageError(
-            f"cannot listen on {host} port {port} ({problem.strerror or problem}): choose another port or host"
-        ) from problem
+        reason = problem.strerror or problem
+        raise UsageError(f"cannot listen on {host} port {port} ({reason}): choose another port or host") from problem
     return listening
 
 
 def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
-    """A server of both applications, told apart by the port; the lifespan is that of `admin`.
-
-    `run(sockets=[...])` serves until SIGINT, SIGTERM or SIGHUP, or until `should_exit` is set.
-    """
+    """A server of both applications, told apart by the port; the lifespan is that of `admin`."""
 
     async def by_port(scope: Scope, receive: Receive, send: Send) -> None:
         to_admin = scope["type"] != "http" or scope["server"][1] == admin_port

@@ -39,8 +39,7 @@ class Tenants:
         self._open = open_feed
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._followers: dict[str, threading.Thread] = {}
-        self._files = threading.Thread(target=self._follow_files, daemon=True)
-        self._gates = threading.Thread(target=self._follow_gates, daemon=True)
+        self._watching = [threading.Thread(target=f, daemon=True) for f in (self._follow_files, self._follow_gates)]
         self._stopped = threading.Event()
         self.feeds = {TENANT: open_feed(TENANT)}
 
@@ -57,8 +56,8 @@ class Tenants:
 
         One thread watches the files of all stores, and one the gates; each store in a database has its own.
         """
-        self._files.start()
-        self._gates.start()
+        for watching in self._watching:
+            watching.start()
         try:
             while True:
                 for tenant in self.feeds.keys() - self._followers.keys():
@@ -128,7 +127,7 @@ class Tenants:
         """Let go of the stores."""
         self._stopped.set()
         until = time.monotonic() + _SECONDS_TO_END
-        for thread in (*self._followers.values(), self._files, self._gates):
+        for thread in (*self._followers.values(), *self._watching):
             if thread.is_alive():
                 thread.join(max(0.0, until - time.monotonic()))
         for feed in self.feeds.values():
