@@ -17,13 +17,13 @@ class Metrics:
             return Counter(name, counted, labels, registry=registry)
 
         self._requests = counter("drike_requests", "Requests by status and by what the gate decided", "status", "scope")
+        text = "Time a request spent in the gateway before it was passed on"
+        self._overhead = Histogram("drike_overhead_seconds", text, buckets=_SECONDS, registry=registry)
         text = "Questions to the upstream whether an edit is concerned, by its answer"
         self.questions = counter("drike_questions", text, "answer")
         self.unread = counter("drike_unread", "Bodies whose texts could not be read, by why", "reason")
         text = "Texts of edited requests in which an imitation of the block of facts was defused"
         self.defused = counter("drike_defused", text)
-        text = "Time a request spent in the gateway before it was passed on"
-        self._overhead = Histogram("drike_overhead_seconds", text, buckets=_SECONDS, registry=registry)
         self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=registry)
         self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=registry)
 
