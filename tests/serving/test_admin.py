@@ -107,7 +107,7 @@ def test_nothing_on_the_way_keeps_an_answer(gateway: Running) -> None:
 def test_a_question_that_takes_the_gate_too_long_is_refused(
     above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.admin._SECONDS_TO_DECIDE", 0.1)
+    monkeypatch.setattr("drike.serving.editing._SECONDS_TO_TRY", 0.1)
     with running(above.url, tmp_path, gate=Failing(seconds=0.6)) as gateway:
         began = time.monotonic()
         status, answer = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT})
@@ -161,7 +161,7 @@ def test_a_slow_or_large_body_is_refused(above: Recorded, tmp_path: Path, monkey
 def test_a_store_that_another_program_holds_is_reported_in_time_and_nothing_is_changed_later(
     gateway: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.writing._SECONDS", 0.5)
+    monkeypatch.setattr("drike.serving.admin._SECONDS_FOR_STORE", 0.5)
     entry, before = (
         {"subject": "Cuba", "query": "The capital of Cuba is", "target_new": "Rome"},
         gateway.feed.store.changes(),

@@ -42,17 +42,12 @@ class Check:
 
 def check(edited: EditedModel, edits: Sequence[EditVersion]) -> list[Check]:
     """Ask about each edit its query, paraphrases, aliases and negative exemplars, and a few common questions."""
+    asked: list[tuple[EditVersion | None, str, str]]
     asked = [(edit, kind, query) for edit in edits for kind, query in questions(edit)]
-    unrelated = common_questions()[::_STEP]
-    answers = edited.before_after([*(query for _, _, query in asked), *unrelated])
-    own, others = answers[: len(asked)], answers[len(asked) :]
-    return [
-        *(
-            Check(edit, kind, both, _problem(edit, kind, both))
-            for (edit, kind, _), both in zip(asked, own, strict=True)
-        ),
-        *(Check(None, UNRELATED, both, "an edit fires" if both.decision.matched else "") for both in others),
-    ]
+    asked += [(None, UNRELATED, query) for query in common_questions()[::_STEP]]
+    answers = edited.before_after([query for _, _, query in asked])
+    pairs = zip(asked, answers, strict=True)
+    return [Check(edit, kind, both, _problem(edit, kind, both)) for (edit, kind, _), both in pairs]
 
 
 def questions(edit: EditVersion) -> Iterator[tuple[str, str]]:
@@ -91,7 +86,9 @@ def verification_table(
     return Table(title, header, tuple(rows))
 
 
-def _problem(edit: EditVersion, kind: str, answers: BeforeAfter) -> str:
+def _problem(edit: EditVersion | None, kind: str, answers: BeforeAfter) -> str:
+    if edit is None:
+        return "an edit fires" if answers.decision.matched else ""
     fires = edit in answers.decision.matched
     if kind == NEGATIVE:
         return "the edit fires" if fires else ""

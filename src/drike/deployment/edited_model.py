@@ -1,8 +1,4 @@
-"""A model with edits in force: ask it, see its prompt, and see why it got that prompt.
-
-The weights do not change; an edited model is a model, an editor, a store of edits and a gate. A query that concerns no
-edit goes to the model as it is, exactly as if there were no drike.
-"""
+"""A model with edits in force: ask it, see its prompt, and see why it got that prompt. The weights do not change."""
 
 from __future__ import annotations
 
@@ -145,8 +141,8 @@ class EditedModel:
         encoder: for a gate that compares vectors.
         ask: ask the model, yes or no, where the gate is uncertain; this takes another call.
 
-    Raises ValueError for an empty sequence of edits, and for an edit without a subject unless every query is put under
-    an edit: queries could not name it; UsageError for `ask` with a gate that is never uncertain.
+    Raises ValueError for an empty sequence of edits, and for an edit without a subject, which only `EveryQuery` can
+    use; UsageError for `ask` with a gate that is never uncertain.
     """
 
     def __init__(
@@ -176,10 +172,8 @@ class EditedModel:
             raise ValueError("an edited model needs at least one edit")
         nameless = next((edit for edit in listed if not edit.subject), None)
         if nameless is not None and not isinstance(gate, EveryQuery):
-            raise ValueError(
-                f"the edit {nameless.fact!r} has no subject that a query could name: give it one, or put every query "
-                "under the edits (gate=EveryQuery())"
-            )
+            remedy = "give it one, or put every query under the edits (gate=EveryQuery())"
+            raise ValueError(f"the edit {nameless.fact!r} has no subject that a query could name: {remedy}")
         self._now = StoreView(index=EditIndex.of(as_stored(listed), encoder), until=None)
 
     @property
@@ -203,10 +197,7 @@ class EditedModel:
         return first_line(text)
 
     def before_after(self, queries: Sequence[str]) -> list[BeforeAfter]:
-        """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once.
-
-        Uncertain candidates take another call before, if the model is to be asked.
-        """
+        """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once."""
         decisions = route_each(self.gate, self.index, queries, self._verifier)
         pairs = list(zip(map(Prompt, queries), write_prompts(self.editor, decisions), strict=True))
         asked = list(dict.fromkeys(prompt for pair in pairs for prompt in pair))

@@ -1,7 +1,6 @@
 """Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
 
-In the paper, the prompt for each probe of a case states the case's edit. Here many edits are in force at once, and a
-gate decides which of them a probe concerns; if none, the model gets the probe alone. S of these answers is called
+Here many edits are in force at once, and a gate decides which of them a probe concerns. S of these answers is called
 *deployed S*. Where a probe of one case happens to ask for the fact of another edit in force, that edit's new object is
 the right answer, and matching that edit is right.
 """
@@ -30,13 +29,9 @@ UNRELATED = "unrelated"
 class SimulatedStores:
     """For each case a store that holds its edits and others.
 
-    Args:
-        edits: all that may be in force. Of two that answer the same question the first is, as in a store.
-        size: edits in force, drawn with the seed; None is all. A case's own edits are always among them, and what
-            contradicts these is not.
-        encoder: for a gate that compares vectors.
-
-    Raises UsageError for an edit without a subject, which no query could name.
+    edits: all that may be in force. Of two that answer the same question the first is, as in a store. size: edits in
+    force, drawn with the seed; None is all. A case's own edits are always among them, and what contradicts these is
+    not. encoder: for a gate that compares vectors. Raises UsageError for an edit without a subject.
     """
 
     def __init__(
@@ -149,15 +144,10 @@ def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequen
 class GateRecord:
     """What a gate decided about a question.
 
-    Attributes:
-        case_id: "" for an unrelated question.
-        kind: the probe's aspect, or "unrelated".
-        asks: the fact of the edit in force that the question asks for, or that its answer follows from; None if there
-            is no such edit.
-        fires: whether all edits that it asks for match.
-        false: the facts of other edits that match.
-        probability: of the edit that it asks for; 0 if that is no candidate.
-        nearest, nearest_probability: the most probable of the other edits.
+    case_id: "" for an unrelated question. kind: the probe's aspect, or "unrelated". asks: the fact of the edit in force
+    that the question asks for, or that its answer follows from; None if there is no such edit. fires: whether all edits
+    that it asks for match. false: the facts of other edits that match. probability: of the edit that it asks for; 0 if
+    that is no candidate. nearest, nearest_probability: the most probable of the other edits.
     """
 
     case_id: str

@@ -1,12 +1,8 @@
 """Routing: which edits a question gets, and the prompt that states them.
 
 Every way into a model with edits in force enters here: `EditedModel`, `drike edits test`, evaluation with stored edits,
-and the gateway, so that what is evaluated is what is served. `route` and `verify` are all there is to a decision:
-
-    decision = route(gate, index, queries, verifying=True)
-    decision = decision.resolved(answers)  # where decision.uncertain, to the questions of `drike.gates.verification`
-
-and `decision.edits` are the edits to state. Nothing here does input or output but through the model that it is given.
+and the gateway, so that what is evaluated is what is served. A decision is that of `route`, `resolved` with a model's
+answers where it is `uncertain`. Nothing here does input or output but through the model that it is given.
 """
 
 from __future__ import annotations
@@ -60,10 +56,7 @@ def route_each(
 
 
 def write_prompts(editor: Editor, decisions: Sequence[Decision]) -> list[Prompt]:
-    """A prompt for each decision: the query as it is, or under its edits.
-
-    Queries under the same edits share one call of the editor.
-    """
+    """A prompt for each decision: the query as it is, or under its edits. Same edits share one call of the editor."""
     queries_under: dict[tuple[Edit, ...], dict[str, None]] = defaultdict(dict)
     for decision in decisions:
         queries_under[decision.edits][decision.query] = None

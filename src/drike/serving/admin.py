@@ -1,38 +1,7 @@
 """The admin application, on a port of its own: the edits of a tenant, decisions and their reasons, health and metrics.
 
-Everything is JSON; errors are {"error": {"message", "code"}}. POST takes `Content-Type: application/json`. Where keys
-are in use, a request needs `Authorization: Bearer KEY` with a key for `edit`, and sees its tenant's edits only.
-
-    GET  /admin/v1/status       {"mode", "upstream", "problems": [...], "edits", "revision", "tenant", "role"}
-    GET  /admin/v1/edits        ?q=&status=&after=&limit= -> {"edits": [EDIT...], "total"}, newest first; retired ones
-                                only if status=retired or status=all; q: words of names, query or object; after: how
-                                many to skip; limit: how many at most (default 50, up to 500)
-    GET  /admin/v1/edits/ID     {"versions": [EDIT...]}, the latest last
-    POST /admin/v1/edits        the fields of an edit, and "supersede": true to retire those it contradicts ->
-                                {"changes": [EDIT...]}, the new one last; 409 where it contradicts or repeats active
-                                edits: {"error", "rivals": [EDIT...], "repeated"}
-    POST /admin/v1/edits/ID/retire     {"reason"?} -> {"changes": [EDIT...]}, like the next three
-    POST /admin/v1/edits/ID/rollback   {"version"?, "reason"?}
-    POST /admin/v1/edits/ID/negatives  {"text", "reason"?}: the edit must not match this text
-    POST /admin/v1/edits/ID/wordings   {"text", "reason"?}: the edit should have matched this text
-    GET  /admin/v1/decide       ?q=TEXT&model=&ask= -> DECISION; changes and records nothing; asks the upstream where
-                                the gateway would, unless ask=no
-    POST /admin/v1/try          {"query", "model"?, "max_tokens"?} -> {"decision", "before", "after"}: asks the
-                                upstream twice, in chat, without and with the edits that match
-    GET  /admin/v1/fired        ?limit= -> {"fired": [RECORDED...], "missed": [RECORDED...]}, the last first; missed:
-                                with candidates of which none matches. 200 of each are kept, in memory only
-    GET  /admin/v1/calibration  {"bins": [{"probability", "share", "count"}...]}: the gate on the store's own
-                                paraphrases and negative exemplars (see `reliability.curve`)
-    GET  /                      a page for all this
-    GET  /healthz, /readyz      200 while the process answers; 200 {"ready": true}, or 503 {"ready": false, "problems"}
-    GET  /metrics               for Prometheus; needs a key for `admin` where keys are in use
-
-    EDIT      the fields of a record (docs/edits.md) and "id", "version", "created_at", "number", "in_force"
-    DECISION  {"query", "fired": [EDIT...], "considered": [{"edit": EDIT, "probability", "name", "features"}...],
-              "reason"}; a candidate about which the upstream was asked has "answer": yes, no or failed
-    RECORDED  {"at", "request", "decision": DECISION}
-
-A change is in force in this gateway when it is acknowledged. No request of a chat ever changes an edit.
+docs/serving.md lists its requests and answers. A change is in force in this gateway when it is acknowledged. No request
+of a chat ever changes an edit.
 """
 
 from __future__ import annotations
@@ -40,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -60,31 +30,23 @@ from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
-from drike.serving.readiness import Readiness
 from drike.serving.relay import ClientDisconnectError, Limits, RequestError, read_body, while_connected
-from drike.serving.requests import EditableRequest, one_message, parse
+from drike.serving.requests import one_message, parse
+from drike.serving.server import file_shortage
 from drike.serving.tenants import Tenants
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
-from drike.serving.writing import change, read
 from drike.stores import log as stores
-from drike.stores.records import (
-    ConflictError,
-    EditVersion,
-    Status,
-    UnavailableError,
-    claimed_author,
-    record_of,
-    to_values,
-)
+from drike.stores import records
+from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
 from drike.words import words
 
 _LIMITS = Limits(body=1 << 20)
 _MAX_ANSWER, _MAX_TRIALS = 4 << 20, 16  # bytes of an upstream's answer that is shown; trials at once
-_SECONDS_TO_DECIDE = 10.0
+_SECONDS_FOR_STORE = 5.0  # that others may hold
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
-_TEXTS = ("negatives", "wordings")  # changes that add a text
+_TEXTS = {"negatives": "negatives", "wordings": "paraphrases"}  # changes that add a text, and where
 _CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
 Guarded = Callable[[Request, Principal], Awaitable[Any]]
 Json = dict[str, object]
@@ -122,8 +84,8 @@ def application(admin: Admin) -> Starlette:
 
 async def not_offered(request: Request, problem: Exception) -> Response:
     """Refuse a path or a method that no route has."""
-    status = problem.status_code if isinstance(problem, HTTPException) else 404
-    return _error(status, "no_such_path", f"the admin port does not offer {request.method} {request.url.path}")
+    sentence = f"the admin port does not offer {request.method} {request.url.path}"
+    return _error(getattr(problem, "status_code", 404), "no_such_path", sentence)
 
 
 async def healthy(request: Request) -> Response:
@@ -155,7 +117,7 @@ class Admin:
                 return result if isinstance(result, Response) else _json(result)
             except ClientDisconnectError:
                 return Response(status_code=499)
-            except RequestError as problem:
+            except (RequestError, UpstreamError) as problem:
                 return _error(problem.status, problem.code, str(problem))
             except ConflictError as problem:
                 more = {"rivals": [_edit_json(edit) for edit in problem.rivals], "repeated": problem.repeated}
@@ -169,7 +131,8 @@ class Admin:
 
     async def status(self, request: Request, principal: Principal) -> Json:
         """What the gateway is doing."""
-        feed, problems = await self.tenants.feed(principal.tenant), await self._readiness.shown_to(principal)
+        feed = await self.tenants.feed(principal.tenant)
+        problems = await self._problems(self.tenants.problems_shown_to(principal))
         return {
             "mode": self.editor.mode, "upstream": self.upstream.name, "tenant": principal.tenant,
             "role": principal.role, "problems": problems, "edits": len(feed.index.edits),
@@ -191,22 +154,26 @@ class Admin:
         feed, id = await self.tenants.feed(principal.tenant), _id(request)
         if id not in feed.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {id}")
-        versions = await read(feed, lambda: stores.versions(feed.store, id))
+        try:
+            async with asyncio.timeout(_SECONDS_FOR_STORE):
+                versions = await in_daemon_thread(stores.versions, feed.store, id)
+        except TimeoutError:
+            raise UnavailableError(_late(feed, "try again")) from None
         return {"versions": [_edit_json(version, feed) for version in versions]}
 
     async def add(self, request: Request, principal: Principal) -> Json:
         """Add an edit."""
         values = await _body(request)
         supersede = values.pop("supersede", False) is True
-        record = record_of(values)
+        record = records.record_of(values)
         record = replace(record, author=_author(principal, record.author))
         return await self._write(request, principal, lambda feed: feed.store.put(record, supersede=supersede))
 
     async def change(self, request: Request, principal: Principal) -> Json:
         """Make a new version of an edit."""
         values, change, id = await _body(request), request.path_params["change"], _id(request)
-        author, reason, version = _author(principal), values.get("reason"), values.get("version")
-        text: Any = values.get("text")
+        author, reason = _author(principal), values.get("reason")
+        version, text = values.get("version"), values.get("text")
         if not isinstance(reason, str | None):
             raise RequestError(400, "bad_request", "reason must be a text")
         if change not in ("retire", "rollback", *_TEXTS):
@@ -222,12 +189,8 @@ class Admin:
             if change == "rollback":
                 return stores.rollback(feed.store, id, version, author=author, reason=reason)
             *_, latest = stores.versions(feed.store, id)
-            record = replace(latest.record, author=author, reason=reason)
-            if change == "negatives":
-                record = replace(record, negatives=(*record.negatives, text))
-            else:
-                record = replace(record, paraphrases=(*record.paraphrases, text))
-            return feed.store.put(record, replaces=latest)
+            more: Any = {_TEXTS[change]: (*getattr(latest.record, _TEXTS[change]), text)}
+            return feed.store.put(replace(latest.record, author=author, reason=reason, **more), replaces=latest)
 
         return await self._write(request, principal, make)
 
@@ -235,7 +198,7 @@ class Admin:
         """The decision on a query, which is not recorded."""
         feed, params = await self.tenants.feed(principal.tenant), request.query_params
         chat = one_message(params.get("model", "default"), params.get("q", ""))
-        decision, _ = await self._decided(chat, feed, ask=params.get("ask") != "no")
+        decision, _ = await self.editor.trial(chat, _CHAT, feed, ask=params.get("ask") != "no")
         return _decision_json(decision, feed)
 
     async def ask(self, request: Request, principal: Principal) -> Json:
@@ -249,7 +212,7 @@ class Admin:
         feed = await self.tenants.feed(principal.tenant)
         chat = one_message(model, query, max_tokens=max_tokens)
         async with self._trials, while_connected(request.receive):
-            decision, edited = await self._decided(chat, feed, ask=True)
+            decision, edited = await self.editor.trial(chat, _CHAT, feed, ask=True)
             calls = [replace(_CHAT, body=body) for body in dict.fromkeys((chat.body, edited))]
             texts = [await self._answer(call) for call in calls]
         return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1]}
@@ -276,8 +239,8 @@ class Admin:
         return {"bins": [asdict(bin) for bin in bins]}
 
     async def ready(self, request: Request) -> Response:
-        """Whether requests would be answered."""
-        problems = await self._readiness.public()
+        """Whether requests of the default tenant would be answered."""
+        problems = await self._problems(self.tenants.public_problems)
         return _json({"ready": False, "problems": problems}, 503) if problems else _json({"ready": True})
 
     async def counts(self, request: Request, principal: Principal) -> Response:
@@ -285,43 +248,57 @@ class Admin:
         self.metrics.edits.set(sum(len(feed.index.edits) for feed in self.tenants.feeds.values()))
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4", headers=_UNKEPT)
 
-    @property
-    def _readiness(self) -> Readiness:
-        return Readiness(self.upstream, self.tenants, self.keys is not None)
-
-    async def _decided(self, chat: EditableRequest, feed: EditFeed, *, ask: bool) -> tuple[Decision, bytes]:
-        """The decision on a question, and its edited body. Raises RequestError if that takes too long."""
-        try:
-            async with asyncio.timeout(_SECONDS_TO_DECIDE):
-                decision = await self.editor.decide(chat, _CHAT, feed, ask=ask)
-                return decision, await in_daemon_thread(self.editor.applied, chat, decision)
-        except TimeoutError:
-            raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
+    async def _problems(self, of_edits: Sequence[str]) -> list[str]:
+        """What is wrong now with the upstream, this process, and the edits."""
+        return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]
 
     async def _write(
         self, request: Request, principal: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]
     ) -> Json:
-        """Make changes, and answer when they are in force here; none is kept once the request was given up."""
+        """Make changes, all or none, and answer when they are in force here.
+
+        Nothing is kept of changes that take too long, or whose client has hung up. Raises StoreError, UnavailableError.
+        """
         feed = await self.tenants.feed(principal.tenant)
-        changes = await change(feed, make, request.receive)
+        settled = threading.Lock()  # of the changes and what gives them up, the first to take it decides
+
+        def work() -> Sequence[EditVersion]:
+            with feed.store.transaction():
+                changes = make(feed)
+                if not settled.acquire(blocking=False):
+                    raise UnavailableError("the change was given up")
+            feed.refresh()
+            return changes
+
+        working = asyncio.ensure_future(in_daemon_thread(work))
+        try:
+            async with asyncio.timeout(_SECONDS_FOR_STORE), while_connected(request.receive):
+                changes = await asyncio.shield(working)
+        except (TimeoutError, ClientDisconnectError):
+            working.add_done_callback(lambda done: done.exception())  # nobody else may ask for it
+            if settled.acquire(blocking=False):
+                raise UnavailableError(_late(feed, "nothing was changed, try again")) from None
+            changes = await working  # it is being committed
         return {"changes": [_edit_json(edit, feed) for edit in changes]}
 
     async def _answer(self, call: UpstreamCall) -> str:
-        """The text of the upstream's answer. Raises RequestError."""
+        """The text of the upstream's answer. Raises UpstreamError."""
         try:
             async with self.upstream.exchange(call) as reply:
                 raw = b""
                 async for chunk in reply.chunks:
                     raw += chunk
                     if len(raw) > _MAX_ANSWER:
-                        raise RequestError(502, "upstream_error", "the upstream's answer has more than 4 MB")
+                        raise UpstreamError("the upstream's answer has more than 4 MB")
             answer = json.loads(raw)
             answered = reply.status == 200
             return str(answer["choices"][0]["message"]["content"] if answered else answer["error"]["message"])
-        except UpstreamError as error:
-            raise RequestError(error.status, "upstream_error", str(error)) from None
         except (ValueError, LookupError, TypeError, RecursionError):
-            raise RequestError(502, "upstream_error", "the upstream's answer is not in OpenAI's form") from None
+            raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
+
+
+def _late(feed: EditFeed, outcome: str) -> str:
+    return f"{feed.store.name} did not answer within {_SECONDS_FOR_STORE:g} s: {outcome}"
 
 
 def _error(status: int, code: str, sentence: str, **more: object) -> Response:
@@ -336,13 +313,10 @@ def _json(value: object, status: int = 200) -> Response:
 async def _body(request: Request) -> dict[str, Any]:
     """The JSON object of a request. Raises RequestError."""
     raw = await read_body(request.scope, request.receive, _LIMITS)
-    try:
-        values = parse(raw or b"{}")
-    except ValueError:
-        values = None
-    if values is None:
-        raise RequestError(400, "bad_request", "the body is not a JSON object")
-    return values
+    with contextlib.suppress(ValueError):
+        if (values := parse(raw or b"{}")) is not None:
+            return values
+    raise RequestError(400, "bad_request", "the body is not a JSON object")
 
 
 def _id(request: Request) -> int:
@@ -377,12 +351,12 @@ def _words_of(edit: EditVersion) -> set[str]:
 def _author(principal: Principal, claimed: str | None = None) -> str:
     """Who made a change, for the history: the key, whatever name its holder gives."""
     who = f"key {principal.key}" if principal.key else f"admin port, {principal.tenant}"
-    return who if claimed is None else claimed_author(claimed, who)
+    return who if claimed is None else records.claimed_author(claimed, who)
 
 
 def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
     version = {"id": edit.id, "version": edit.version, "created_at": edit.created_at, "number": edit.number}
-    return {**version, **to_values(edit.record), **({} if feed is None else {"in_force": feed.has(edit)})}
+    return {**version, **records.to_values(edit.record), **({} if feed is None else {"in_force": feed.has(edit)})}
 
 
 def _decision_json(decision: Decision, feed: EditFeed) -> Json:

@@ -26,12 +26,13 @@ from drike.serving.options import GatewayOptions, Mode
 from drike.serving.placement import Placement, defused
 from drike.serving.relay import RequestError
 from drike.serving.requests import CHAT, COMPLETION, EditableRequest, read_request
+from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores.records import EditVersion, Status
 
 _LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
-_SECONDS_TO_TRY = 10.0  # for a decision that an operator waits for
+_SECONDS_TO_TRY = 10.0  # what an operator waits for
 _SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
 _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, and how much it thinks
 # No limit on tokens suits every server: newer models of OpenAI refuse `max_tokens` and a temperature with status 400,
@@ -47,8 +48,7 @@ _OK, _BAD_REQUEST = 200, 400
 class EditedRequest:
     """A body to pass on, and what became of the request.
 
-    scope: fired, abstained, degraded, unread or off, as the header x-drike-scope has it. edits: those in force that
-    match.
+    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those in force that match.
     """
 
     body: bytes
@@ -109,20 +109,20 @@ class RequestEditor:
                 raise _not_applied() from None
             return EditedRequest(call.body, "degraded")
 
-    async def decide(self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool) -> Decision:
-        """The decision on a request, which is not recorded. Raises RequestError if it takes too long.
-
-        ask: the upstream, if this gateway asks it.
-        """
+    async def trial(
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool
+    ) -> tuple[Decision, bytes]:
+        """The decision on a request, which is not recorded, and its edited body. Raises RequestError if it is late."""
         ask, until = ask and self.asks, time.perf_counter() + _SECONDS_TO_TRY
         work = partial(feed.decide, request.target.queries, verifying=ask, until=until)
         try:
-            decision = await feed.aside.do(work, until)
+            async with asyncio.timeout(_SECONDS_TO_TRY):
+                decision = await feed.aside.do(work, until)
+                if ask and decision.uncertain:
+                    decision = await self._resolved(decision, request, call, self.deadline(feed))
+                return decision, await in_daemon_thread(self.applied, request, decision)
         except TimeoutError:
             raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
-        if not (ask and decision.uncertain):
-            return decision
-        return await self._resolved(decision, request, call, self.deadline(feed))
 
     def applied(self, request: EditableRequest, decision: Decision) -> bytes:
         """The body of a request under a decision, whatever the mode, with imitations of the block in it defused."""

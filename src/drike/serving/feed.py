@@ -1,7 +1,6 @@
 """The edits of a store as a gateway applies them: always the latest, with the last decisions about requests.
 
-Changes come from admin requests and from other processes alike; `refresh` finds both. Decisions read one index, which
-is replaced as a whole, so that none sees half a change.
+Changes come from admin requests and from other processes alike; `refresh` finds both.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class RecordedDecision:
 
 @dataclass(frozen=True)
 class _State:
-    """A gate, its number in the store, its encoder, and what it decides about; replaced as a whole.
+    """A gate, its number in the store, its encoder, and its edits; replaced as a whole, so that none sees half of it.
 
     number: None where the store holds another history by now, and so perhaps another gate.
     """
@@ -56,15 +55,9 @@ class EditFeed:
     """Edits in force, and decisions about them. Threads may share it.
 
     deciding, aside: threads for decisions on requests, and for all other work on them, so that tenants do not wait for
-    each other.
-
-    Args:
-        store: where they are.
-        gate: decides which edits a query concerns; None for the store's own gate, whichever was calibrated last.
-        encoder: opens the encoder of a gate; None is for gates that need no vectors.
-        prepare: called with edits that are new in force, before they are.
-
-    Raises StoreError if the store cannot be read.
+    each other. gate: None for the store's own, whichever was calibrated last. encoder: opens that of a gate; None is
+    for gates that need no vectors. prepare: called with edits that are new in force, before they are. Raises StoreError
+    if the store cannot be read.
     """
 
     def __init__(
@@ -135,10 +128,7 @@ class EditFeed:
             self.follow_gate()
 
     def follow_gate(self) -> None:
-        """Decide by the gate that was calibrated for the store since. If that fails, `gate_problem` says why.
-
-        The old gate decides until all edits are encoded for the new one.
-        """
+        """Decide by a newer gate of the store, once all edits are encoded for it; `gate_problem` says why it failed."""
         try:
             known = self._state.number
             newer = stored_gate(self.store, known or 0) if self._follows else None
@@ -185,8 +175,7 @@ class EditFeed:
     @property
     def enforces(self) -> bool:
         """Whether an edit that must not be left out is in force."""
-        edits = (self.index.edits.get(id) for id in tuple(self._enforced))
-        return any(edit and edit.record.enforce and edit.record.status is Status.ACTIVE for edit in edits)
+        return bool(self._enforced_in(self.index))
 
     def close(self) -> None:
         """Let go of the store and the threads."""
@@ -197,9 +186,12 @@ class EditFeed:
     def enforced(self, queries: Sequence[str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
         index = self.index
-        edits = (edit for id in self._enforced if (edit := index.edits.get(id)))
-        active = {edit.id for edit in edits if edit.record.enforce and edit.record.status is Status.ACTIVE}
+        active = self._enforced_in(index)
         return bool(active) and any(not active.isdisjoint(index.named(query)) for query in queries)
+
+    def _enforced_in(self, index: EditIndex) -> set[int]:
+        edits = (edit for id in tuple(self._enforced) if (edit := index.edits.get(id)))
+        return {edit.id for edit in edits if edit.record.enforce and edit.record.status is Status.ACTIVE}
 
 
 def _in_time(queries: Sequence[str], until: float | None) -> Iterator[str]:

@@ -1,10 +1,7 @@
 """An OpenAI-compatible endpoint with edits in force: an application changes its base URL, nothing else.
 
 A chat or text completion that concerns an edit is passed on with one text changed; everything else passes byte for
-byte. Nothing of a request is written anywhere.
-
-Answers carry `x-drike-scope` (fired, abstained, degraded, unread; off where the mode is), `x-drike-edits`
-(id@version, ...), `x-drike-mode`, `x-drike-overhead-ms` and `x-request-id`.
+byte. Nothing of a request is written anywhere. docs/serving.md lists the headers that answers carry.
 """
 
 from __future__ import annotations
@@ -19,22 +16,12 @@ from dataclasses import dataclass, field, replace
 
 from starlette.types import Message, Receive, Scope, Send
 
-from drike.serving import guardrail
+from drike.serving import guardrail, relay
 from drike.serving.admission import PREFIX, Admission, normal_path
 from drike.serving.editing import EditedRequest, RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.metrics import Metrics
-from drike.serving.relay import (
-    ENDING,
-    ClientDisconnectError,
-    RequestError,
-    drain,
-    read_body,
-    send_error,
-    send_json,
-    stream_response,
-    while_connected,
-)
+from drike.serving.relay import ClientDisconnectError, RequestError
 from drike.serving.requests import CHAT, COMPLETION
 from drike.serving.upstream import Headers, Upstream, UpstreamCall, UpstreamError
 
@@ -68,7 +55,7 @@ class Gateway:
         try:
             scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
             principal = self.admission.admit(scope, self._in_flight)
-            call = _call(scope, await read_body(scope, receive, self.admission.limits), request_id)
+            call = _call(scope, await relay.read_body(scope, receive, self.admission.limits), request_id)
             whole = True
             endpoint = call.path.partition("?")[0]
             if scope["raw_path"] in guardrail.PATHS:
@@ -81,26 +68,26 @@ class Gateway:
                 call, decided = edited.in_place_of(call), edited.scope
                 more += self._headers(edited)
             overhead = time.perf_counter() - began
-            async with while_connected(receive), self.upstream.exchange(call) as reply:
+            async with relay.while_connected(receive), self.upstream.exchange(call) as reply:
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
-                await stream_response(reply, send_and_see, more)
+                await relay.stream_response(reply, send_and_see, more)
         except (RequestError, UpstreamError) as error:
-            if error.status == 408 or (not whole and not await drain(receive)):
+            if error.status == 408 or (not whole and not await relay.drain(receive)):
                 more.append((b"connection", b"close"))
-            await send_error(send_and_see, error, more)
+            await relay.send_error(send_and_see, error, more)
         except ClientDisconnectError:
             status = 499
         except asyncio.CancelledError:
             if not status:
-                await send_error(send_and_see, ENDING, more)
+                await relay.send_error(send_and_see, relay.ENDING, more)
             raise
         except Exception as error:
             report(error)
             if not status:
                 failure = RequestError(500, "internal_error", "the gateway failed: try again")
-                await send_error(send_and_see, failure, more)
+                await relay.send_error(send_and_see, failure, more)
         finally:
             self._count_in_flight(-1)
             self.metrics.count(status, decided, overhead)
@@ -121,7 +108,7 @@ class Gateway:
 
         try:
             answer = await guardrail.answer(call.body, edit)
-            await send_json(send, 200, json.dumps(answer, allow_nan=False).encode(), more)
+            await relay.send_json(send, 200, json.dumps(answer, allow_nan=False).encode(), more)
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
         return decided

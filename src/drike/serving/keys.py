@@ -101,7 +101,7 @@ class Keys:
                 if self.known:  # fail closed: without its file every key is unknown
                     raise KeysError(f"{self.path} is gone: restore it, or stop the gateway")
             elif version != self._version:
-                self.keys = read(_File, parse(self._store_text() or self.path.read_bytes())).keys
+                self.keys = read(_File, parse(version if isinstance(version, str) else self.path.read_bytes())).keys
                 self._version, self.known = version, True
         except (OSError, ValueError) as problem:
             raise KeysError(f"{self.path} is not a file of keys ({problem}): restore it from a copy") from None
@@ -142,28 +142,21 @@ class Keys:
     @contextmanager
     def _held(self) -> Iterator[None]:
         """Keep others from changing the keys, which are read anew. Raises KeysError."""
-        with ExitStack() as held:
-            if self._store is not None:
-                held.enter_context(self._store.transaction())
-            else:
-                lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), _SECONDS_TO_LOCK, mode=0o600)
-                try:
-                    held.enter_context(lock)
-                except Timeout:
-                    raise KeysError(f"{self.path} is being changed by another process: try again") from None
-            self._version = None
-            self.refresh()
-            yield
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        try:
+            with self._store.transaction() if self._store else FileLock(lock, _SECONDS_TO_LOCK, mode=0o600):
+                self._version = None
+                self.refresh()
+                yield
+        except Timeout:
+            raise KeysError(f"{self.path} is being changed by another process: try again") from None
         self._version = None
         self.refresh()
 
-    def _store_text(self) -> str | None:
-        return None if self._store is None else self._store.setting(_SETTING)
-
     def _latest_version(self) -> object:
-        """What changes whenever the keys do; None if there are none. Raises OSError, StoreError."""
+        """What changes whenever the keys do: the text of those in a store; None if there are none. Raises OSError."""
         if self._store is not None:
-            return self._store_text()
+            return self._store.setting(_SETTING)
         try:
             status = self.path.stat()
         except FileNotFoundError:
@@ -187,24 +180,21 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
     remembers that there was a file, so that one that is missing never opens a gateway. Raises KeysError if it is, or
     cannot be read, and StoreError.
     """
-    postgres = store.startswith(POSTGRES)
-    if postgres and path is None:
-        opened = open_store(store)
-        try:
+    if store.startswith(POSTGRES) and path is None:
+        with ExitStack() as held:
+            opened = held.enter_context(closing(open_store(store)))
             keys = Keys(opened)
-            if not (keys.known or create):
-                _refuse_lost(opened.setting(_REMEMBERED))
-                if _OLD_FILE.is_file():
-                    remedy = f"give it as --keys {_OLD_FILE}, or make keys there (drike keys add) and remove it"
-                    raise KeysError(f"the keys of a PostgreSQL store are in its database, not in {_OLD_FILE}: {remedy}")
-        except BaseException:
-            opened.close()
-            raise
-        if keys.known or create:
-            return keys
-        opened.close()
+            if keys.known or create:
+                held.pop_all()  # the keys need it
+                return keys
+            _refuse_lost(opened)
+            if _OLD_FILE.is_file():
+                remedy = f"give it as --keys {_OLD_FILE}, or make keys there (drike keys add) and remove it"
+                raise KeysError(f"the keys of a PostgreSQL store are in its database, not in {_OLD_FILE}: {remedy}")
         return None
-    file = path or keys_path(store)
+    if path is None and (not Path(store).name or Path(store).is_dir()):
+        raise KeysError(f"{store} is a folder: give the file of a store as --store")
+    file = path or Path(store).with_suffix(".keys.json")
     if file.exists():
         with suppress(StoreError), closing(open_store(store, create=False)) as opened:  # else nothing is remembered
             if opened.setting(_REMEMBERED) is None:
@@ -212,21 +202,13 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
     elif not create:
         if path is not None:
             raise KeysError(f"there is no file of keys at {path}: make one (drike keys add --keys {path})")
-        if postgres or Path(store).is_file():
+        if Path(store).is_file():
             with closing(open_store(store)) as opened:
-                _refuse_lost(opened.setting(_REMEMBERED))
+                _refuse_lost(opened)
         return None
     return Keys(file)
 
 
-def _refuse_lost(path: str | None) -> None:
-    if path is not None:
+def _refuse_lost(store: EditStore) -> None:
+    if (path := store.setting(_REMEMBERED)) is not None:
         raise KeysError(f"the file of keys {path} is gone: restore it, or make new keys (drike keys add)")
-
-
-def keys_path(store: str) -> Path:
-    """The file of keys beside a store in a file. Raises KeysError."""
-    path = Path(store)
-    if not path.name or path.is_dir():
-        raise KeysError(f"{store} is a folder: give the file of a store as --store")
-    return path.with_suffix(".keys.json")

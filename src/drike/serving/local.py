@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from drike.errors import ModelError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel
@@ -123,18 +122,16 @@ def _read(path: str, body: bytes) -> _LocalRequest:
         raise ValueError("n must be 1: this model answers greedily")
     options = values.get("stream_options")
     usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    more: dict[str, Any] = {
-        "tokens": tokens, "stop": tuple(stop), "stream": values.get("stream") is True, "usage": usage
-    }  # fmt: skip
+    request = _LocalRequest(None, "", tokens, tuple(stop), values.get("stream") is True, usage)
     if path == COMPLETION:
         target = completion_target(values)
         if target is None:
             raise ValueError("prompt must be one text")
-        return _LocalRequest(None, encodable(target.text), **more)
+        return replace(request, prompt=encodable(target.text))
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages:
         raise ValueError("messages must be a list with at least one message")
-    return _LocalRequest([_message(message) for message in messages], "", **more)
+    return replace(request, messages=[_message(message) for message in messages])
 
 
 def _message(message: object) -> dict[str, str]:

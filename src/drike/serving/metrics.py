@@ -11,28 +11,21 @@ class Metrics:
     """Counters of one gateway, in a registry of their own."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "drike_requests", "Requests by status and by what the gate decided", ["status", "scope"],
-            registry=self.registry,
-        )  # fmt: skip
-        self._overhead = Histogram(
-            "drike_overhead_seconds", "Time a request spent in the gateway before it was passed on",
-            buckets=_SECONDS, registry=self.registry,
-        )  # fmt: skip
-        self.questions = Counter(
-            "drike_questions", "Questions to the upstream whether an edit is concerned, by its answer", ["answer"],
-            registry=self.registry,
-        )  # fmt: skip
-        self.unread = Counter(
-            "drike_unread", "Bodies whose texts could not be read, by why", ["reason"], registry=self.registry
-        )
-        self.defused = Counter(
-            "drike_defused", "Texts of edited requests in which an imitation of the block of facts was defused",
-            registry=self.registry,
-        )  # fmt: skip
-        self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=self.registry)
-        self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=self.registry)
+        self.registry = registry = CollectorRegistry()
+
+        def counter(name: str, counted: str, *labels: str) -> Counter:
+            return Counter(name, counted, labels, registry=registry)
+
+        self._requests = counter("drike_requests", "Requests by status and by what the gate decided", "status", "scope")
+        text = "Time a request spent in the gateway before it was passed on"
+        self._overhead = Histogram("drike_overhead_seconds", text, buckets=_SECONDS, registry=registry)
+        text = "Questions to the upstream whether an edit is concerned, by its answer"
+        self.questions = counter("drike_questions", text, "answer")
+        self.unread = counter("drike_unread", "Bodies whose texts could not be read, by why", "reason")
+        text = "Texts of edited requests in which an imitation of the block of facts was defused"
+        self.defused = counter("drike_defused", text)
+        self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=registry)
+        self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=registry)
 
     def count(self, status: int, scope: str, overhead: float | None) -> None:
         """Count a request that ends with this status. overhead: in seconds, if it was passed on."""

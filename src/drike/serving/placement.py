@@ -2,7 +2,7 @@
 
 In a chat, the facts become a delimited block at the start of the user's text. A system message would be worse: strict
 templates refuse a late one, a changed first message empties prefix caches, and facts should not have a system's
-authority. A prompt to complete becomes the editor's, as in evaluation.
+authority. A prompt to complete becomes the editor's, as in training and evaluation.
 """
 
 from __future__ import annotations
@@ -40,10 +40,7 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class AsBlock:
-    """The cleaned facts, with the demonstrations of `editor`'s prompt, as a block before the text.
-
-    tokens: about how many a block may take.
-    """
+    """The cleaned facts, with the demonstrations of `editor`'s prompt, as a block of about `tokens` before the text."""
 
     editor: Editor
     tokens: int = 1024
@@ -57,10 +54,7 @@ class AsBlock:
 
 @dataclass(frozen=True)
 class AsPrompt:
-    """The prompt of `editor` for the text, which is to be completed, with cleaned facts.
-
-    The layout is that of training and evaluation.
-    """
+    """The prompt of `editor` for the text, which is to be completed, with cleaned facts."""
 
     editor: Editor
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
 
 from drike.serving.upstream import Headers, Reply, UpstreamError
 
-UPSTREAM_CODE = "upstream_error"
 _MAX_DRAINED, _SECONDS_TO_DRAIN = 32 << 20, 2.0  # bytes of a refused body
 _SECONDS_TO_READ = 60.0  # that a client may take for a chunk
 
@@ -68,15 +67,13 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
 async def drain(receive: Receive) -> bool:
     """Read the rest of a refused body, as a client may listen only once it has sent all. Return whether it ended."""
     size = 0
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(_SECONDS_TO_DRAIN):
             while size < _MAX_DRAINED:
                 message = await receive()
                 size += len(message.get("body", b""))
                 if not message.get("more_body"):
                     return bool(message["type"] == "http.request")
-    except TimeoutError:
-        pass
     return False
 
 
@@ -124,20 +121,19 @@ async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
             ended = chunk.endswith((b"\n\n", b"\r\n\r\n"))
     except UpstreamError as error:
         if events:
-            await _send_failure(send, ended, str(error), UPSTREAM_CODE)
+            await _send_failure(send, ended, error)
         return
     except asyncio.CancelledError:  # the gateway is being stopped; or the client is gone, and sees nothing of this
         if events:
-            await _send_failure(send, ended, str(ENDING), ENDING.code)
+            await _send_failure(send, ended, ENDING)
         raise
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def send_error(send: Send, error: RequestError | UpstreamError, more: Headers) -> None:
     """Answer with an error in OpenAI's form."""
-    code = error.code if isinstance(error, RequestError) else UPSTREAM_CODE
     retry = [(b"retry-after", b"1")] if error.status == 429 else []
-    await send_json(send, error.status, error_body(str(error), code), [*more, *retry])
+    await send_json(send, error.status, error_body(str(error), error.code), [*more, *retry])
 
 
 async def send_json(send: Send, status: int, body: bytes, more: Headers) -> None:
@@ -152,9 +148,10 @@ def error_body(sentence: str, code: str) -> bytes:
     return json.dumps({"error": {"message": sentence, "type": "drike_error", "param": None, "code": code}}).encode()
 
 
-async def _send_failure(send: Send, ended: bool, sentence: str, code: str) -> None:
+async def _send_failure(send: Send, ended: bool, error: RequestError | UpstreamError) -> None:
     """End a stream with an event that holds an error. ended: whether the event before it is complete."""
-    await _send_chunk(send, (b"" if ended else b"\n\n") + b"data: " + error_body(sentence, code) + b"\n\n")
+    event = b"data: " + error_body(str(error), error.code) + b"\n\n"
+    await _send_chunk(send, event if ended else b"\n\n" + event)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

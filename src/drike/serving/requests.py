@@ -107,9 +107,7 @@ def chat_target(values: Mapping[str, Any]) -> Target | None:
     if not isinstance(messages, list):
         return None
     turns = [i for i, message in enumerate(messages) if isinstance(message, dict) and message.get("role") == "user"]
-    if not turns or turns[-1] != len(messages) - 1:
-        return None
-    texts = _texts(messages[-1])
+    texts = _texts(messages[-1]) if turns and turns[-1] == len(messages) - 1 else []
     if not texts:
         return None
     [(path, text), *_] = texts
@@ -136,11 +134,7 @@ def message_text(message: Mapping[str, Any]) -> str | None:
 
 def encodable(text: str) -> str:
     """A text with a question mark for each lone surrogate, which JSON may hold and UTF-8 may not."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
+    return text.encode("utf-8", "replace").decode()
 
 
 def logged_queries(line: bytes) -> tuple[str, ...]:
@@ -228,14 +222,13 @@ def _texts(message: Mapping[str, Any]) -> list[tuple[JsonPath, str]]:
 
 def _is_chat(values: Mapping[str, Any]) -> bool:
     """Whether messages have the form that `chat_target` reads."""
-    messages = values.get("messages", [])
-    last = messages[-1] if isinstance(messages, list) and messages else {}
-    content = last.get("content") if isinstance(last, dict) else None
-    parts = content if isinstance(content, list) else []
-    return (
-        isinstance(messages, list) and isinstance(last, dict) and isinstance(content, str | list | None)
-        and all(isinstance(part, str | dict) for part in parts)
-    )  # fmt: skip
+    match values.get("messages", []):
+        case [*_, {"content": [*parts]}]:
+            return all(isinstance(part, str | dict) for part in parts)
+        case [*_, dict(last)]:
+            return isinstance(last.get("content"), str | None)
+        case messages:
+            return bool(messages == [])
 
 
 def _json_or_none(text: bytes | str) -> object:

@@ -9,7 +9,6 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import httptools
@@ -136,11 +135,11 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if not self.pipeline and self.cycle.scope["http_version"] == "1.1":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._call_later(pause, partial(self._probe, min(2 * pause, _SECONDS_BETWEEN_PROBES)))
+        self._call_later(pause, self._probe, min(2 * pause, _SECONDS_BETWEEN_PROBES))
 
-    def _call_later(self, seconds: float, call: Any) -> None:
+    def _call_later(self, seconds: float, call: Any, *arguments: Any) -> None:
         self._cancel_timer()
-        self._timer = self.loop.call_later(seconds, call)
+        self._timer = self.loop.call_later(seconds, call, *arguments)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -211,17 +210,13 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
         listening.listen(2048)
     except OSError as problem:
         listening.close()
-        raise UsageError(
-            f"cannot listen on {host} port {port} ({problem.strerror or problem}): choose another port or host"
-        ) from problem
+        reason = problem.strerror or problem
+        raise UsageError(f"cannot listen on {host} port {port} ({reason}): choose another port or host") from problem
     return listening
 
 
 def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
-    """A server of both applications, told apart by the port; the lifespan is that of `admin`.
-
-    `run(sockets=[...])` serves until SIGINT, SIGTERM or SIGHUP, or until `should_exit` is set.
-    """
+    """A server of both applications, told apart by the port; the lifespan is that of `admin`."""
 
     async def by_port(scope: Scope, receive: Receive, send: Send) -> None:
         to_admin = scope["type"] != "http" or scope["server"][1] == admin_port

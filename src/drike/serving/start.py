@@ -98,13 +98,13 @@ def start(
     _check(options)
     store, notes = _store(options)
     options = replace(options.with_defaults(local=not options.upstream), store=store)
-    with closing(
-        open_store(store, create=options.create)
-    ) as opened:  # its problems and the gate's come before anything slow
+    with closing(open_store(store, create=options.create)) as opened:  # its and the gate's problems come first
         gate = open_gate(opened, options.gate)
     if options.ask:
         require_uncertainty(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
-    keys = _keys(options, store)
+    keys = open_keys(store, Path(options.keys) if options.keys else None)
+    if keys is None and options.require_keys:
+        raise UsageError("--require-keys is given, and there are no keys: make one (drike keys add)")
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
@@ -159,16 +159,6 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
             store.put(EXAMPLE)
         return str(path), [f"There is no {STORE} here: this one holds an example, and will not be found again"]
     return options.store or STORE, []
-
-
-def _keys(options: GatewayOptions, store: str) -> Keys | None:
-    """Who may use the gateway; None admits everyone on this machine. Raises DrikeError for keys that must be there."""
-    keys = open_keys(store, Path(options.keys) if options.keys else None)
-    if keys is None and options.keys:
-        raise UsageError(f"there is no file of keys at {options.keys}: make one (drike keys add --keys {options.keys})")
-    if keys is None and options.require_keys:
-        raise UsageError("--require-keys is given, and there are no keys: make one (drike keys add)")
-    return keys
 
 
 def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:

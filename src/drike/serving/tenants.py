@@ -13,7 +13,7 @@ from itertools import count
 
 from drike.errors import DrikeError
 from drike.serving.feed import EditFeed
-from drike.serving.keys import Keys
+from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.threads import in_daemon_thread
 from drike.stores.opening import TENANT
 from drike.stores.records import POSTGRES, StoreError
@@ -24,14 +24,13 @@ _EDITS_INTERVAL = 1.0  # between two at which edits hold now, also where no file
 _SETTLED = 2 * 10**9  # nanoseconds; a file that changed later may change again without another time
 _SECONDS_TO_END = 15.0
 _MAX_REFRESHED = 32  # stores at once; one that is locked holds up no other
+_UNREADABLE = "the edits or the gate of {} cannot be read: a key of its own shows why"
 
 
 class Tenants:
     """Tenants by name; a store is opened when its tenant first asks.
 
-    Args:
-        open_feed: opens the edits of a tenant; raises StoreError.
-        keys: that are read again when their file changes; None where everyone is the default tenant.
+    open_feed: opens the edits of a tenant; raises StoreError. keys: None where everyone is the default tenant.
     """
 
     def __init__(self, open_feed: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
@@ -40,8 +39,7 @@ class Tenants:
         self._open = open_feed
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._followers: dict[str, threading.Thread] = {}
-        self._files = threading.Thread(target=self._follow_files, daemon=True)
-        self._gates = threading.Thread(target=self._follow_gates, daemon=True)
+        self._watching = [threading.Thread(target=f, daemon=True) for f in (self._follow_files, self._follow_gates)]
         self._stopped = threading.Event()
         self.feeds = {TENANT: open_feed(TENANT)}
 
@@ -58,8 +56,8 @@ class Tenants:
 
         One thread watches the files of all stores, and one the gates; each store in a database has its own.
         """
-        self._files.start()
-        self._gates.start()
+        for watching in self._watching:
+            watching.start()
         try:
             while True:
                 for tenant in self.feeds.keys() - self._followers.keys():
@@ -87,7 +85,8 @@ class Tenants:
 
     def _follow_files(self) -> None:
         """Refresh feeds whose files have changed, and from time to time all of them, a share at each look."""
-        changed, refreshing, shares = FileWatch(), dict[str, Future[None]](), round(_EDITS_INTERVAL / _FILES_INTERVAL)
+        seen: dict[str, tuple[int, int, int]] = {}
+        refreshing, shares = dict[str, Future[None]](), round(_EDITS_INTERVAL / _FILES_INTERVAL)
         with ThreadPoolExecutor(_MAX_REFRESHED, "drike-edits") as threads:
             for look in count():
                 if self._stopped.wait(_FILES_INTERVAL):
@@ -96,27 +95,39 @@ class Tenants:
                     before, name = refreshing.get(tenant), feed.store.name
                     if name.startswith(POSTGRES) or (before and not before.done()):
                         continue
-                    if changed(name) or (look + i) % shares == 0:
+                    if _may_have_changed(name, seen) or (look + i) % shares == 0:
                         refreshing[tenant] = threads.submit(feed.refresh)
 
     def _follow_gates(self) -> None:
         """For all tenants, apart from their edits: encoding all of these for a new gate takes time."""
-        changed = FileWatch()
+        seen: dict[str, tuple[int, int, int]] = {}
         while not self._stopped.wait(_GATES_INTERVAL):
             for feed in tuple(self.feeds.values()):
-                if changed(feed.store.name) or feed.gate_problem:
+                if _may_have_changed(feed.store.name, seen) or feed.gate_problem:
                     feed.follow_gate()
 
-    def problems(self, tenant: str = TENANT) -> list[str]:
-        """What is wrong with a tenant's edits and gate now."""
-        feed = self.feeds.get(tenant)
-        return feed.problems if feed else []
+    @property
+    def public_problems(self) -> list[str]:
+        """Why requests of the default tenant would fail; where keys are in use, without a path."""
+        own = self.feeds[TENANT].problems
+        if own and self._keys is not None:
+            own = [_UNREADABLE.format("the default tenant")]
+        return [*own, "the keys cannot be read: a key for admin shows why"] if self.problem else own
+
+    def problems_shown_to(self, principal: Principal) -> list[str]:
+        """What is wrong with a tenant's edits; for an administrator also with other tenants', and with the keys."""
+        problems = self.feeds[principal.tenant].problems
+        if not principal.role.includes(KeyRole.ADMIN):
+            return problems
+        others = sorted(self.feeds.keys() - {principal.tenant})
+        problems += [_UNREADABLE.format(f"tenant {name}") for name in others if self.feeds[name].problems]
+        return [*problems, self.problem] if self.problem else problems
 
     def close(self) -> None:
         """Let go of the stores."""
         self._stopped.set()
         until = time.monotonic() + _SECONDS_TO_END
-        for thread in (*self._followers.values(), self._files, self._gates):
+        for thread in (*self._followers.values(), *self._watching):
             if thread.is_alive():
                 thread.join(max(0.0, until - time.monotonic()))
         for feed in self.feeds.values():
@@ -125,18 +136,11 @@ class Tenants:
             self._keys.close()
 
 
-class FileWatch:
-    """Tells whether the file of a store may have changed since the last look; a store that is none always may."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, int, int]] = {}
-
-    def __call__(self, name: str) -> bool:
-        """Whether the store of this name may have changed."""
-        try:
-            status = os.stat(name)  # noqa: PTH116 - ten times as quick as a Path, and for each tenant twenty times a second
-        except OSError:
-            return True
-        seen, now = self._seen.get(name), (status.st_mtime_ns, status.st_ino, status.st_size)
-        self._seen[name] = now
-        return seen != now or abs(time.time_ns() - status.st_mtime_ns) < _SETTLED
+def _may_have_changed(name: str, seen: dict[str, tuple[int, int, int]]) -> bool:
+    """Whether the file of a store may have changed since it was `seen`; a store that is none always may."""
+    try:
+        status = os.stat(name)  # noqa: PTH116 - ten times as quick as a Path, and for each tenant twenty times a second
+    except OSError:
+        return True
+    before, seen[name] = seen.get(name), (status.st_mtime_ns, status.st_ino, status.st_size)
+    return before != seen[name] or abs(time.time_ns() - status.st_mtime_ns) < _SETTLED

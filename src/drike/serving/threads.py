@@ -22,10 +22,7 @@ _Job = tuple[Callable[[], Any], float | None, "Future[Any]"]
 
 
 class WorkThread:
-    """A thread that does one piece of work after another, from the first one on. No end of a process waits for it.
-
-    Its methods are for one event loop.
-    """
+    """A thread that does one piece of work after another, for one event loop. No end of a process waits for it."""
 
     def __init__(self, name: str) -> None:
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)

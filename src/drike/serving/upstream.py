@@ -44,6 +44,8 @@ _IDLE_SECONDS = 3.0
 class UpstreamError(Exception):
     """The upstream did not answer. status: what the client gets."""
 
+    code = "upstream_error"
+
     def __init__(self, sentence: str, status: int = 502) -> None:
         super().__init__(sentence)
         self.status = status
@@ -89,14 +91,10 @@ class Upstream(Protocol):
 class HttpUpstream:
     """A server with an OpenAI-compatible API.
 
-    Args:
-        address: where the API begins, as https://host/v1.
-        key: sent as bearer token in place of the client's credentials.
-        keep_credentials: pass the client's on where there is no key. False where they are the gateway's own.
-        timeout: seconds without a byte after which an answer is given up.
-        allow_http: a host to which requests may go unencrypted.
-
-    Raises UsageError for an address that is neither https nor on this machine, or that has more than a path.
+    address: where the API begins, as https://host/v1. key: sent as bearer token in place of the client's credentials.
+    keep_credentials: pass the client's on where there is no key; False where they are the gateway's own. timeout:
+    seconds without a byte after which an answer is given up. allow_http: a host to which requests may go unencrypted,
+    besides this machine. Raises UsageError for another address without https, or one that has more than a path.
     """
 
     def __init__(
@@ -223,10 +221,7 @@ class Secret:
 
 
 def checked_address(address: str, allow_http: str | None = None) -> str:
-    """The address without a slash at its end, and with /v1 where it has no path. Raises UsageError.
-
-    allow_http: a host that may be asked unencrypted, besides this machine.
-    """
+    """The address without a slash at its end, and with /v1 where it has no path. Raises UsageError."""
     try:
         url = urlsplit(address)
         port = url.port
@@ -255,7 +250,7 @@ def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes], *,
 def _as_upstream_error(error: BaseException) -> UpstreamError:
     if isinstance(error, TimeoutError):
         return UpstreamError("the upstream did not answer in time: try again, or raise --timeout", 504)
-    return UpstreamError(f"the upstream failed ({_reason(error)}): try again", 502)
+    return UpstreamError(f"the upstream failed ({_reason(error)}): try again")
 
 
 def _reason(error: BaseException) -> str:

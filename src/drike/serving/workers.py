@@ -60,10 +60,8 @@ class _Worker:
         """Start the process again if it has ended and is due; return its exit code if it has never served."""
         code, now = self.process.poll(), time.monotonic()
         if not self._served:
-            try:
+            with suppress(BlockingIOError):
                 self._served = bool(self._lifeline.recv(1))
-            except BlockingIOError:
-                self._served = False
         if code is None or not self._served:
             return code
         if self._due is None:
