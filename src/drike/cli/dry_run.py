@@ -97,10 +97,7 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rul
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns], int]:
-    """Count the tokens of a prompt as it is sent, with a tokenizer and its chat template, or by an estimate.
-
-    Raises UsageError for a tokenizer that cannot be opened.
-    """
+    """Count a prompt's tokens as it is sent, by a tokenizer and its chat template or an estimate. Raises UsageError."""
 
     def sent(prompt: str | Turns) -> str:
         if isinstance(prompt, str) and template != "chat":
@@ -138,8 +135,7 @@ def count_training(
 ) -> None:
     """Count the most calls an epoch can take: every prefix of every edit's retains, the longest retains first.
 
-    questions: the probes that the reward asks about the edits of a case. With a limit, as many prefixes as fit with
-    the shortest retains.
+    questions: what the reward asks of a case's edits. With a limit, as many prefixes as fit with the shortest retains.
     """
     for candidates in pool.for_groups(list(questions)):
         probes = questions[candidates.edits]

@@ -115,10 +115,7 @@ def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
 
 
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
-    """An edit from "QUERY -> OBJECT", with the subject and relation of the cases if they have the query.
-
-    Raises UsageError for any other form.
-    """
+    """An edit from "QUERY -> OBJECT", with subject and relation of the cases that have the query. Raises UsageError."""
     parts = [part.strip() for part in _ARROWS.sub(_ARROW, text).split(_ARROW)]
     if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):
         raise UsageError(

@@ -189,8 +189,7 @@ def watch_evaluation(
 ) -> Evaluation:
     """Evaluate every editor on the test edits with a bar each; save the tables, then print them.
 
-    events: of `run_evaluation`. notes: on the probes, below the table of aspects. variants: also tables of retains,
-    orders and sigmas.
+    notes: on the probes, below the table of aspects. variants: also tables of retains, orders and sigmas.
     """
 
     def show(event: EvaluationEvent) -> None:
@@ -243,10 +242,7 @@ def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], 
 def watch_deployed(
     folder: Path, deployment: Deployment, model: LanguageModel, editors: Sequence[Editor], paper: Evaluation
 ) -> None:
-    """Evaluate the editors behind the gate with a bar each; print the tables and save them behind those of `paper`.
-
-    paper: the same editors with every query under its edit.
-    """
+    """Evaluate editors behind the gate; draw tables, and add them to those of `paper`, of queries under their edit."""
     events = run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
     deployed = watch(events, lambda event: None, model)
     assert isinstance(deployed, DeployedEvaluation)  # noqa: S101 - its last event

@@ -2,8 +2,7 @@
 
 `takes_options` turns a command's parameters into options by looking their names up in `OPTIONS`. A parameter that is a
 frozen dataclass, such as `DataOptions`, stands for all of its fields; an annotation with an option of its own has
-priority, and a Literal type names the words that are accepted. Help lists options in the order of `OPTIONS`, in the
-same panels.
+priority, and a Literal type names the words that are accepted. Help lists options in the order of `OPTIONS`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`--resume RUN`: continue a stopped run with the options it began with, which its folder holds.
-
-What was done already is not repeated.
-"""
+"""`--resume RUN`: continue a stopped run with the options in its folder; what was done already is not repeated."""
 
 from __future__ import annotations
 

@@ -133,10 +133,7 @@ def watch_training(
     *,
     epochs: int,
 ) -> None:
-    """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work.
-
-    events: of `run_training`.
-    """
+    """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work."""
     selector, cases, epoch = editor.selector, len(setup.split.train), list[Episode]()
 
     def show(event: TrainingEvent) -> str | None:

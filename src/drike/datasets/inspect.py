@@ -109,10 +109,7 @@ def nearness(
     k: int = NEIGHBOURS,
     progress: Progress | None = None,
 ) -> Nearness:
-    """How near the first `editable` rows (default: the data set's) are to all others, none of them excluded.
-
-    Raises DataError if one of the numbers leaves nothing to compare.
-    """
+    """How near the first `editable` rows (default: the data set's) are to all others. Raises DataError for none."""
     count = len(dataset.cases)
     first = dataset.editable if editable is None else editable
     if not 0 < first < count or k < 1:

@@ -1,7 +1,4 @@
-"""Raw rows of published files, with typed access to their fields.
-
-Every problem of a file is a `DataError` with file, row, field and remedy.
-"""
+"""Raw rows of published files, with typed access; every problem is a `DataError` with file, row, field and remedy."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ class Row:
     """One raw row of a file, or an object inside one.
 
     `file` is as the user named it. `index` counts from 0 in JSON, and as a spreadsheet does in CSV, whose header is 1.
-    `within` is the path of fields down to an inner object. Every accessor raises DataError if the field is missing or
-    holds something else.
+    `within` is the path of fields down to an inner object. Accessors raise DataError for a missing or wrong field.
     """
 
     file: str

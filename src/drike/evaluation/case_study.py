@@ -1,8 +1,7 @@
 """One edit under several editors: what each shows, what the model then says, and the effect of each retain.
 
 The effect of a retain is measured by removing it, if it was kept, or adding it, if it was cut: how that changes the
-log-probability of each probe's target, and whether the answer is right. The paper's case study (section 5.4) shows such
-prompts; the effects are ours.
+log-probability of each probe's target, and whether the answer is right. The paper (section 5.4) shows prompts alone.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class ModelAnswer:
 class Effect:
     """The effect of one retain in the prompt on each probe: with it minus without it.
 
-    nats: change of the target's log-probability, None without scores. gained, lost: probes that are right only with
-    it, only without it.
+    nats: change of the target's log-probability, None without scores. gained, lost: probes right only with, without it.
     """
 
     nats: tuple[float | None, ...]

@@ -64,10 +64,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class CertifiedGuarantee:
-    """A guarantee that was certified: `promise`, its name in checkpoints, on how many edits and at which offset.
-
-    measured: the metric on these edits.
-    """
+    """A certified guarantee (`promise` in checkpoints), on how many edits, at which offset, and the metric measured."""
 
     promise: Guarantee
     edits: int

@@ -110,8 +110,7 @@ class ParsedPrompt(NamedTuple):
 class BayesianReader:
     """The observer as a model: exact scores for any TinyFacts prompt, in microseconds.
 
-    facts: known (relation, subject, object) triples; objects are single words. templates: wordings of each relation,
-    with `{}` for the subject.
+    facts: (relation, subject, object); objects are single words. templates: wordings of each relation, {} the subject.
     """
 
     def __init__(self, facts: Sequence[tuple[str, str, str]], templates: Mapping[str, Sequence[str]]) -> None:

@@ -61,10 +61,7 @@ def gate_figures(records: Sequence[GateRecord]) -> list[Figure]:
 
 
 def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *notes: str) -> Table:
-    """A row for each editor: its S with every query under the edit, and S, ESR, PC and RR behind the gate.
-
-    counts: with every query under the case's edit, and behind the gate.
-    """
+    """A row for each editor: S with every query under the edit, then S, ESR, PC and RR behind the gate, by `counts`."""
     rows: list[tuple[Cell, ...]] = []
     for editor, both in counts.items():
         paper, deployed = map(summary_of, both)

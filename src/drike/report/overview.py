@@ -40,8 +40,7 @@ CHOSEN = (
 class ExampleEdit:
     """An edit's own query, and what the model says without an editor and under the best one.
 
-    outcome: of the query under the best editor. before, after: the first line, or why it is not known. chosen: why this
-    edit is the example.
+    outcome: of the query under the best editor. before, after: first lines, or why not known. chosen: why it is.
     """
 
     outcome: Outcome

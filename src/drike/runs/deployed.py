@@ -21,10 +21,7 @@ from drike.runs.resume import recovered_outcomes
 
 @dataclass(frozen=True)
 class Deployment:
-    """A gate before stores of edits, and questions that concern no edit.
-
-    model: answers yes or no where the gate is uncertain; None for no verification.
-    """
+    """A gate before stores of edits, questions that concern no edit, and a model to ask where the gate is uncertain."""
 
     gate: Gate
     stores: SimulatedStores

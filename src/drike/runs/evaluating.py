@@ -1,7 +1,4 @@
-"""Evaluate editors on a run's test edits, as a generator that saves what it yields; see `runs.deployed` for many edits.
-
-What the run's folder holds is not asked for again.
-"""
+"""Evaluate editors on a run's test edits, as a generator that saves what it yields and asks for nothing twice."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ class CaseEvaluated:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A finished evaluation, all by the editor's name.
-
-    both_ways: outcomes of a sample, judged by scores and by text; of editors for which there are any.
-    """
+    """A finished evaluation, all by the editor's name. both_ways: results of a sample, judged by scores and by text."""
 
     rule: Rule
     cases: Sequence[EditCase]

@@ -120,10 +120,7 @@ def recorded_answers(
 def judged_both_ways(
     folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]
 ) -> tuple[Outcome, ...]:
-    """The outcomes of a sample of cases by scores and by text, saved when they are complete; read where they are saved.
-
-    Raises RunError if the file is damaged.
-    """
+    """The outcomes of a sample by scores and by text, saved when complete, read where saved. Raises RunError."""
     path = folder / BOTH_WAYS / f"{slug(editor.name)}.jsonl"
     outcomes = read_outcomes(path)
     asked = [(case.case_id, probe.asked) for case in cases for probe in case.asked]

@@ -78,10 +78,7 @@ def recovered_episodes(folder: Path) -> list[RecordedRollout]:
 
 
 def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> list[CaseAnswers]:
-    """The recorded answers to the first of `cases` under so many choices; the file is cut to whole edits.
-
-    Raises RunError for answers to other probes.
-    """
+    """Recorded answers to the first of `cases` under so many choices; the file is cut to them. Raises RunError."""
     path = folder / ANSWERS
     answers = read_lines(path, CaseAnswers, "remove the file to have the model asked again")
     shapes = [(of_case.case_id, [len(row) for row in of_case.correct]) for of_case in answers]
@@ -92,10 +89,7 @@ def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> 
 
 
 def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], part: str = OUTCOMES) -> list[Outcome]:
-    """An editor's outcomes of the first of `cases` in a stopped evaluation; its file is cut to whole cases.
-
-    Raises RunError for outcomes of other probes.
-    """
+    """An editor's recorded outcomes of the first of `cases`; its file is cut to whole cases. Raises RunError."""
     path = outcomes_path(folder, editor, part)
     outcomes, whole = read_outcomes(path), 0
     for case in cases:

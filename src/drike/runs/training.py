@@ -154,8 +154,7 @@ def run_query_policy(
     """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
 
     Yields the answers to every edit that are not in the folder yet, the last step of training, and the certified
-    guarantee if one is asked for, each after it is saved. Raises GuaranteeError if the validation edits do not certify
-    it.
+    guarantee if one is asked for, each after it is saved. Raises GuaranteeError if it is not certified.
     """
     retriever = editor.selector.ranker
     assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained

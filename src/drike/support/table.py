@@ -1,8 +1,4 @@
-"""Tables for a terminal, a notebook, a log and a Markdown file.
-
-A cell is text, a number, a statistic with its interval, a difference of two statistics, or one of these with a note.
-`parts` turns a cell into text, the same for every format. A row of one cell is a heading for the rows below it.
-"""
+"""Tables for a terminal, a notebook, a log and a Markdown file."""
 
 from __future__ import annotations
 
@@ -98,7 +94,7 @@ def _short(value: float) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; the first column is text, the others are numbers, or text too if it is `wide`."""
+    """A titled table; the first column is text, the others too if it is `wide`; a row of one cell is a heading."""
 
     title: str
     header: tuple[str, ...]

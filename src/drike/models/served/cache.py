@@ -98,10 +98,7 @@ class CachedModel:
         ask: Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]],
         read: Callable[[bytes], Answer | None],
     ) -> list[Answer]:
-        """Return the answer for every key, and keep new ones as they arrive.
-
-        Answers that other threads are waiting for come after our own, so that no two threads wait for each other.
-        """
+        """Return the answer for every key, keep new ones; those that others ask for come last, against deadlock."""
         known: dict[str, Answer] = {}
         cached = len(keys)
         while unknown := [key for key in dict.fromkeys(keys) if key not in known]:

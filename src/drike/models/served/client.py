@@ -68,10 +68,7 @@ def families(texts: Sequence[str]) -> list[list[int]]:
 
 
 class Connection:
-    """A connection to one server; threads may share it.
-
-    key: sent as bearer token; None sends none. concurrency: most requests at a time.
-    """
+    """A connection to one server, for threads to share. key: None sends none. concurrency: most requests at a time."""
 
     def __init__(self, server: Server, key: str | None, meter: Meter, concurrency: int) -> None:
         self.meter = meter
@@ -107,8 +104,7 @@ class Connection:
         has read their shared beginning. After a failure, of `read` too, no thread of the same `TaskGroup` sends
         anything more; requests in flight are awaited until the group is abandoned. `read` runs in the thread of the
         requests. Raises ServerError, RefusedError, SpendingLimitError, and any ModelError of `read`; StoppedError if
-        calls were not sent because another failed or the group is over; ModelError if the connection is closed, or
-        was opened before a fork.
+        calls were not sent because another failed or the group is over; ModelError if it is closed, or before a fork.
         """
         self._check_open()
         group = current_group()

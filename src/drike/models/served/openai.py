@@ -1,8 +1,7 @@
 """Models behind an OpenAI-compatible API: no weights, often no log-probabilities, money per token.
 
 With template "chat" a prompt is one user turn of chat/completions, or several turns, with "plain" the text of
-completions. Answers are cut here; the server is not asked to stop at a line break, since chat models often begin with
-one.
+completions. Answers are cut here: the server is not asked to stop at a line break, as chat models may begin with one.
 """
 
 from __future__ import annotations
