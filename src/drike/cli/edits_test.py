@@ -13,7 +13,7 @@ from drike.cli.dry_run import count_only
 from drike.cli.edit import NOTHING
 from drike.cli.edits import FILE, Store, app, edit_id
 from drike.cli.opening import DEFAULTS, OpenedModel, WatchedEncoder, open_model, open_setup, open_trained_run
-from drike.cli.options import METHOD, AnyGate, Command, ModelOptions, RunOptions, flag, option, takes_options
+from drike.cli.options import METHOD, AnyGate, ModelOptions, RunOptions, command, flag, option
 from drike.deployment.edit_checks import Check, check, verification_table
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
@@ -32,8 +32,7 @@ from drike.support.table import Table
 _MAX_ROWS = 60  # of a table of checks; of more checks only those that failed are shown
 
 
-@app.command("test", cls=Command)
-@takes_options
+@command(app, "test")
 def test(
     edits: Annotated[list[int] | None, edit_id("[ID...]")] = None,
     *,

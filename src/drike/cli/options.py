@@ -266,6 +266,11 @@ class Command(TyperCommand):
         return help_option
 
 
+def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function with options a command of `app`."""
+    return lambda function: app.command(name, cls=Command, **settings)(takes_options(function))
+
+
 def _options(parameter: Parameter) -> Iterator[Parameter]:
     """The options that a parameter stands for."""
     group = parameter.annotation

@@ -13,7 +13,7 @@ import typer
 from drike.cli.console import counted, draw, say
 from drike.cli.edits import Store, app
 from drike.cli.opening import WatchedEncoder
-from drike.cli.options import OUTPUT, Command, option, takes_options
+from drike.cli.options import OUTPUT, command, option
 from drike.datasets.rows import shown
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
@@ -27,8 +27,7 @@ from drike.stores.opening import open_store
 from drike.support.table import Table
 
 
-@app.command("replay", cls=Command)
-@takes_options
+@command(app, "replay")
 def replay(
     log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)],
     *,

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Literal
 
+from drike.edits import Probe
 from drike.errors import UsageError
 from drike.evaluation.completion import WrittenAnswer, checked, model_input, write_answers
 from drike.matching import ends_answer, ends_word, equals, matches
@@ -223,6 +224,17 @@ class Judge:
             (of_answers[: len(question.right)], of_answers[-1] if len(of_answers) > len(question.right) else None)
             for question, of_answers in zip(questions, scored, strict=True)
         ]
+
+
+def ask_probes(judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]) -> list[list[Verdict]]:
+    """The verdict on each probe under each choice, [choices][probes], asked in one call; `prompts` has that shape."""
+    questions = [
+        Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
+        for under_choice in prompts
+        for prompt, probe in zip(under_choice, probes, strict=True)
+    ]
+    verdicts = iter(judge.ask(questions))
+    return [[next(verdicts) for _ in probes] for _ in prompts]
 
 
 def is_right(verdict: Verdict) -> bool:

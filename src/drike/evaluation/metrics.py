@@ -236,7 +236,7 @@ def estimated(values: Floats, drawn: Floats, cases: ArrayLike = 0, least: ArrayL
 
     A resample without a single probe of the aspect has no value and is left out. Where all cases agree, the quantiles
     are equal, although few cases say little: up to a share 1 - .025^(1/cases) of others may then differ, as far as from
-    `least` to 1 (Clopper and Pearson's interval for none or all of a proportion). cases: how many; 0 keeps the quantiles.
+    `least` to 1 (Clopper and Pearson's interval for none or all of a proportion). cases: how many; 0: only quantiles.
     """
     estimates = []
     columns = zip(

@@ -14,9 +14,8 @@ from statistics import fmean
 
 from drike.edits import Aspect, Probe, rewrite_probe
 from drike.errors import ReplayError
-from drike.evaluation.judge import Judge, Question, Rule, Verdict, is_right
+from drike.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt
 from drike.training.rollouts import Rollout
 
 
@@ -87,17 +86,6 @@ def every_probe(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
         return Rewards(rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows)
 
     return reward
-
-
-def ask_probes(judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]) -> list[list[Verdict]]:
-    """The verdict on each probe under each choice, [choices][probes], asked in one call; `prompts` has that shape."""
-    questions = [
-        Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
-        for under_choice in prompts
-        for prompt, probe in zip(under_choice, probes, strict=True)
-    ]
-    verdicts = judge.ask(questions)
-    return [verdicts[i : i + len(probes)] for i in range(0, len(verdicts), len(probes))]
 
 
 def mean_of_aspects(probes: Sequence[Probe], values: Sequence[float]) -> float:
