@@ -8,17 +8,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Literal
 
+from drike.cli import opening
 from drike.cli.console import draw, metered, note, say, this_command, watch
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
-from drike.cli.opening import (
-    ChosenEdits,
-    OpenedModel,
-    WatchedEncoder,
-    choose_edits,
-    describe_model,
-    new_run,
-    open_model,
-)
 from drike.cli.options import METHOD, DataOptions, ModelOptions, RunOptions, flag, takes_options
 from drike.cli.resume import alone_at, begin_or_check, options_in
 from drike.cli.train import show_prepared
@@ -104,16 +96,16 @@ def evaluate(
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
-    chosen = choose_edits(run, data, encoder, at)
+    chosen = opening.choose_edits(run, data, encoder, at)
     base, earlier = chosen.base, chosen.run_settings
     names = editor_names(method, chosen)
     check_deployed(deployed)
-    folder = at.resume or new_run(at.out, "evaluate", run)
+    folder = at.resume or opening.new_run(at.out, "evaluate", run)
     setup, notes = chosen.open(), []
     if method.probes == "all":
         cases = with_generated(setup.split.test, setup.pool.seed)
         setup, notes = replace(setup, split=replace(setup.split, test=cases)), [GENERATED]
-    opened = open_model(model, api, earlier, at=at, cache=False)
+    opened = opening.open_model(model, api, earlier, at=at, cache=False)
     rule = Judge(opened.model, RULES.get(method.judge or earlier.judge or "")).rule
     editors = make_editors(names, method, setup, base.trained if base else None, opened)
     deployment = open_deployment(setup, deployed, opened.model) if deployed.stored else None
@@ -121,7 +113,7 @@ def evaluate(
     test, write = setup.split.test, method.write
     if count_only(opened.model, opened.api, lambda counting: _count(counting, test, asked, rule=rule, write=write)):
         return
-    described = describe_model(opened.name, opened.model)
+    described = opening.describe_model(opened.name, opened.model)
     settings = {
         **chosen.settings, **asdict(method), "model": opened.name, "template": opened.template, "judge": rule.name,
         "prompt_tokens": model.prompt_tokens or earlier.prompt_tokens, "replicas": at.replicas,
@@ -142,7 +134,7 @@ def evaluate(
     say(f"\nOutcomes and tables are in {folder}. Report them: {this_command()} report {shown}")
 
 
-def editor_names(method: EvaluationOptions, chosen: ChosenEdits) -> list[str]:
+def editor_names(method: EvaluationOptions, chosen: opening.ChosenEdits) -> list[str]:
     """The names of --editors, or those by default. Raises UsageError for one that does not exist or needs a run."""
     trained = chosen.base.trained if chosen.base else None
     names = [*UNTRAINED, *((*TRAINED, SAME_K) if trained else ())]
@@ -156,7 +148,11 @@ def editor_names(method: EvaluationOptions, chosen: ChosenEdits) -> list[str]:
 
 
 def make_editors(
-    names: Sequence[str], method: EvaluationOptions, setup: Setup, trained: Checkpoint | None, opened: OpenedModel
+    names: Sequence[str],
+    method: EvaluationOptions,
+    setup: Setup,
+    trained: Checkpoint | None,
+    opened: opening.OpenedModel,
 ) -> list[Editor]:
     """The editors to compare: those named, and their variants for --order and --sigmas."""
     editors = [make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit) for name in names]
@@ -259,7 +255,7 @@ def watch_deployed(
 def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
     gate: Gate = default_gate() if deployed.gate == "calibrated" else Named()
-    encoder = WatchedEncoder(gate.encoder) if isinstance(gate, Calibrated) else None
+    encoder = opening.WatchedEncoder(gate.encoder) if isinstance(gate, Calibrated) else None
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     size = None if deployed.stored in (None, "all") else int(deployed.stored)

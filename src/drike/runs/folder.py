@@ -90,7 +90,7 @@ def slug(name: str) -> str:
 
 
 def outcomes_path(folder: Path, editor: str, part: str = OUTCOMES) -> Path:
-    """Where an editor's outcomes are kept, in a part of the run: OUTCOMES or DEPLOYED."""
+    """Where an editor's outcomes are kept, in a part of the run: OUTCOMES, DEPLOYED, BOTH_WAYS; or its PROMPTS."""
     return folder / part / f"{slug(editor)}.jsonl"
 
 
