@@ -150,7 +150,7 @@ class _Status(bars.ProgressColumn):
         return Text("  ".join(filter(None, figures)), style="cyan")
 
 
-def watch(events: Generator[Event, None, None], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
+def watch(events: Generator[Event], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
     """Run work to its end, with a progress bar for each phase, and return its last event.
 
     show: prints an event, and may return figures to show after the bar, where those of a served model follow.

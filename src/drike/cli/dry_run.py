@@ -65,9 +65,8 @@ class CountingModel:
         """Count the calls, and answer with filler."""
         for prompt in prompts:
             self.add(prompt, max_tokens)
-        return [
-            Completion("Yes" if str(prompt).startswith(YES_OR_NO) else longest_answer(max_tokens)) for prompt in prompts
-        ]
+        filler = longest_answer(max_tokens)
+        return [Completion("Yes" if str(prompt).startswith(YES_OR_NO) else filler) for prompt in prompts]
 
     def forget(self) -> None:
         """Do nothing: there is no cache."""

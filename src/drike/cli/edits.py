@@ -229,9 +229,8 @@ def calibrate(
             return say(f"{opened.name} has the default gate from now on")
         in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
         say(store_gate.requirements(in_force, false_fire, confidence))
-        gate, certificate = store_gate.calibrate(
-            in_force, WatchedEncoder(default_gate().encoder), false_fire, confidence
-        )
+        encoder = WatchedEncoder(default_gate().encoder)
+        gate, certificate = store_gate.calibrate(in_force, encoder, false_fire, confidence)
         say(f"{counted(len(in_force), 'edit')} in force: {certificate.sentence}")
         if certificate.threshold is None:
             raise StoreError("no gate was stored: the one in use stays as it was")

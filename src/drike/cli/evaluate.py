@@ -175,7 +175,7 @@ def _count(
 
 
 def watch_evaluation(
-    events: Generator[EvaluationEvent, None, None],
+    events: Generator[EvaluationEvent],
     folder: Path,
     setup: Setup,
     model: LanguageModel,

@@ -238,9 +238,7 @@ class RunOptions:
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with an option for each parameter, and for each field of a parameter that is a dataclass."""
     own = signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {
-        parameter.name: parameter.annotation for parameter in own if is_dataclass(parameter.annotation)
-    }
+    groups: dict[str, Any] = {of.name: of.annotation for of in own if is_dataclass(of.annotation)}
     options = sorted(chain.from_iterable(map(_options, own)), key=_place)
 
     @wraps(command)

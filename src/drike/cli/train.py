@@ -117,7 +117,7 @@ def _count(counting: CountingModel, setup: Setup, method: training.Method, opene
 
 
 def watch_training(
-    events: Generator[training.TrainingEvent, None, None],
+    events: Generator[training.TrainingEvent],
     folder: Path,
     setup: Setup,
     model: LanguageModel,
@@ -171,9 +171,7 @@ def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
     return f"epoch {epoch.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
 
 
-def watch_query_policy(
-    events: Generator[training.QueryPolicyEvent, None, None], mixes: int, model: LanguageModel
-) -> None:
+def watch_query_policy(events: Generator[training.QueryPolicyEvent], mixes: int, model: LanguageModel) -> None:
     """Train the policy that decides for each query, and show what comes of it. `events` are of `run_query_policy`."""
 
     def show(event: training.QueryPolicyEvent) -> None:

@@ -43,7 +43,7 @@ def answers_under(
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
     rule: Rule | None = None,
-) -> Generator[CaseAnswers, None, None]:
+) -> Generator[CaseAnswers]:
     """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
     limit: prompts that are longer lose demonstrations from their end. rule: as in `drike.evaluate`. Raises PoolError,

@@ -57,7 +57,7 @@ def hindsight_answers(
     *,
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
-) -> Generator[CaseAnswers, None, None]:
+) -> Generator[CaseAnswers]:
     """Ask the probes of every case under each choice, and under a subset of its retains found by greedy search.
 
     The answers under that subset are the last column. The search begins with the best k of the mixes that show all

@@ -30,7 +30,7 @@ def evaluate(
     write: bool = False,
     parallel: int | None = None,
     allow_trained: bool = False,
-) -> Generator[Outcome, None, None]:
+) -> Generator[Outcome]:
     """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
 
     rule: the rule by which answers are right; default: greedy, or generate for a model without scores. Raises

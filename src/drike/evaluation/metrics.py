@@ -239,11 +239,9 @@ def estimated(values: Floats, drawn: Floats, cases: ArrayLike = 0, least: ArrayL
     `least` to 1 (Clopper and Pearson's interval for none or all of a proportion). cases: how many; 0: only quantiles.
     """
     estimates = []
-    columns = zip(
-        values.tolist(), np.sort(drawn, axis=0).T, *np.broadcast_arrays(cases, least, values)[:2], strict=True
-    )
-    for value, ordered, n, bottom in columns:  # NaN comes last
-        last = int(np.count_nonzero(~np.isnan(ordered))) - 1
+    of_each = np.broadcast_arrays(cases, least, values)[:2]
+    for value, ordered, n, bottom in zip(values.tolist(), np.sort(drawn, axis=0).T, *of_each, strict=True):
+        last = int(np.count_nonzero(~np.isnan(ordered))) - 1  # NaN comes last
         if math.isnan(value) or last < 0:
             estimates.append(Estimate(None if math.isnan(value) else value))
             continue

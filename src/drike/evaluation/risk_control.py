@@ -171,7 +171,4 @@ def _shuffled(values: Sequence[float] | Counts) -> list[float]:
 
     The seed is no option, as a certificate for which several were tried would not hold.
     """
-    ordered: list[float] = np.asarray(values, dtype=float)[
-        np.random.default_rng(0).random(len(values)).argsort()
-    ].tolist()
-    return ordered
+    return [float(values[i]) for i in np.random.default_rng(0).random(len(values)).argsort()]

@@ -85,17 +85,12 @@ def overall(groups: Sequence[Group]) -> str:
     """The verdict on all groups together: which editor is highest in how many of them, and how often significantly."""
     if len(groups) == 1:
         return verdict(groups[0])
-    rankings = [
-        (group, [summary.editor for summary in group.ranked if summary.metric(group.headline).value])
-        for group in groups
-    ]
+    rankings = [(of, [summary.editor for summary in of.ranked if summary.metric(of.headline).value]) for of in groups]
     first = Counter(editors[0] for _, editors in rankings if editors)
     if not first:
         return "No editor makes an edit take effect in any of these settings."
     (winner, times), *others = first.most_common()
-    clear = sum(
-        bool(editors[1:] and _above(group, *editors[:2])) for group, editors in rankings if winner in editors[:1]
-    )
+    clear = sum(bool(names[1:] and _above(group, *names[:2])) for group, names in rankings if winner in names[:1])
     metric = " or ".join(dict.fromkeys(group.headline for group in groups))
     also = f"; highest in the others: {listed([editor for editor, _ in others])}" if others else ""
     lead = f"significantly above the next editor in {clear or 'none'}"

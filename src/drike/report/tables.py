@@ -170,8 +170,6 @@ def compared(editors: Sequence[str]) -> list[tuple[str, str]]:
 
 def paired(counts: Mapping[str, Counts], pairs: Iterable[tuple[str, str]], title: str) -> list[Table]:
     """A row for each pair of editors: the paired differences of every metric; no table without pairs."""
-    rows = tuple(
-        (f"{ours} minus {theirs}", *differences(counts[ours], counts[theirs]).rows[0][1:]) for ours, theirs in pairs
-    )
+    rows = tuple((f"{a} minus {b}", *differences(counts[a], counts[b]).rows[0][1:]) for a, b in pairs)
     notes = ("Paired bootstrap over the same edits.", STARRED)
     return [Table(title, ("", *COLUMNS), rows, notes)] if rows else []

@@ -270,12 +270,7 @@ def _describe(budget: Budget) -> dict[str, object]:
             encoder = budget.encoder and asdict(_Encoder.of(budget.encoder))
             names = ("steps", "max_shots", "quantile", "learning_rate", "flip")
             values = {name: getattr(budget, name) for name in names}
-            return {
-                "kind": "controller",
-                "reads": [part.name for part in budget.features],
-                "encoder": encoder,
-                **values,
-            }
+            return {"kind": "controller", "reads": [part.name for part in budget.features], "encoder": encoder} | values
     raise TypeError(f"a {type(budget).__name__} cannot be saved")
 
 

@@ -59,7 +59,7 @@ def run_deployed(
     cases: Sequence[EditCase],
     *,
     rule: Rule,
-) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation, None, None]:
+) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:
     """Evaluate the editors behind the gate; yield the outcomes of every case after they are saved, then all results.
 
     cases: with answers to all questions. Raises RunError for a damaged folder, and what the model raises.

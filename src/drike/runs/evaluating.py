@@ -59,7 +59,7 @@ def run_evaluation(
     rule: Rule | None = None,
     write: bool = False,
     sample: int = SAMPLE,
-) -> Generator[EvaluationEvent, None, None]:
+) -> Generator[EvaluationEvent]:
     """Evaluate every editor on the test edits; yield the outcomes of every case after they are saved, then all results.
 
     If there are questions without a published answer, the cases with the unedited model's own answers come first.
@@ -109,7 +109,7 @@ def evaluate_rest(
     rule: Rule,
     write: bool = False,
     part: str = OUTCOMES,
-) -> Generator[PhaseStarted | CaseEvaluated, None, None]:
+) -> Generator[PhaseStarted | CaseEvaluated]:
     """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it.
 
     part: of the run, as in `folder.outcomes_path`. The model's work is recorded, too.

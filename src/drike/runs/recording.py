@@ -47,14 +47,14 @@ class PhaseStarted:
 
 def recorded_training(
     folder: Path,
-    episodes: Generator[Episode, None, None],
+    episodes: Generator[Episode],
     editor: InContextEditor[RankAndCut],
     model: LanguageModel,
     training: Mapping[str, object],
     *,
     per_epoch: int,
     past: int = 0,
-) -> Generator[Episode, None, None]:
+) -> Generator[Episode]:
     """Pass on the episodes of an editor's training, each after it is saved.
 
     The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work. training:
@@ -89,11 +89,11 @@ def recorded_training(
 
 def recorded_answers(
     folder: Path,
-    asked: Generator[CaseAnswers, None, None],
+    asked: Generator[CaseAnswers],
     model: LanguageModel,
     answers: list[CaseAnswers],
     total: int,
-) -> Generator[PhaseStarted | CaseAnswers, None, None]:
+) -> Generator[PhaseStarted | CaseAnswers]:
     """Pass on the answers that a model is asked for, those of each case after they are saved and added to `answers`.
 
     answers: at first those that the folder holds. total: number of cases.

@@ -74,7 +74,7 @@ def train(
     choose: Choose = top,
     schedule: Schedule = one_by_one,
     channel: RewardChannel = at_once,
-) -> Generator[Episode, None, None]:
+) -> Generator[Episode]:
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends.
 
     Args:

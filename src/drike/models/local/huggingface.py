@@ -197,11 +197,9 @@ class HuggingFaceModel:
             self._check_length(request.start, len(request.ids) - request.start, "of the continuation")
         computed, spent = self._scorer.read(encoded)
         scores = {}
-        for key, request, token_scores in zip(fresh, encoded, computed, strict=True):
-            following = text_after(self._tokenizer, request.ids[request.start :], token_scores.following)
-            scores[key] = Score(
-                token_scores.logprobs, token_scores.greedy, token_scores.logit_gap, following, request.start
-            )
+        for key, request, found in zip(fresh, encoded, computed, strict=True):
+            following = text_after(self._tokenizer, request.ids[request.start :], found.following)
+            scores[key] = Score(found.logprobs, found.greedy, found.logit_gap, following, request.start)
         result = [scores[key] if key in scores else self._memory[key] for key in keys]
         if self._remember:
             self._memory.update(scores)

@@ -67,10 +67,8 @@ class PrefixCache:
         if 4 * common >= 3 * len(ids):
             return
         layers: Any = cache.layers
-        copied = tuple(
-            (layer.keys[:, :, : len(ids)].clone(), layer.values[:, :, : len(ids)].clone()) for layer in layers
-        )
-        trunk = Trunk(ids.copy(), copied)
+        begins = ((layer.keys[:, :, : len(ids)], layer.values[:, :, : len(ids)]) for layer in layers)
+        trunk = Trunk(ids.copy(), tuple((keys.clone(), values.clone()) for keys, values in begins))
         if common and 2 * common >= len(self._kept[best].ids):
             del self._kept[best]
         while self._kept and sum(kept.bytes for kept in self._kept) + trunk.bytes > self.limit:

@@ -85,10 +85,7 @@ class CachedModel:
                 return self._stream.scores(new)
             return enumerate(self.inner.score(new))  # type: ignore[misc]  # only called if it scores
 
-        keys = [
-            _key(self._identity, "score", request.prompt, request.continuation, *request.earlier)
-            for request in requests
-        ]
+        keys = [_key(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests]
         return self._recall(requests, keys, ask, _read_score)
 
     def _recall(
