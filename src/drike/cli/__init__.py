@@ -57,8 +57,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, metavar="", help="Print the version and exit"),
+        bool, typer.Option("--version", callback=_version, is_eager=True, metavar="", help="Print the version and exit")
     ] = False,
 ) -> None:
     """In-context knowledge editing for language models whose weights you cannot touch."""

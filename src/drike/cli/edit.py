@@ -107,10 +107,8 @@ def _about(edit: Edit, subject: str) -> Edit:
 
 def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
     """For each query the model's answers before and after the edits, and why they apply or not."""
-    rows = tuple(
-        (answers.decision.query, answers.before or NOTHING, answers.after or NOTHING, answers.reason)
-        for answers in edited.before_after(queries)
-    )
+    answered = edited.before_after(queries)
+    rows = tuple((a.decision.query, a.before or NOTHING, a.after or NOTHING, a.reason) for a in answered)
     return Table("", ("query", "before", "after", "decision"), rows, wide=True)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from drike.cli import opening
 from drike.cli.console import draw, metered, note, say, this_command, watch
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
+from drike.cli.opening import ChosenEdits, OpenedModel, WatchedEncoder
 from drike.cli.options import METHOD, DataOptions, ModelOptions, RunOptions, flag, takes_options
 from drike.cli.resume import alone_at, begin_or_check, options_in
 from drike.cli.train import show_prepared
@@ -134,7 +135,7 @@ def evaluate(
     say(f"\nOutcomes and tables are in {folder}. Report them: {this_command()} report {shown}")
 
 
-def editor_names(method: EvaluationOptions, chosen: opening.ChosenEdits) -> list[str]:
+def editor_names(method: EvaluationOptions, chosen: ChosenEdits) -> list[str]:
     """The names of --editors, or those by default. Raises UsageError for one that does not exist or needs a run."""
     trained = chosen.base.trained if chosen.base else None
     names = [*UNTRAINED, *((*TRAINED, SAME_K) if trained else ())]
@@ -148,11 +149,7 @@ def editor_names(method: EvaluationOptions, chosen: opening.ChosenEdits) -> list
 
 
 def make_editors(
-    names: Sequence[str],
-    method: EvaluationOptions,
-    setup: Setup,
-    trained: Checkpoint | None,
-    opened: opening.OpenedModel,
+    names: Sequence[str], method: EvaluationOptions, setup: Setup, trained: Checkpoint | None, opened: OpenedModel
 ) -> list[Editor]:
     """The editors to compare: those named, and their variants for --order and --sigmas."""
     editors = [make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit) for name in names]
@@ -255,7 +252,7 @@ def watch_deployed(
 def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
     gate: Gate = default_gate() if deployed.gate == "calibrated" else Named()
-    encoder = opening.WatchedEncoder(gate.encoder) if isinstance(gate, Calibrated) else None
+    encoder = WatchedEncoder(gate.encoder) if isinstance(gate, Calibrated) else None
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     size = None if deployed.stored in (None, "all") else int(deployed.stored)
@@ -339,11 +336,5 @@ def swept(dr_ike: InContextEditor[RankAndCut], sigmas: Sequence[float]) -> list[
     """DR-IKE with fixed thresholds in place of its own budget, as "DR-IKE (sigma .06)"."""
     selector = dr_ike.selector
     own = selector.budget if isinstance(selector.budget, Threshold) else Threshold()
-    return [
-        replace(
-            dr_ike,
-            name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})",
-            selector=replace(selector, budget=replace(own, sigma=sigma)),
-        )
-        for sigma in sigmas
-    ]
+    named = {f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})": replace(own, sigma=sigma) for sigma in sigmas}
+    return [replace(dr_ike, name=name, selector=replace(selector, budget=budget)) for name, budget in named.items()]

@@ -137,12 +137,10 @@ OPTIONS: Mapping[str, Any] = {
         choices=("threshold", "all", "half", *KINDS)
     ),
     "judge": option(
-        "NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
-        METHOD
+        "NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)", METHOD
     ),
     "probes": option(
-        "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)",
-        METHOD
+        "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)", METHOD
     ),
     "demonstrations": option(
         "N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, minimum=0
@@ -243,10 +241,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_groups(**values: Any) -> None:
-        made = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
+        made = {name: group(**{of.name: values.pop(of.name) for of in fields(group)}) for name, group in groups.items()}
         command(**values, **made)
 
     with_groups.__signature__ = Signature(options)  # type: ignore[attr-defined]

@@ -59,16 +59,9 @@ def _encoder(gate: Gate) -> TextEncoder | None:
 
 
 def _table(title: str, queries: Sequence[ReplayedQuery], max_rows: int) -> Table:
-    rows = tuple(
-        (
-            str(replayed.times),
-            shown(replayed.query),
-            f"{candidate.edit.id}: {shown(candidate.edit.record.edit.fact)}",
-            candidate.name or "",
-            f"{candidate.probability:.3f}",
-        )
-        for replayed in queries[:max_rows]
-        for candidate in (replayed.candidate,)
-    )
+    rows = []
+    for asked in queries[:max_rows]:
+        edit, named, p = asked.candidate.edit, asked.candidate.name or "", f"{asked.candidate.probability:.3f}"
+        rows.append((str(asked.times), shown(asked.query), f"{edit.id}: {shown(edit.record.edit.fact)}", named, p))
     notes = (f"{len(queries) - max_rows:,} more are not shown.",) if len(queries) > max_rows else ()
-    return Table(title, ("requests", "query", "edit", "named as", "p"), rows, notes, wide=True)
+    return Table(title, ("requests", "query", "edit", "named as", "p"), tuple(rows), notes, wide=True)

@@ -139,10 +139,8 @@ def watch_training(
                 )
                 show_prepared(event, "episodes")
             case PhaseStarted():
-                console.print(
-                    f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}",
-                    style="bold",
-                )
+                names = f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}"
+                console.print(names, style="bold")
             case Episode():
                 epoch.append(event)
                 status = _epoch_so_far(epoch, finished=len(epoch) == cases)

@@ -61,8 +61,5 @@ def answers_to(case: EditCase, editors: Sequence[InContextEditor[Selector]], jud
     queries = [probe.query for probe in case.probes]
     verdicts = ask_probes(judge, case.probes, [editor.prompts(case.edits, queries) for editor in editors])
     rows = list(zip(*verdicts, strict=True))  # [probes, editors]
-    return CaseAnswers(
-        case.case_id,
-        tuple(tuple(map(is_right, row)) for row in rows),
-        tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows),
-    )
+    correct = tuple(tuple(map(is_right, row)) for row in rows)
+    return CaseAnswers(case.case_id, correct, tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows))

@@ -136,10 +136,8 @@ def column_of(editor: InContextEditor[RankAndCut], selection: Selection, prompt:
     """An editor's column without answers and effects."""
     similarities, ranking, budget = selection.candidates.retain_similarities, selection.ranking, editor.selector.budget
     assert ranking is not None  # noqa: S101 - the selector ranks
-    retains = tuple(
-        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
-        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
-    )
+    ranked = enumerate(zip(ranking.order, ranking.retains, ranking.probs, strict=True))
+    retains = tuple(Retain(j + 1, i + 1, p, similarities[i], j < selection.k, retain) for j, (i, retain, p) in ranked)
     sigma = budget.sigma_for(ranking.probs, selection.candidates)
     share = budget.share if isinstance(budget, Fraction) else None
     return EditorColumn(editor.name, prompt, (), retains, sigma, share)
@@ -171,9 +169,9 @@ class CaseStudy:
     def tables(self) -> Iterator[Table]:
         """The answers, then the retains of every editor."""
         columns = (self.before, *(column.answers for column in self.columns))
+        by_probe = zip(self.case.probes, zip(*columns, strict=True), strict=True)
         rows = tuple(
-            (probe.query, probe.aspect.value, probe.target, *(answer.cell for answer in answers))
-            for probe, *answers in zip(self.case.probes, *columns, strict=True)
+            (p.query, p.aspect.value, p.target, *(answer.cell for answer in answers)) for p, answers in by_probe
         )
         header = ("query", "aspect", "right answer", "before", *(column.editor for column in self.columns))
         note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
@@ -204,10 +202,8 @@ def study_case(model: LanguageModel, case: EditCase, editors: Sequence[InContext
     columns = []
     for (editor, selection), versions, (base, *rest), answers in zip(chosen, tried[1:], judged[1:], after, strict=True):
         column = column_of(editor, selection, versions[0][0])
-        retains = tuple(
-            replace(retain, effect=_effect(base, changed) if retain.kept else _effect(changed, base))
-            for retain, changed in zip(column.retains, rest, strict=True)
-        )
+        tried_without = zip(column.retains, rest, strict=True)
+        retains = tuple(replace(r, effect=_effect(base, c) if r.kept else _effect(c, base)) for r, c in tried_without)
         columns.append(replace(column, answers=answers, retains=retains))
     return CaseStudy(model.info.name, case, before, tuple(columns))
 

@@ -220,10 +220,8 @@ class Judge:
             return [([], None) for _ in questions]
         scores = iter(checked(self.model, "score", self.model.score(requests), Score, len(requests)))
         scored = [[next(scores) for _ in of_question] for of_question in answers]
-        return [
-            (of_answers[: len(question.right)], of_answers[-1] if len(of_answers) > len(question.right) else None)
-            for question, of_answers in zip(questions, scored, strict=True)
-        ]
+        pairs = zip(questions, scored, strict=True)
+        return [(found[: len(q.right)], found[-1] if len(found) > len(q.right) else None) for q, found in pairs]
 
 
 def ask_probes(judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]) -> list[list[Verdict]]:

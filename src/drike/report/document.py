@@ -132,12 +132,9 @@ def _differences(groups: Sequence[Group]) -> Section:
 def _deployed(groups: Sequence[Group]) -> Section:
     """What the editors and the gate did where runs were evaluated with many edits in force."""
     of_runs = [deployed_of(run) for group in groups for run in group.runs]
-    return Section(
-        "deployed",
-        "Many edits in force",
-        figures=[figure for _, figures_of in of_runs for figure in figures_of],
-        tables=[table for tables, _ in of_runs for table in tables],
-    )
+    drawn = [figure for _, of_run in of_runs for figure in of_run]
+    tables = [table for of_run, _ in of_runs for table in of_run]
+    return Section("deployed", "Many edits in force", figures=drawn, tables=tables)
 
 
 def _variants(groups: Sequence[Group]) -> Section:

@@ -78,6 +78,7 @@ def overview(group: Group) -> Overview:
     about, _, *notes = findings(group)
     asked = [aspect for aspect in Aspect if any(summary.aspects[aspect].probes for summary in summaries)]
     left_out = len(summaries) - MAX_EDITORS
+    further = [f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else []
     return Overview(
         label=group.label,
         verdict=verdict(group),
@@ -87,11 +88,7 @@ def overview(group: Group) -> Overview:
         example=example(group, best.editor) if ranked else None,
         chart=pareto(group),
         scores=scores(group),
-        notes=(
-            INTERVALS,
-            *([f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else ()),
-            *notes,
-        ),
+        notes=(INTERVALS, *further, *notes),
         asked=tuple((aspect, MEANINGS[aspect], _asked(aspect, summaries)) for aspect in asked),
         profiles=tuple((summary, _lowest_words(summary, asked)) for summary in _first(group).values()),
         weakest=" ".join([_weakest(group, best, asked), *generated(group)]),

@@ -97,10 +97,8 @@ def blocks(table: Table) -> list[Block]:
         if not others or not of_table:
             of_table.append(("" if others else name, []))
         if others:
-            cells = [
-                _cell(column, cell, ranked=ranked and name != UNEDITED)
-                for column, cell in zip(table.header[1:], others, strict=True)
-            ]
+            named = zip(table.header[1:], others, strict=True)
+            cells = [_cell(column, cell, ranked=ranked and name != UNEDITED) for column, cell in named]
             of_table[-1][1].append((name, cells))
     return [(heading, _with_best(rows)) for heading, rows in of_table]
 

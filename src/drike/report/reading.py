@@ -69,11 +69,9 @@ def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
     """Read the runs of a report, but no training run without outcomes that another evaluated. Raises RunError."""
     by_place = {folder.resolve(): folder for folder in reversed(folders)}
     evaluated = {_trained_by(Run.open(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()}
-    return [
-        read_run(by_place[place])
-        for place in dict.fromkeys(folder.resolve() for folder in folders)
-        if place not in evaluated or any((place / "outcomes").glob("*.jsonl"))
-    ]
+    places = dict.fromkeys(folder.resolve() for folder in folders)
+    kept = [place for place in places if place not in evaluated or any((place / "outcomes").glob("*.jsonl"))]
+    return [read_run(by_place[place]) for place in kept]
 
 
 def read_run(folder: Path) -> ReportedRun:

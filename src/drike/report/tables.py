@@ -96,10 +96,7 @@ def _shares(
     rows: list[tuple[Cell, ...]] = [
         (editor, *(shares.get(name, none).estimate for name in names)) for editor, shares in by_editor.items()
     ]
-    largest = {
-        name: max((shares.get(name, none) for shares in by_editor.values()), key=lambda share: share.probes)
-        for name in names
-    }
+    largest = {name: max((of.get(name, none) for of in by_editor.values()), key=lambda s: s.probes) for name in names}
     counts = "; ".join(f"{name} {share.probes:,} ({share.edits:,})" for name, share in largest.items())
     own = (note, f"Probes (edits) of each: {counts}.", INTERVALS)
     return Table(title, ("Editor", *map(str, names)), tuple(rows), (*own, *notes))

@@ -38,10 +38,8 @@ def distribution_table(outcomes: Sequence[Outcome]) -> Table:
     distribution = distribution_of(outcomes)
     counts = distribution.counts
     edits, highest = sum(counts.values()), max(counts.values())
-    rows = tuple(
-        (str(k), Number(counts.get(k, 0), "d"), "█" * round(_BAR * counts.get(k, 0) / highest))
-        for k in range(min(counts), max(counts) + 1)
-    )
+    every = {k: counts.get(k, 0) for k in range(min(counts), max(counts) + 1)}
+    rows = tuple((str(k), Number(n, "d"), "█" * round(_BAR * n / highest)) for k, n in every.items())
     mean_and_std = f"mean {distribution.mean:.2f}, std {distribution.std:.2f}"
     title = f"Retains per edit, {outcomes[0].editor}: {mean_and_std}, {edits} edits"
     return Table(title, ("retains", "edits", ""), rows, wide=True)

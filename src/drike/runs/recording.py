@@ -88,11 +88,7 @@ def recorded_training(
 
 
 def recorded_answers(
-    folder: Path,
-    asked: Generator[CaseAnswers],
-    model: LanguageModel,
-    answers: list[CaseAnswers],
-    total: int,
+    folder: Path, asked: Generator[CaseAnswers], model: LanguageModel, answers: list[CaseAnswers], total: int
 ) -> Generator[PhaseStarted | CaseAnswers]:
     """Pass on the answers that a model is asked for, those of each case after they are saved and added to `answers`.
 

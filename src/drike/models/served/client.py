@@ -187,11 +187,8 @@ class Connection:
         try:
             async with asyncio.timeout(self._at.deadline):
                 while True:
-                    sent = {
-                        name: value
-                        for key, value in call.body.items()
-                        if (name := _INSTEAD[key] if key in self._unwanted else key) is not None
-                    }
+                    named = ((_INSTEAD[key] if key in self._unwanted else key, call.body[key]) for key in call.body)
+                    sent = {name: value for name, value in named if name is not None}
                     try:
                         answer = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
                         return response.json_object(answer.extensions["json"], self._at.url, self._hide_key)
