@@ -151,10 +151,7 @@ class _Status(bars.ProgressColumn):
 
 
 def watch(events: Generator[Event], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
-    """Run work to its end, with a progress bar for each phase, and return its last event.
-
-    show: prints an event, and may return figures to show after the bar, where those of a served model follow.
-    """
+    """Run work to its end, with a bar for each phase; return its last event. show: prints one, or returns figures."""
     with ExitStack() as phase, closing(events):
         for event in events:
             if not isinstance(event, _RECORDS):

@@ -83,10 +83,7 @@ def longest_answer(max_tokens: int = MAX_ANSWER_TOKENS) -> str:
 
 
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
-    """Count the calls for the unedited model's own answers to the questions without a published one.
-
-    The resulting cases have an answer of full length to each of them, so that the editors' calls can be counted.
-    """
+    """Count the calls for the model's own answers to questions without one; they are assumed to have full length."""
     answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
     usable = [
         replace(case, baseline_questions=tuple(replace(question, choices=()) for question in case.baseline_questions))

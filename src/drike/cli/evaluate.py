@@ -180,10 +180,7 @@ def watch_evaluation(
     notes: Sequence[str] = (),
     variants: bool = False,
 ) -> Evaluation:
-    """Evaluate every editor on the test edits with a bar each; save the tables, then print them.
-
-    notes: on the probes, below the table of aspects. variants: also tables of retains, orders and sigmas.
-    """
+    """Evaluate every editor on the test edits with a bar; save and print the tables, more with `variants`."""
 
     def show(event: EvaluationEvent) -> None:
         match event:
@@ -318,10 +315,7 @@ def _parts(text: str | None) -> list[str]:
 
 
 def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[InContextEditor[RankAndCut]]:
-    """Every editor with a learned ranking once more in each order, as "DR-IKE (reversed)"; the same retains are kept.
-
-    Raises UsageError where orders are wanted and no editor has a learned ranking.
-    """
+    """Editors with learned ranking in each order, as "DR-IKE (reversed)"; same retains. Raises UsageError for none."""
     learned = [editor for editor in editors if ranks_retains(editor) and isinstance(editor.selector.ranker, Retriever)]
     if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")

@@ -124,10 +124,7 @@ def shown(value: object) -> str:
 
 
 def read_rows(path: Path, name: str) -> tuple[list[Row], str]:
-    """The rows of a JSON list, JSON lines or CSV file, and its SHA-256; `name` is the file's name in messages.
-
-    Raises DataError where `scan_rows` does, and for the first row that is unusable.
-    """
+    """The rows of a JSON list, JSON lines or CSV file; its SHA-256. Raises DataError as `scan_rows` and for a row."""
     scanned, sha256 = scan_rows(path, name)
     rows = []
     for row in scanned:

@@ -94,10 +94,7 @@ class EditorColumn:
     share: float | None
 
     def table(self, aspects: Sequence[Aspect] = ()) -> Table:
-        """Its retains in the editor's order: kept, pruned or cut, and the effect of each on the probes' aspects.
-
-        aspects: of the probes behind the effects, in their order; none if effects were not measured.
-        """
+        """Its retains in the editor's order: kept, pruned or cut, and if measured their effects on the aspects."""
         kept = sum(retain.kept for retain in self.retains)
         shown = kept + self.prompt.pruned
         present = [aspect for aspect in Aspect if aspect in aspects]

@@ -135,10 +135,7 @@ class Question:
 
 
 class Judge:
-    """Asks a model and judges its answers by a rule; default: greedy, or generate if the model gives no scores.
-
-    Raises UsageError for a rule that reads log-probabilities if the model gives none.
-    """
+    """Asks a model and judges its answers by a rule; default: greedy, without scores generate. Raises UsageError."""
 
     def __init__(self, model: LanguageModel, rule: Rule | None = None) -> None:
         if rule is None:

@@ -46,10 +46,7 @@ def distribution_table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
-    """Share of probes that two editors both answer right or both answer wrong, with its interval over cases.
-
-    Raises ValueError if the two do not have the same probes in the same order.
-    """
+    """Share of probes on which two editors agree, with its interval over cases. Raises ValueError for other probes."""
     if [(o.case_id, o.query) for o in ours] != [(o.case_id, o.query) for o in theirs]:
         raise ValueError("agreement needs the same probes, in the same order, on both sides")
     equal: dict[str, list[bool]] = {}

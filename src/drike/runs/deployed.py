@@ -60,10 +60,7 @@ def run_deployed(
     *,
     rule: Rule,
 ) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:
-    """Evaluate the editors behind the gate; yield the outcomes of every case after they are saved, then all results.
-
-    cases: with answers to all questions. Raises RunError for a damaged folder, and what the model raises.
-    """
+    """Evaluate editors behind the gate; yield each case's outcomes after they are saved, then all. Raises RunError."""
     cases, outcomes = [with_stores(case, deployment.stores) for case in cases], dict[str, list[Outcome]]()
     for editor in deployment.editors(editors):
         outcomes[editor.name] = recovered_outcomes(folder, editor.name, cases, DEPLOYED)

@@ -110,10 +110,7 @@ def evaluate_rest(
     write: bool = False,
     part: str = OUTCOMES,
 ) -> Generator[PhaseStarted | CaseEvaluated]:
-    """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it.
-
-    part: of the run, as in `folder.outcomes_path`. The model's work is recorded, too.
-    """
+    """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it."""
     name, done = editor.name if part == OUTCOMES else f"{editor.name}, {part}", number_of_cases(known)
     yield PhaseStarted(name, len(cases), done)
     with usage_recorded(folder, name, model):

@@ -90,10 +90,7 @@ def recorded_training(
 def recorded_answers(
     folder: Path, asked: Generator[CaseAnswers], model: LanguageModel, answers: list[CaseAnswers], total: int
 ) -> Generator[PhaseStarted | CaseAnswers]:
-    """Pass on the answers that a model is asked for, those of each case after they are saved and added to `answers`.
-
-    answers: at first those that the folder holds. total: number of cases.
-    """
+    """Pass on the answers asked for, a case's after they are saved and added to `answers`, at first the folder's."""
     yield PhaseStarted("asking", total, len(answers))
     with usage_recorded(folder, "answers", model), closing(asked):
         for case_answers in asked:

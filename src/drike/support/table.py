@@ -29,10 +29,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Number:
-    """A number without an interval: a count, a mean, seconds, money; None where nothing was measured.
-
-    spec: its format, as of `format`; by default that of counts, with thousands separators.
-    """
+    """A number without an interval, such as a count or seconds, and its format; None where nothing was measured."""
 
     value: float | None
     spec: str = ","

@@ -128,10 +128,7 @@ class ServedModel:
         return self._connection.send(calls, read)
 
     def _probe(self) -> tuple[logprobs.ScoreForm | None, str]:
-        """Find the form of request in which the server rates given continuations; else None and why it cannot.
-
-        Raises ModelError if the server fails, or refuses more than the form of the request.
-        """
+        """Find the form of request by which the server rates continuations, or None and why not. Raises ModelError."""
         requests = [Request(logprobs.PROBE, logprobs.OBVIOUS), Request(logprobs.PROBE, logprobs.ODD)]
         reasons = []
         for form in logprobs.FORMS:
