@@ -81,11 +81,6 @@ def say_lines(lines: Iterable[str]) -> None:
         console.file.write(f"{shown}\n")
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things: "1 edit", "1,200 edits"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def complain(what: str, style: str = "red") -> None:
     """Print a sentence on standard error, as it is."""
     errors.print(what, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from drike.cli.console import counted, metered, note, say, say_lines
+from drike.cli.console import metered, note, say, say_lines
 from drike.cli.edit import parse_fact
 from drike.cli.opening import WatchedEncoder
 from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, as_flags, command, flag, option
@@ -31,6 +31,7 @@ from drike.stores.log import Snapshot
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json, to_values
 from drike.support.files import write_text
+from drike.support.table import counted
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from drike.cli.console import counted, draw, metered, note, say
+from drike.cli.console import draw, metered, note, say
 from drike.cli.dry_run import count_only
 from drike.cli.edit import NOTHING
 from drike.cli.edits import FILE, Store, app, edit_id
@@ -27,7 +27,7 @@ from drike.stores import log as stores
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
 from drike.stores.records import EditVersion, StoreError
-from drike.support.table import Table
+from drike.support.table import Table, counted
 
 _MAX_ROWS = 60  # of a table of checks; of more checks only those that failed are shown
 

@@ -315,7 +315,7 @@ def _parts(text: str | None) -> list[str]:
 
 
 def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[InContextEditor[RankAndCut]]:
-    """Editors with learned ranking in each order, as "DR-IKE (reversed)"; same retains. Raises UsageError for none."""
+    """Learned editors once more in each order, as "DR-IKE (reversed)"; same retains. Raises UsageError for none."""
     learned = [editor for editor in editors if ranks_retains(editor) and isinstance(editor.selector.ranker, Retriever)]
     if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.console import counted, draw, say
+from drike.cli.console import draw, say
 from drike.cli.edits import Store, app
 from drike.cli.opening import WatchedEncoder
 from drike.cli.options import OUTPUT, command, option
@@ -24,7 +24,7 @@ from drike.serving.feed import EditFeed
 from drike.serving.replay import ReplayedQuery
 from drike.serving.replay import replay as decide_again
 from drike.stores.opening import open_store
-from drike.support.table import Table
+from drike.support.table import Table, counted
 
 
 @command(app, "replay")

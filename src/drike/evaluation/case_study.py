@@ -167,9 +167,7 @@ class CaseStudy:
         """The answers, then the retains of every editor."""
         columns = (self.before, *(column.answers for column in self.columns))
         by_probe = zip(self.case.probes, zip(*columns, strict=True), strict=True)
-        rows = tuple(
-            (p.query, p.aspect.value, p.target, *(answer.cell for answer in answers)) for p, answers in by_probe
-        )
+        rows = tuple((p.query, p.aspect.value, p.target, *(of.cell for of in answers)) for p, answers in by_probe)
         header = ("query", "aspect", "right answer", "before", *(column.editor for column in self.columns))
         note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
         yield Table(f"Answers of {self.model}", header, rows, (note,), wide=True)

@@ -109,9 +109,8 @@ def calibration(records: Sequence[GateRecord]) -> list[tuple[str, float, float, 
 
 def calibration_table(records: Sequence[GateRecord]) -> Table:
     """How often a question is about an edit, by the probability that the gate gives it."""
-    rows = tuple(
-        (name, Number(p, ".3f"), Number(share, ".3f"), Number(n)) for name, p, share, n in calibration(records)
-    )
+    ranges = calibration(records)
+    rows = tuple((name, Number(p, ".3f"), Number(share, ".3f"), Number(n)) for name, p, share, n in ranges)
     note = (
         "edits: for each question the one it is about, and the most probable of the others. observed: share of them "
         "that the question is about."

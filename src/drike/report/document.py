@@ -88,9 +88,7 @@ def markdown(document: Document) -> str:
 
 def latex(document: Document) -> str:
     """All tables as LaTeX."""
-    numbered = (
-        (f"tab:{section.id}-{i}", table) for section in document.sections for i, table in enumerate(section.tables, 1)
-    )
+    numbered = ((f"tab:{part.id}-{i}", table) for part in document.sections for i, table in enumerate(part.tables, 1))
     return "\n".join((HEAD, *(as_latex(table, label) for label, table in numbered)))
 
 

@@ -9,7 +9,7 @@ from drike.evaluation.metrics import Summary
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.reading import evaluate_again
 from drike.report.tables import SCORES
-from drike.support.table import Difference, Estimate, as_text
+from drike.support.table import Difference, Estimate, as_text, counted
 
 # On fewer edits no difference is claimed: of two equally good editors, one would win on all of five edits with a
 # probability of 2 / 2**5, above 5 %.
@@ -105,7 +105,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _edits(summary: Summary) -> str:
-    return f"{summary.cases:,} test edit{'s' * (summary.cases != 1)}"
+    return counted(summary.cases, "test edit")
 
 
 def _above(group: Group, ours: str, theirs: str) -> bool | None:

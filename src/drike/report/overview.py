@@ -13,7 +13,7 @@ from drike.report.figures import Figure, pareto
 from drike.report.findings import findings, listed, verdict
 from drike.report.groups import BASELINE, UNEDITED, Group
 from drike.report.tables import INTERVALS, SCORES, cell
-from drike.support.table import NOT_MEASURED, Cell, Table, as_text
+from drike.support.table import NOT_MEASURED, Cell, Table, as_text, counted
 
 MEANINGS = {
     Aspect.REWRITE: "the edit's own query (ESR)",
@@ -147,11 +147,7 @@ def _first(group: Group) -> dict[str, Summary]:
 def _asked(aspect: Aspect, summaries: Sequence[Summary]) -> str:
     """How many probes of how many edits test an aspect, under the editor that has most."""
     share = max((summary.aspects[aspect] for summary in summaries), key=lambda share: share.probes)
-    return f"{_count(share.probes, 'probe')} of {_count(share.edits, 'edit')}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{counted(share.probes, 'probe')} of {counted(share.edits, 'edit')}"
 
 
 def _line(text: str | None) -> str:

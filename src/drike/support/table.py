@@ -84,6 +84,11 @@ def as_text(cell: Cell, *, signed: bool = False) -> str:
     return " ".join(filter(None, parts(cell, signed=signed)))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: "1 edit", "1,200 edits"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def _short(value: float) -> str:
     """Two decimals without a leading zero, because columns are narrow."""
     return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
