@@ -17,11 +17,11 @@ from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.judge import GREEDY, Judge, is_right
+from drike.evaluation.judge import GREEDY, Judge, ask_probes, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
-from drike.training.rewards import ask_probes, mean_of_aspects
+from drike.training.rewards import mean_of_aspects
 
 from .soft import ask_with_distractors, margin
 

@@ -48,7 +48,7 @@ rich_utils.Console = SafeConsole  # type: ignore[attr-defined]  # for typer's ow
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
-def _print_version(asked: bool) -> None:
+def _version(asked: bool) -> None:
     if asked:
         typer.echo(f"drike {version('drike')}")
         raise typer.Exit
@@ -57,10 +57,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, metavar="", help="Print the version and exit"
-        ),
+        bool, typer.Option("--version", callback=_version, is_eager=True, metavar="", help="Print the version and exit")
     ] = False,
 ) -> None:
     """In-context knowledge editing for language models whose weights you cannot touch."""

@@ -81,11 +81,6 @@ def say_lines(lines: Iterable[str]) -> None:
         console.file.write(f"{shown}\n")
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things: "1 edit", "1,200 edits"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def complain(what: str, style: str = "red") -> None:
     """Print a sentence on standard error, as it is."""
     errors.print(what, style=style, markup=False, highlight=False, soft_wrap=True)
@@ -150,11 +145,8 @@ class _Status(bars.ProgressColumn):
         return Text("  ".join(filter(None, figures)), style="cyan")
 
 
-def watch(events: Generator[Event, None, None], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
-    """Run work to its end, with a progress bar for each phase, and return its last event.
-
-    show: prints an event, and may return figures to show after the bar, where those of a served model follow.
-    """
+def watch(events: Generator[Event], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
+    """Run work to its end, with a bar for each phase; return its last event. show: prints one, or returns figures."""
     with ExitStack() as phase, closing(events):
         for event in events:
             if not isinstance(event, _RECORDS):

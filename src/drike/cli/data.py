@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.console import progress, say
+from drike.cli.console import say
 from drike.cli.opening import WatchedEncoder
-from drike.cli.options import METHOD, VALUES_OF_DATA, Command, flag, option, takes_options
+from drike.cli.options import METHOD, VALUES_OF_DATA, command, flag, option
 from drike.datasets import load
 from drike.datasets.form import Paraphrases, Target
 from drike.datasets.inspect import lines, nearness
@@ -22,8 +22,7 @@ def data() -> None:
     """Look at data sets."""
 
 
-@app.command("inspect", cls=Command, epilog=VALUES_OF_DATA)
-@takes_options
+@command(app, "inspect", epilog=VALUES_OF_DATA)
 def inspect(
     sources: Annotated[
         list[str], typer.Argument(help="Data sets; several are read as one", metavar="DATA", hidden=True)
@@ -41,13 +40,6 @@ def inspect(
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
     name = encoder or (MINILM if similarity else "none")
     dataset = load(*sources, target=zsre_target, paraphrases=paraphrases)
-    near = None
-    if name != "none":
-        with progress("encoding") as (bar, task):
-
-            def show(done: int, total: int) -> None:
-                bar.update(task, completed=done, total=total)
-
-            near = nearness(dataset, WatchedEncoder(name), editable=editable, k=k, progress=show)
+    near = None if name == "none" else nearness(dataset, WatchedEncoder(name), editable=editable, k=k)
     for line in lines(dataset, near):
         say(line)

@@ -91,9 +91,8 @@ def demo(
 
 
 def _editors(setup: Setup, trained: Checkpoint) -> list[Editor]:
-    return [
-        make(name, pool=setup.pool, trained=trained) for name in (*UNTRAINED, "rank-50", "dr-ike", SAME_K, PER_QUERY)
-    ]
+    names = (*UNTRAINED, "rank-50", "dr-ike", SAME_K, PER_QUERY)
+    return [make(name, pool=setup.pool, trained=trained) for name in names]
 
 
 def _free_folder() -> Path:

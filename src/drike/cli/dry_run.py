@@ -65,9 +65,8 @@ class CountingModel:
         """Count the calls, and answer with filler."""
         for prompt in prompts:
             self.add(prompt, max_tokens)
-        return [
-            Completion("Yes" if str(prompt).startswith(YES_OR_NO) else longest_answer(max_tokens)) for prompt in prompts
-        ]
+        filler = longest_answer(max_tokens)
+        return [Completion("Yes" if str(prompt).startswith(YES_OR_NO) else filler) for prompt in prompts]
 
     def forget(self) -> None:
         """Do nothing: there is no cache."""
@@ -84,10 +83,7 @@ def longest_answer(max_tokens: int = MAX_ANSWER_TOKENS) -> str:
 
 
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
-    """Count the calls for the unedited model's own answers to the questions without a published one.
-
-    The resulting cases have an answer of full length to each of them, so that the editors' calls can be counted.
-    """
+    """Count the calls for the model's own answers to questions without one; they are assumed to have full length."""
     answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
     usable = [
         replace(case, baseline_questions=tuple(replace(question, choices=()) for question in case.baseline_questions))
@@ -97,10 +93,7 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rul
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns], int]:
-    """Count the tokens of a prompt as it is sent, with a tokenizer and its chat template, or by an estimate.
-
-    Raises UsageError for a tokenizer that cannot be opened.
-    """
+    """Count a prompt's tokens as it is sent, by a tokenizer and its chat template or an estimate. Raises UsageError."""
 
     def sent(prompt: str | Turns) -> str:
         if isinstance(prompt, str) and template != "chat":
@@ -138,8 +131,7 @@ def count_training(
 ) -> None:
     """Count the most calls an epoch can take: every prefix of every edit's retains, the longest retains first.
 
-    questions: the probes that the reward asks about the edits of a case. With a limit, as many prefixes as fit with
-    the shortest retains.
+    questions: what the reward asks of a case's edits. With a limit, as many prefixes as fit with the shortest retains.
     """
     for candidates in pool.for_groups(list(questions)):
         probes = questions[candidates.edits]

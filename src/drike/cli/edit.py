@@ -107,18 +107,13 @@ def _about(edit: Edit, subject: str) -> Edit:
 
 def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
     """For each query the model's answers before and after the edits, and why they apply or not."""
-    rows = tuple(
-        (answers.decision.query, answers.before or NOTHING, answers.after or NOTHING, answers.reason)
-        for answers in edited.before_after(queries)
-    )
+    answered = edited.before_after(queries)
+    rows = tuple((a.decision.query, a.before or NOTHING, a.after or NOTHING, a.reason) for a in answered)
     return Table("", ("query", "before", "after", "decision"), rows, wide=True)
 
 
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
-    """An edit from "QUERY -> OBJECT", with the subject and relation of the cases if they have the query.
-
-    Raises UsageError for any other form.
-    """
+    """An edit from "QUERY -> OBJECT", with subject and relation of the cases that have the query. Raises UsageError."""
     parts = [part.strip() for part in _ARROWS.sub(_ARROW, text).split(_ARROW)]
     if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):
         raise UsageError(

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from drike.cli.console import counted, metered, note, say, say_lines
+from drike.cli.console import metered, note, say, say_lines
 from drike.cli.edit import parse_fact
 from drike.cli.opening import WatchedEncoder
-from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, Command, ModelOptions, as_flags, flag, option, takes_options
+from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, as_flags, command, flag, option
 from drike.cli.reword import open_writer, reworded
 from drike.errors import UsageError
 from drike.gates import store_gate
@@ -30,6 +30,7 @@ from drike.stores.log import Snapshot
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json, to_values
 from drike.support.files import write_text
+from drike.support.table import counted
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
 
@@ -79,8 +80,7 @@ class NewEdit:
         ))  # fmt: skip
 
 
-@app.command("add", cls=Command)
-@takes_options
+@command(app, "add")
 def add(
     *,
     edit: NewEdit,
@@ -121,8 +121,7 @@ def add(
         say(f"No subject or alias of this edit is named in {len(logged):,} logged questions")
 
 
-@app.command("import", cls=Command)
-@takes_options
+@command(app, "import")
 def import_(
     source: Annotated[Path, typer.Argument(help="CSV, JSON lines or a data set", metavar="FILE", hidden=True)],
     *,
@@ -144,8 +143,7 @@ def import_(
         raise StoreError(f"{source} has refused rows (listed above): correct them, and import the file again")
 
 
-@app.command("list", cls=Command)
-@takes_options
+@command(app, "list")
 def list_(*, retired: Retired = False, store: Store = FILE) -> None:
     """List the edits."""
     with closing(open_store(store, create=False)) as opened:
@@ -155,8 +153,7 @@ def list_(*, retired: Retired = False, store: Store = FILE) -> None:
     say(f"{name}: {counted(len(edits), 'edit')}, {counted(snapshot.revision, 'change')}")
 
 
-@app.command("show", cls=Command)
-@takes_options
+@command(app, "show")
 def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = FILE) -> None:
     """Show an edit with its versions; without ID, show all changes of the store."""
     with closing(open_store(store, create=False)) as opened:
@@ -168,8 +165,7 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = 
     print_changes(versions)
 
 
-@app.command("reword", cls=Command)
-@takes_options
+@command(app, "reword")
 def reword(
     edits: Annotated[list[int] | None, edit_id("[ID...]")] = None,
     *,
@@ -193,8 +189,7 @@ def reword(
             print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=_author()))
 
 
-@app.command("retire", cls=Command)
-@takes_options
+@command(app, "retire")
 def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: Reason = None, store: Store = FILE) -> None:
     """Take edits out of force."""
     with closing(open_store(store, create=False)) as opened, opened.transaction():
@@ -202,8 +197,7 @@ def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: Reason = No
     print_changes(changes)
 
 
-@app.command("rollback", cls=Command)
-@takes_options
+@command(app, "rollback")
 def rollback(
     edit: Annotated[int, edit_id("ID")],
     *,
@@ -217,8 +211,7 @@ def rollback(
         print_changes(stores.rollback(opened, edit, version, author=_author(), reason=reason, supersede=supersede))
 
 
-@app.command("calibrate", cls=Command)
-@takes_options
+@command(app, "calibrate")
 def calibrate(
     *,
     false_fire: Annotated[
@@ -236,9 +229,8 @@ def calibrate(
             return say(f"{opened.name} has the default gate from now on")
         in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
         say(store_gate.requirements(in_force, false_fire, confidence))
-        gate, certificate = store_gate.calibrate(
-            in_force, WatchedEncoder(default_gate().encoder), false_fire, confidence
-        )
+        encoder = WatchedEncoder(default_gate().encoder)
+        gate, certificate = store_gate.calibrate(in_force, encoder, false_fire, confidence)
         say(f"{counted(len(in_force), 'edit')} in force: {certificate.sentence}")
         if certificate.threshold is None:
             raise StoreError("no gate was stored: the one in use stays as it was")
@@ -246,8 +238,7 @@ def calibrate(
         say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
 
 
-@app.command("export", cls=Command)
-@takes_options
+@command(app, "export")
 def export(
     out: Annotated[Path, typer.Argument(help="A file of JSON lines", metavar="FILE", hidden=True)],
     *,

@@ -8,17 +8,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Literal
 
+from drike.cli import opening
 from drike.cli.console import draw, metered, note, say, this_command, watch
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
-from drike.cli.opening import (
-    ChosenEdits,
-    OpenedModel,
-    WatchedEncoder,
-    choose_edits,
-    describe_model,
-    new_run,
-    open_model,
-)
+from drike.cli.opening import ChosenEdits, OpenedModel, WatchedEncoder
 from drike.cli.options import METHOD, DataOptions, ModelOptions, RunOptions, flag, takes_options
 from drike.cli.resume import alone_at, begin_or_check, options_in
 from drike.cli.train import show_prepared
@@ -103,16 +96,16 @@ def evaluate(
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
-    chosen = choose_edits(run, data, encoder, at)
+    chosen = opening.choose_edits(run, data, encoder, at)
     base, earlier = chosen.base, chosen.run_settings
     names = editor_names(method, chosen)
     check_deployed(deployed)
-    folder = at.resume or new_run(at.out, "evaluate", run)
+    folder = at.resume or opening.new_run(at.out, "evaluate", run)
     setup, notes = chosen.open(), []
     if method.probes == "all":
         cases = with_generated(setup.split.test, setup.pool.seed)
         setup, notes = replace(setup, split=replace(setup.split, test=cases)), [GENERATED]
-    opened = open_model(model, api, earlier, at=at, cache=False)
+    opened = opening.open_model(model, api, earlier, at=at, cache=False)
     rule = Judge(opened.model, RULES.get(method.judge or earlier.judge or "")).rule
     editors = make_editors(names, method, setup, base.trained if base else None, opened)
     deployment = open_deployment(setup, deployed, opened.model) if deployed.stored else None
@@ -120,7 +113,7 @@ def evaluate(
     test, write = setup.split.test, method.write
     if count_only(opened.model, opened.api, lambda counting: _count(counting, test, asked, rule=rule, write=write)):
         return
-    described = describe_model(opened.name, opened.model)
+    described = opening.describe_model(opened.name, opened.model)
     settings = {
         **chosen.settings, **asdict(method), "model": opened.name, "template": opened.template, "judge": rule.name,
         "prompt_tokens": model.prompt_tokens or earlier.prompt_tokens, "replicas": at.replicas,
@@ -178,7 +171,7 @@ def _count(
 
 
 def watch_evaluation(
-    events: Generator[EvaluationEvent, None, None],
+    events: Generator[EvaluationEvent],
     folder: Path,
     setup: Setup,
     model: LanguageModel,
@@ -186,11 +179,7 @@ def watch_evaluation(
     notes: Sequence[str] = (),
     variants: bool = False,
 ) -> Evaluation:
-    """Evaluate every editor on the test edits with a bar each; save the tables, then print them.
-
-    events: of `run_evaluation`. notes: on the probes, below the table of aspects. variants: also tables of retains,
-    orders and sigmas.
-    """
+    """Evaluate every editor on the test edits with a bar; save and print the tables, more with `variants`."""
 
     def show(event: EvaluationEvent) -> None:
         match event:
@@ -242,10 +231,7 @@ def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], 
 def watch_deployed(
     folder: Path, deployment: Deployment, model: LanguageModel, editors: Sequence[Editor], paper: Evaluation
 ) -> None:
-    """Evaluate the editors behind the gate with a bar each; print the tables and save them behind those of `paper`.
-
-    paper: the same editors with every query under its edit.
-    """
+    """Evaluate editors behind the gate; draw tables, and add them to those of `paper`, of queries under their edit."""
     events = run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
     deployed = watch(events, lambda event: None, model)
     assert isinstance(deployed, DeployedEvaluation)  # noqa: S101 - its last event
@@ -328,10 +314,7 @@ def _parts(text: str | None) -> list[str]:
 
 
 def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[InContextEditor[RankAndCut]]:
-    """Every editor with a learned ranking once more in each order, as "DR-IKE (reversed)"; the same retains are kept.
-
-    Raises UsageError where orders are wanted and no editor has a learned ranking.
-    """
+    """Learned editors once more in each order, as "DR-IKE (reversed)"; same retains. Raises UsageError for none."""
     learned = [editor for editor in editors if ranks_retains(editor) and isinstance(editor.selector.ranker, Retriever)]
     if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
@@ -346,11 +329,5 @@ def swept(dr_ike: InContextEditor[RankAndCut], sigmas: Sequence[float]) -> list[
     """DR-IKE with fixed thresholds in place of its own budget, as "DR-IKE (sigma .06)"."""
     selector = dr_ike.selector
     own = selector.budget if isinstance(selector.budget, Threshold) else Threshold()
-    return [
-        replace(
-            dr_ike,
-            name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})",
-            selector=replace(selector, budget=replace(own, sigma=sigma)),
-        )
-        for sigma in sigmas
-    ]
+    named = {f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})": replace(own, sigma=sigma) for sigma in sigmas}
+    return [replace(dr_ike, name=name, selector=replace(selector, budget=budget)) for name, budget in named.items()]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from drike.cli.console import say
-from drike.cli.options import DATA, METHOD, Command, option, takes_options
+from drike.cli.options import DATA, METHOD, command, option
 from drike.serving.keys import KeyRole, Keys, open_keys
 
 app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
@@ -25,8 +25,7 @@ def _open(store: str, keys: Path | None) -> closing[Keys]:
     return closing(opened)
 
 
-@app.command("add", cls=Command)
-@takes_options
+@command(app, "add")
 def add(
     *,
     role: Annotated[
@@ -44,8 +43,7 @@ def add(
         pass
 
 
-@app.command("list", cls=Command)
-@takes_options
+@command(app, "list")
 def list_(*, store: StoreFile = "edits.db", keys: KeysFile = None) -> None:
     """List the keys."""
     with _open(store, keys) as opened:
@@ -53,8 +51,7 @@ def list_(*, store: StoreFile = "edits.db", keys: KeysFile = None) -> None:
             say(f"{key.id} {key.role} {key.tenant} {key.created_at}")
 
 
-@app.command("revoke", cls=Command)
-@takes_options
+@command(app, "revoke")
 def revoke(
     ids: Annotated[list[str], typer.Argument(help="As drike keys list shows it", metavar="ID...", hidden=True)],
     *,

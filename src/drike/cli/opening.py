@@ -120,10 +120,7 @@ def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: R
 
 
 def tested(split: SplitIds, test: int | None) -> SplitIds:
-    """A run's split with its first `test` test edits, and if that is more than it has, others it did not train on.
-
-    Raises UsageError if there are not as many.
-    """
+    """A run's split with `test` test edits: its own, then others not trained on. Raises UsageError for too many."""
     if test is None:
         return split
     spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.validation, *split.test}]
@@ -164,8 +161,7 @@ def open_model(
 ) -> OpenedModel:
     """Open the model of the options, or else that of `base`; for a dry run a `CountingModel`.
 
-    The limits of a resumed run are reduced by what it has spent. cache: as in `drike.models.load`.
-    Raises ModelError, UsageError.
+    A resumed run's limits are reduced by what it spent. cache: as in `models.load`. Raises ModelError, UsageError.
     """
     name = options.model or base.model
     template = template_for(name, options.template or base.template)
@@ -200,8 +196,7 @@ def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
 def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
     """The folder of a new run: `out`, or <date>-<command>, among the evaluations of `run` if it tests that.
 
-    It is created by the first write. Raises RunError if it already holds a run; one that recorded nothing is begun
-    again.
+    The first write creates it. Raises RunError if it holds a run; one that recorded nothing is begun again.
     """
     folder = out or (run / EVALUATIONS if run else Path("runs")) / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
     if has_begun(folder):

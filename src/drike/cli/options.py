@@ -2,8 +2,7 @@
 
 `takes_options` turns a command's parameters into options by looking their names up in `OPTIONS`. A parameter that is a
 frozen dataclass, such as `DataOptions`, stands for all of its fields; an annotation with an option of its own has
-priority, and a Literal type names the words that are accepted. Help lists options in the order of `OPTIONS`, in the
-same panels.
+priority, and a Literal type names the words that are accepted. Help lists options in the order of `OPTIONS`.
 """
 
 from __future__ import annotations
@@ -138,12 +137,10 @@ OPTIONS: Mapping[str, Any] = {
         choices=("threshold", "all", "half", *KINDS)
     ),
     "judge": option(
-        "NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
-        METHOD
+        "NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)", METHOD
     ),
     "probes": option(
-        "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)",
-        METHOD
+        "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)", METHOD
     ),
     "demonstrations": option(
         "N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, minimum=0
@@ -239,17 +236,12 @@ class RunOptions:
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with an option for each parameter, and for each field of a parameter that is a dataclass."""
     own = signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {
-        parameter.name: parameter.annotation for parameter in own if is_dataclass(parameter.annotation)
-    }
+    groups: dict[str, Any] = {of.name: of.annotation for of in own if is_dataclass(of.annotation)}
     options = sorted(chain.from_iterable(map(_options, own)), key=_place)
 
     @wraps(command)
     def with_groups(**values: Any) -> None:
-        made = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
+        made = {name: group(**{of.name: values.pop(of.name) for of in fields(group)}) for name, group in groups.items()}
         command(**values, **made)
 
     with_groups.__signature__ = Signature(options)  # type: ignore[attr-defined]
@@ -265,6 +257,11 @@ class Command(TyperCommand):
         if help_option is not None:
             help_option.hidden = True
         return help_option
+
+
+def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function with options a command of `app`."""
+    return lambda function: app.command(name, cls=Command, **settings)(takes_options(function))
 
 
 def _options(parameter: Parameter) -> Iterator[Parameter]:

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.console import counted, draw, say
+from drike.cli.console import draw, say
 from drike.cli.edits import Store, app
 from drike.cli.opening import WatchedEncoder
-from drike.cli.options import OUTPUT, Command, option, takes_options
+from drike.cli.options import OUTPUT, command, option
 from drike.datasets.rows import shown
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
@@ -24,11 +24,10 @@ from drike.serving.feed import EditFeed
 from drike.serving.replay import ReplayedQuery
 from drike.serving.replay import replay as decide_again
 from drike.stores.opening import open_store
-from drike.support.table import Table
+from drike.support.table import Table, counted
 
 
-@app.command("replay", cls=Command)
-@takes_options
+@command(app, "replay")
 def replay(
     log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)],
     *,
@@ -60,16 +59,9 @@ def _encoder(gate: Gate) -> TextEncoder | None:
 
 
 def _table(title: str, queries: Sequence[ReplayedQuery], max_rows: int) -> Table:
-    rows = tuple(
-        (
-            str(replayed.times),
-            shown(replayed.query),
-            f"{candidate.edit.id}: {shown(candidate.edit.record.edit.fact)}",
-            candidate.name or "",
-            f"{candidate.probability:.3f}",
-        )
-        for replayed in queries[:max_rows]
-        for candidate in (replayed.candidate,)
-    )
+    rows = []
+    for asked in queries[:max_rows]:
+        edit, named, p = asked.candidate.edit, asked.candidate.name or "", f"{asked.candidate.probability:.3f}"
+        rows.append((str(asked.times), shown(asked.query), f"{edit.id}: {shown(edit.record.edit.fact)}", named, p))
     notes = (f"{len(queries) - max_rows:,} more are not shown.",) if len(queries) > max_rows else ()
-    return Table(title, ("requests", "query", "edit", "named as", "p"), rows, notes, wide=True)
+    return Table(title, ("requests", "query", "edit", "named as", "p"), tuple(rows), notes, wide=True)

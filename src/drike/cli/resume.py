@@ -1,7 +1,4 @@
-"""`--resume RUN`: continue a stopped run with the options it began with, which its folder holds.
-
-What was done already is not repeated.
-"""
+"""`--resume RUN`: continue a stopped run with the options in its folder; what was done already is not repeated."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ _RETIRED: Mapping[str, object] = {"credit": "prefix", "soft": False}  # options 
 
 
 class Resumable(Command):
-    """A command with --resume, which takes the options that the run began with.
-
-    Raises UsageError for another option that could change the result, RunError for another command's run.
-    """
+    """A command with --resume, which takes the options the run began with. Raises UsageError for others, RunError."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -107,10 +101,7 @@ def begin_or_check(
     resumed: bool,
     base: TrainedRun | None = None,
 ) -> None:
-    """Write the run.json of a new run, or check that a resumed one is the same. base: the training run it uses.
-
-    Notes packages that had another version when the run began. Raises RunError.
-    """
+    """Write a new run's run.json, or check that a resumed one is the same; note changed packages. Raises RunError."""
     policy = None if base is None else base.trained_sha256
     if not resumed:
         Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)

@@ -36,10 +36,7 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
 def reworded(
     store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool, author: str | None
 ) -> Iterator[EditVersion]:
-    """Show the paraphrases that a model proposes, up to `count` for an edit, and yield the edits with those stored.
-
-    ask: the user, which to store; else all that pass the checks.
-    """
+    """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
     in_force = stores.snapshot(store).in_force(datetime.now(UTC))
     taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force))
     for edit, proposed in zip(edits, proposals(writer, [edit.record for edit in edits], count, taken), strict=True):

@@ -26,19 +26,11 @@ from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.report.tables import work
 from drike.report.training import by_epoch
+from drike.runs import training
 from drike.runs.folder import read_usage
 from drike.runs.recording import PhaseStarted, Prepared
 from drike.runs.resume import recovered_episodes
 from drike.runs.run import Setup
-from drike.runs.training import (
-    Method,
-    QueryPolicyEvent,
-    TrainingEvent,
-    new_editor,
-    run_query_policy,
-    run_training,
-    scored_probes,
-)
 from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
 from drike.training.certify import check_possible
@@ -49,7 +41,7 @@ CALIBRATE_ON = 100  # edits held out for a guarantee
 
 @takes_options
 def train(
-    *, data: DataOptions, edits: int | None = None, model: ModelOptions, method: Method, at: RunOptions,
+    *, data: DataOptions, edits: int | None = None, model: ModelOptions, method: training.Method, at: RunOptions,
     api: ApiOptions,
 ) -> None:  # fmt: skip
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
@@ -78,15 +70,15 @@ def train(
         begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None)
         past = recovered_episodes(folder)
         head_encoder = WatchedEncoder(method.policy_encoder or encoder)
-        editor = new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
+        editor = training.new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
         with metered(opened.model, folder):
-            events = run_training(
+            events = training.run_training(
                 folder, setup, opened.model, editor, method, seed=seed, described=described, past=past
             )
             watch_training(events, folder, setup, opened.model, editor, epochs=method.epochs)
             if method.is_per_query:
                 try:
-                    policy = run_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
+                    policy = training.run_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
                     watch_query_policy(policy, len(policy_mixes(setup.pool.roles)), opened.model)
                 except GuaranteeError as problem:  # the policy is saved as it was trained
                     refused = problem
@@ -95,7 +87,7 @@ def train(
         raise refused
 
 
-def _checked(method: Method, replicas: int) -> Guarantee | None:
+def _checked(method: training.Method, replicas: int) -> Guarantee | None:
     """What --guarantee asks for. Raises UsageError for options that do not go together."""
     if method.parallel_edits < replicas:
         raise UsageError(
@@ -113,9 +105,9 @@ def _checked(method: Method, replicas: int) -> Guarantee | None:
     return Guarantee.parse(method.promise)
 
 
-def _count(counting: CountingModel, setup: Setup, method: Method, opened: OpenedModel) -> None:
+def _count(counting: CountingModel, setup: Setup, method: training.Method, opened: OpenedModel) -> None:
     """Count the calls of all epochs, and those for the answers under each mix."""
-    questions = {case.edits: scored_probes(method, case) for case in setup.split.train}
+    questions = {case.edits: training.scored_probes(method, case) for case in setup.split.train}
     count_training(counting, setup.pool, questions, method.max_shots, style=method.style, limit=opened.limit)
     counting.repeat(method.epochs)
     if method.is_per_query:
@@ -125,7 +117,7 @@ def _count(counting: CountingModel, setup: Setup, method: Method, opened: Opened
 
 
 def watch_training(
-    events: Generator[TrainingEvent, None, None],
+    events: Generator[training.TrainingEvent],
     folder: Path,
     setup: Setup,
     model: LanguageModel,
@@ -133,13 +125,10 @@ def watch_training(
     *,
     epochs: int,
 ) -> None:
-    """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work.
-
-    events: of `run_training`.
-    """
+    """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work."""
     selector, cases, epoch = editor.selector, len(setup.split.train), list[Episode]()
 
-    def show(event: TrainingEvent) -> str | None:
+    def show(event: training.TrainingEvent) -> str | None:
         match event:
             case Prepared():
                 assert isinstance(selector.ranker, Retriever)  # noqa: S101 - only these are trained
@@ -150,10 +139,8 @@ def watch_training(
                 )
                 show_prepared(event, "episodes")
             case PhaseStarted():
-                console.print(
-                    f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}",
-                    style="bold",
-                )
+                names = f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}"
+                console.print(names, style="bold")
             case Episode():
                 epoch.append(event)
                 status = _epoch_so_far(epoch, finished=len(epoch) == cases)
@@ -182,10 +169,10 @@ def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
     return f"epoch {epoch.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
 
 
-def watch_query_policy(events: Generator[QueryPolicyEvent, None, None], mixes: int, model: LanguageModel) -> None:
+def watch_query_policy(events: Generator[training.QueryPolicyEvent], mixes: int, model: LanguageModel) -> None:
     """Train the policy that decides for each query, and show what comes of it. `events` are of `run_query_policy`."""
 
-    def show(event: QueryPolicyEvent) -> None:
+    def show(event: training.QueryPolicyEvent) -> None:
         match event:
             case PhaseStarted():
                 say(f"\nAsking every probe of {event.total} edits under each of {mixes} mixes, for DR-IKE-Q")

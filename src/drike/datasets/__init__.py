@@ -128,8 +128,7 @@ def _recognise(row: Row) -> Form:
 def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[dict[Form, list[Row]], set[str]]:
     """Rows by form, each with a unique case_id, and the case_ids that were assigned by numbering.
 
-    Repeated rows are dropped. Raises DataError for a missing case_id in a form that has them, or for different rows of
-    one file with the same case_id.
+    Drops repeated rows. Raises DataError where a case_id is missing, or different rows of a file have the same one.
     """
     by_form: dict[Form, list[Row]] = {form: [] for form in FORMS}
     first: dict[str, Row] = {}

@@ -58,8 +58,7 @@ class Dataset:
     def editable(self) -> int:
         """How many rows are editable, first by case_id: the paper's 2,000, or half of fewer than 4,000 rows.
 
-        With a pool, all others are. TinyFacts has its own number, since the embedded model has seen the facts of all
-        other rows edited in prompts.
+        With a pool, all others. TinyFacts has its own number: the embedded model has seen edits of all other rows.
         """
         first, *others = [source.sha256 for source in self.sources] or [""]
         tiny = first == tinyfacts.rows_sha256() and (not others or bool(self.pool))

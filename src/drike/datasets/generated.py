@@ -1,8 +1,7 @@
 """Probes in our own wording for edits that have none of an aspect: yes_no, choice, pushback and distractor.
 
-They are made from the edit and its neighbours alone, in the same way for every data set; wordings and orders are drawn
-by a seed and the case. Published questions of the same kinds are built by `yes_no` and `choice` too, so that both are
-judged alike.
+They are made from the edit and its neighbours alone; wordings and orders are drawn by a seed and the case. Published
+questions of the same kinds are built by `yes_no` and `choice` too, so that both are judged alike.
 
 yes_no      whether the new and whether the old object is right: Yes to one, No to the other
 choice      the old object, the new one and "unsure" as options in random order; letter and text are right
@@ -34,10 +33,7 @@ ASIDES = (
 
 
 def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
-    """The cases, each with probes of the aspects above that it has none of; the same for the same seed.
-
-    Cases of TinyFacts also get those of `own_facts`.
-    """
+    """The cases with probes of the aspects above that they lack, and for TinyFacts those of `own_facts`, by seed."""
     return tuple(_extended(case, seed) for case in cases)
 
 

@@ -10,7 +10,7 @@ from drike.datasets.dataset import SUBSETS, Dataset
 from drike.datasets.fetch import PUBLISHED
 from drike.datasets.rows import shown
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.encoders import Progress, TextEncoder
+from drike.encoders import TextEncoder
 from drike.encoders.base import directions, nearest
 from drike.errors import DataError
 from drike.prompts import query_block
@@ -102,18 +102,8 @@ def _by_number(what: str, where: str, numbers: Iterable[int | None]) -> Iterator
         yield f"  {what}: " + ", ".join(f"{number} in {counts[number]:,} {where}" for number in sorted(counts))
 
 
-def nearness(
-    dataset: Dataset,
-    encoder: TextEncoder,
-    *,
-    editable: int | None = None,
-    k: int = NEIGHBOURS,
-    progress: Progress | None = None,
-) -> Nearness:
-    """How near the first `editable` rows (default: the data set's) are to all others, none of them excluded.
-
-    Raises DataError if one of the numbers leaves nothing to compare.
-    """
+def nearness(dataset: Dataset, encoder: TextEncoder, *, editable: int | None = None, k: int = NEIGHBOURS) -> Nearness:
+    """How near the first `editable` rows (default: the data set's) are to all others. Raises DataError for none."""
     count = len(dataset.cases)
     first = dataset.editable if editable is None else editable
     if not 0 < first < count or k < 1:
@@ -121,7 +111,7 @@ def nearness(
             f"nearness needs editable rows, other rows and k >= 1, but {first} of {dataset.name}'s {count} rows are "
             f"editable and k is {k}; change these numbers"
         )
-    vectors = encoder.encode([query_block(case.edit, case.edit.query) for case in dataset.cases], progress)
+    vectors = encoder.encode([query_block(case.edit, case.edit.query) for case in dataset.cases])
     records = directions(vectors)
     _, similarities = nearest(vectors[:first], records[first:], k)
     # Each edit's nearest row is itself or a copy of it, so the first of the k + 1 best is left out.

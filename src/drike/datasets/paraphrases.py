@@ -54,10 +54,7 @@ def begins(text: str, start: int) -> bool:
 
 
 def learn(published: Iterable[tuple[Edit, Iterable[str]]]) -> Templates:
-    """The templates of every relation, from all edits with their paraphrases as published.
-
-    They are all prompts, and what recurs around at least two different subjects.
-    """
+    """The templates of every relation: all prompts, and what recurs around at least two different subjects."""
     subjects: dict[str, dict[Template, set[str]]] = defaultdict(lambda: defaultdict(set))
     known: dict[str, set[Template]] = defaultdict(set)
     for edit, texts in published:

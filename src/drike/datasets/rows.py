@@ -1,7 +1,4 @@
-"""Raw rows of published files, with typed access to their fields.
-
-Every problem of a file is a `DataError` with file, row, field and remedy.
-"""
+"""Raw rows of published files, with typed access; every problem is a `DataError` with file, row, field and remedy."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ class Row:
     """One raw row of a file, or an object inside one.
 
     `file` is as the user named it. `index` counts from 0 in JSON, and as a spreadsheet does in CSV, whose header is 1.
-    `within` is the path of fields down to an inner object. Every accessor raises DataError if the field is missing or
-    holds something else.
+    `within` is the path of fields down to an inner object. Accessors raise DataError for a missing or wrong field.
     """
 
     file: str
@@ -128,10 +124,7 @@ def shown(value: object) -> str:
 
 
 def read_rows(path: Path, name: str) -> tuple[list[Row], str]:
-    """The rows of a JSON list, JSON lines or CSV file, and its SHA-256; `name` is the file's name in messages.
-
-    Raises DataError where `scan_rows` does, and for the first row that is unusable.
-    """
+    """The rows of a JSON list, JSON lines or CSV file; its SHA-256. Raises DataError as `scan_rows` and for a row."""
     scanned, sha256 = scan_rows(path, name)
     rows = []
     for row in scanned:

@@ -16,7 +16,7 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool, rotations
 from drike.editors.selectors import Selector
 from drike.edits import EditCase
-from drike.evaluation.judge import Judge, Question, Rule, is_right
+from drike.evaluation.judge import Judge, Rule, ask_probes, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
@@ -43,7 +43,7 @@ def answers_under(
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
     rule: Rule | None = None,
-) -> Generator[CaseAnswers, None, None]:
+) -> Generator[CaseAnswers]:
     """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
     limit: prompts that are longer lose demonstrations from their end. rule: as in `drike.evaluate`. Raises PoolError,
@@ -59,16 +59,7 @@ def answers_under(
 def answers_to(case: EditCase, editors: Sequence[InContextEditor[Selector]], judge: Judge) -> CaseAnswers:
     """Ask the probes of one case in one call, each under the prompt of every editor."""
     queries = [probe.query for probe in case.probes]
-    prompts = [editor.prompts(case.edits, queries) for editor in editors]  # [editors, probes]
-    questions = [
-        Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
-        for probe, *of_probe in zip(case.probes, *prompts, strict=True)
-        for prompt in of_probe
-    ]
-    verdicts = judge.ask(questions)
-    rows = [verdicts[i : i + len(editors)] for i in range(0, len(verdicts), len(editors))]
-    return CaseAnswers(
-        case.case_id,
-        tuple(tuple(map(is_right, row)) for row in rows),
-        tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows),
-    )
+    verdicts = ask_probes(judge, case.probes, [editor.prompts(case.edits, queries) for editor in editors])
+    rows = list(zip(*verdicts, strict=True))  # [probes, editors]
+    correct = tuple(tuple(map(is_right, row)) for row in rows)
+    return CaseAnswers(case.case_id, correct, tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows))

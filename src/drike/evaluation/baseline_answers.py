@@ -44,19 +44,10 @@ def baseline_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule
     answers = {query: _first_clause(text) for query, text in zip(prompts, texts, strict=True)}
     if model.score is None or judge.rule.compares:  # a text starts with its own beginning; nothing to compare with
         return answers
-    tried = [
-        (query, beginning)
-        for query, answer in answers.items()
-        for beginning in (answer, answer.rpartition(" ")[0])
-        if beginning
-    ]
-    questions = [Question(prompts[query], beginning) for query, beginning in tried]
-    verdicts = judge.ask(questions) if questions else []
-    right = {
-        query: beginning
-        for (query, beginning), verdict in zip(tried[::-1], verdicts[::-1], strict=True)
-        if verdict.correct
-    }
+    tried = [(query, text) for query, said in answers.items() for text in (said, said.rpartition(" ")[0]) if text]
+    verdicts = judge.ask([Question(prompts[query], text) for query, text in tried]) if tried else []
+    judged = zip(tried[::-1], verdicts[::-1], strict=True)
+    right = {query: text for (query, text), verdict in judged if verdict.correct}
     return {query: right.get(query, "") for query in answers}
 
 

@@ -1,8 +1,7 @@
 """One edit under several editors: what each shows, what the model then says, and the effect of each retain.
 
 The effect of a retain is measured by removing it, if it was kept, or adding it, if it was cut: how that changes the
-log-probability of each probe's target, and whether the answer is right. The paper's case study (section 5.4) shows such
-prompts; the effects are ours.
+log-probability of each probe's target, and whether the answer is right. The paper (section 5.4) shows prompts alone.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class ModelAnswer:
 class Effect:
     """The effect of one retain in the prompt on each probe: with it minus without it.
 
-    nats: change of the target's log-probability, None without scores. gained, lost: probes that are right only with
-    it, only without it.
+    nats: change of the target's log-probability, None without scores. gained, lost: probes right only with, without it.
     """
 
     nats: tuple[float | None, ...]
@@ -96,10 +94,7 @@ class EditorColumn:
     share: float | None
 
     def table(self, aspects: Sequence[Aspect] = ()) -> Table:
-        """Its retains in the editor's order: kept, pruned or cut, and the effect of each on the probes' aspects.
-
-        aspects: of the probes behind the effects, in their order; none if effects were not measured.
-        """
+        """Its retains in the editor's order: kept, pruned or cut, and if measured their effects on the aspects."""
         kept = sum(retain.kept for retain in self.retains)
         shown = kept + self.prompt.pruned
         present = [aspect for aspect in Aspect if aspect in aspects]
@@ -138,10 +133,8 @@ def column_of(editor: InContextEditor[RankAndCut], selection: Selection, prompt:
     """An editor's column without answers and effects."""
     similarities, ranking, budget = selection.candidates.retain_similarities, selection.ranking, editor.selector.budget
     assert ranking is not None  # noqa: S101 - the selector ranks
-    retains = tuple(
-        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
-        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
-    )
+    ranked = enumerate(zip(ranking.order, ranking.retains, ranking.probs, strict=True))
+    retains = tuple(Retain(j + 1, i + 1, p, similarities[i], j < selection.k, retain) for j, (i, retain, p) in ranked)
     sigma = budget.sigma_for(ranking.probs, selection.candidates)
     share = budget.share if isinstance(budget, Fraction) else None
     return EditorColumn(editor.name, prompt, (), retains, sigma, share)
@@ -173,10 +166,8 @@ class CaseStudy:
     def tables(self) -> Iterator[Table]:
         """The answers, then the retains of every editor."""
         columns = (self.before, *(column.answers for column in self.columns))
-        rows = tuple(
-            (probe.query, probe.aspect.value, probe.target, *(answer.cell for answer in answers))
-            for probe, *answers in zip(self.case.probes, *columns, strict=True)
-        )
+        by_probe = zip(self.case.probes, zip(*columns, strict=True), strict=True)
+        rows = tuple((p.query, p.aspect.value, p.target, *(of.cell for of in answers)) for p, answers in by_probe)
         header = ("query", "aspect", "right answer", "before", *(column.editor for column in self.columns))
         note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
         yield Table(f"Answers of {self.model}", header, rows, (note,), wide=True)
@@ -206,10 +197,8 @@ def study_case(model: LanguageModel, case: EditCase, editors: Sequence[InContext
     columns = []
     for (editor, selection), versions, (base, *rest), answers in zip(chosen, tried[1:], judged[1:], after, strict=True):
         column = column_of(editor, selection, versions[0][0])
-        retains = tuple(
-            replace(retain, effect=_effect(base, changed) if retain.kept else _effect(changed, base))
-            for retain, changed in zip(column.retains, rest, strict=True)
-        )
+        tried_without = zip(column.retains, rest, strict=True)
+        retains = tuple(replace(r, effect=_effect(base, c) if r.kept else _effect(c, base)) for r, c in tried_without)
         columns.append(replace(column, answers=answers, retains=retains))
     return CaseStudy(model.info.name, case, before, tuple(columns))
 

@@ -1,8 +1,7 @@
 """Ceilings: the best choices of demonstrations in hindsight, and the S they reach.
 
 Every probe of the test edits is asked under each mix, under random subsets of the retains, and under a subset found by
-greedy search. A choice made with these answers is not an editor: it bounds what an editor can gain that chooses from
-the same demonstrations.
+greedy search. Such a choice is no editor: it bounds what an editor with the same demonstrations can gain.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def hindsight_answers(
     *,
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
-) -> Generator[CaseAnswers, None, None]:
+) -> Generator[CaseAnswers]:
     """Ask the probes of every case under each choice, and under a subset of its retains found by greedy search.
 
     The answers under that subset are the last column. The search begins with the best k of the mixes that show all
@@ -170,8 +169,7 @@ class AnswerMatrix:
 
         The Frank-Wolfe method maximises S over all groups together, starting from the best single choice: in each step
         every group takes its best choice by the gradient of S, which is 1 / m^2 for an aspect with mean m. The best of
-        STEPS such assignments is returned: the maximum where each probe is a group of its own, elsewhere perhaps a
-        little below it.
+        STEPS such assignments is returned: the maximum where each probe is a group of its own, elsewhere maybe less.
         """
         columns, size = np.array(choices), np.bincount(self.aspect)
         best = max(map(self.always, choices), key=self.score)
@@ -202,8 +200,7 @@ def _ratios(counts: Floats) -> Floats:
 def ceilings(answered: AnswerMatrix, choices: Sequence[Selector], pool: Pool) -> dict[str, Chosen]:
     """The best choices in hindsight by name.
 
-    answered: under these choices, of which the mixes come first, and under the greedy subset where there is one column
-    more.
+    answered: under these choices, the mixes first, and under the greedy subset where there is one column more.
     """
     mixes = [i for i, choice in enumerate(choices) if isinstance(choice, RoleCounts)]
     k = [i for i in mixes if shows_all_fixed(choices[i], pool)]  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ def evaluate(
     write: bool = False,
     parallel: int | None = None,
     allow_trained: bool = False,
-) -> Generator[Outcome, None, None]:
+) -> Generator[Outcome]:
     """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
 
     rule: the rule by which answers are right; default: greedy, or generate for a model without scores. Raises
@@ -62,16 +62,12 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
     queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
     by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
     prompts = [by_query[probe.query] for probe in case.asked]
-    questions = [
-        Question(prompt, probe.target, probe.distractor, probe.also, probe.challenges)
-        for prompt, probe in zip(prompts, case.asked, strict=True)
-    ]
+    asked = zip(prompts, case.asked, strict=True)
+    questions = [Question(prompt, p.target, p.distractor, p.also, p.challenges) for prompt, p in asked]
     verdicts = judge.ask(questions, write=write)
     share = (time.perf_counter() - began) / len(verdicts)
-    return [
-        _outcome(editor.name, case.case_id, probe, prompt, verdict, seconds=share)
-        for probe, prompt, verdict in zip(case.asked, prompts, verdicts, strict=True)
-    ]
+    judged = zip(case.asked, prompts, verdicts, strict=True)
+    return [_outcome(editor.name, case.case_id, *of_probe, seconds=share) for of_probe in judged]
 
 
 def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Literal
 
+from drike.edits import Probe
 from drike.errors import UsageError
 from drike.evaluation.completion import WrittenAnswer, checked, model_input, write_answers
 from drike.matching import ends_answer, ends_word, equals, matches
@@ -134,10 +135,7 @@ class Question:
 
 
 class Judge:
-    """Asks a model and judges its answers by a rule; default: greedy, or generate if the model gives no scores.
-
-    Raises UsageError for a rule that reads log-probabilities if the model gives none.
-    """
+    """Asks a model and judges its answers by a rule; default: greedy, without scores generate. Raises UsageError."""
 
     def __init__(self, model: LanguageModel, rule: Rule | None = None) -> None:
         if rule is None:
@@ -219,10 +217,19 @@ class Judge:
             return [([], None) for _ in questions]
         scores = iter(checked(self.model, "score", self.model.score(requests), Score, len(requests)))
         scored = [[next(scores) for _ in of_question] for of_question in answers]
-        return [
-            (of_answers[: len(question.right)], of_answers[-1] if len(of_answers) > len(question.right) else None)
-            for question, of_answers in zip(questions, scored, strict=True)
-        ]
+        pairs = zip(questions, scored, strict=True)
+        return [(found[: len(q.right)], found[-1] if len(found) > len(q.right) else None) for q, found in pairs]
+
+
+def ask_probes(judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]) -> list[list[Verdict]]:
+    """The verdict on each probe under each choice, [choices][probes], asked in one call; `prompts` has that shape."""
+    questions = [
+        Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
+        for under_choice in prompts
+        for prompt, probe in zip(under_choice, probes, strict=True)
+    ]
+    verdicts = iter(judge.ask(questions))
+    return [[next(verdicts) for _ in probes] for _ in prompts]
 
 
 def is_right(verdict: Verdict) -> bool:

@@ -169,10 +169,7 @@ def harmonic_mean(rates: ArrayLike) -> Floats:
 def counted(
     outcomes: Sequence[Outcome], unedited: Iterable[Outcome] = (), *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Counts:
-    """Count one editor's outcomes; `unedited` says which neighbours the model knew.
-
-    Raises ValueError for none, or for several editors mixed.
-    """
+    """Count one editor's outcomes; `unedited` says which neighbours the model knew. Raises ValueError for several."""
     editors = {outcome.editor for outcome in outcomes}
     if len(editors) != 1:
         raise ValueError(f"a summary needs one editor's outcomes, not those of {sorted(editors) or 'none'}")
@@ -239,15 +236,12 @@ def estimated(values: Floats, drawn: Floats, cases: ArrayLike = 0, least: ArrayL
 
     A resample without a single probe of the aspect has no value and is left out. Where all cases agree, the quantiles
     are equal, although few cases say little: up to a share 1 - .025^(1/cases) of others may then differ, as far as from
-    `least` to 1 (the interval of Clopper and Pearson for none or all of a proportion). cases: how many each is about; 0
-    keeps the quantiles.
+    `least` to 1 (Clopper and Pearson's interval for none or all of a proportion). cases: how many; 0: only quantiles.
     """
     estimates = []
-    columns = zip(
-        values.tolist(), np.sort(drawn, axis=0).T, *np.broadcast_arrays(cases, least, values)[:2], strict=True
-    )
-    for value, ordered, n, bottom in columns:  # NaN comes last
-        last = int(np.count_nonzero(~np.isnan(ordered))) - 1
+    of_each = np.broadcast_arrays(cases, least, values)[:2]
+    for value, ordered, n, bottom in zip(values.tolist(), np.sort(drawn, axis=0).T, *of_each, strict=True):
+        last = int(np.count_nonzero(~np.isnan(ordered))) - 1  # NaN comes last
         if math.isnan(value) or last < 0:
             estimates.append(Estimate(None if math.isnan(value) else value))
             continue
@@ -270,10 +264,7 @@ def share_over_cases(held: Iterable[Sequence[bool]]) -> Estimate:
 def paired_difference(
     ours: Sequence[Outcome], theirs: Sequence[Outcome], metric: str, *, resamples: int = RESAMPLES
 ) -> Estimate:
-    """Our metric (one of METRICS) minus theirs on the same cases, resampled together (paired bootstrap).
-
-    Raises ValueError if the two were not measured on the same cases.
-    """
+    """Our metric (of METRICS) minus theirs on the same cases, by paired bootstrap. Raises ValueError for others."""
     return paired_differences(counted(ours, resamples=resamples), counted(theirs, resamples=resamples))[metric]
 
 

@@ -64,10 +64,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class CertifiedGuarantee:
-    """A guarantee that was certified: `promise`, its name in checkpoints, on how many edits and at which offset.
-
-    measured: the metric on these edits.
-    """
+    """A certified guarantee (`promise` in checkpoints), on how many edits, at which offset, and the metric measured."""
 
     promise: Guarantee
     edits: int
@@ -174,7 +171,4 @@ def _shuffled(values: Sequence[float] | Counts) -> list[float]:
 
     The seed is no option, as a certificate for which several were tried would not hold.
     """
-    ordered: list[float] = np.asarray(values, dtype=float)[
-        np.random.default_rng(0).random(len(values)).argsort()
-    ].tolist()
-    return ordered
+    return [float(values[i]) for i in np.random.default_rng(0).random(len(values)).argsort()]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from drike.models.local.huggingface import HuggingFaceModel
 
 _STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
+_QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
 _REACH_SECONDS = 5.0
 _RESTARTS = 3  # of an actor that died; a model that needs more memory than there is would go on dying
 _RELEASE_SECONDS = 20.0  # for actors that have just ended to free their resources
@@ -165,7 +166,7 @@ def _connect() -> Any:
                 host, _, port = address.removeprefix("ray://").rpartition(":")
                 if port.isdecimal():  # if nothing listens there, Ray would retry for many minutes
                     socket.create_connection((host, int(port)), _REACH_SECONDS).close()
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+                ray.init(address=address, **_QUIET)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         what = "Ray does not start here" if address == "local" else f"the Ray cluster at {address} cannot be reached"
         raise ModelError(
@@ -184,14 +185,8 @@ def _start_private(ray: Any) -> None:
     atexit.register(ray.shutdown)  # called first
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if _SECRET.search(name) and name[:4] != "RAY_"}
     try:
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            object_store_memory=_STORE,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            _temp_dir=str(Path(folder) / "ray"),
-        )
+        place = str(Path(folder) / "ray")
+        ray.init(address="local", include_dashboard=False, object_store_memory=_STORE, _temp_dir=place, **_QUIET)
     finally:
         os.environ.update(hidden)
 

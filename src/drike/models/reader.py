@@ -28,6 +28,7 @@ import numpy.typing as npt
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Turns, Usage
 
 COPY, PARAPHRASE, NEIGHBOUR = range(3)
+_CREDENCE = {"in-context": (2.2, 0.5, -2.5), "imagine": (1.0, -0.6, -1.5), "thought": (1.5, -0.2, -1.2)}
 UNKNOWN = -23.0  # log-probability of a continuation that the reader never gives
 
 Floats = npt.NDArray[np.float64]
@@ -63,13 +64,7 @@ class Observer:
     own: Relevance = Relevance(1.0, 1.0, 0.1, 0.05, 13.0)
     neighbour: Relevance = Relevance(0.8, 0.35, 0.6, 0.25, 2.5)
     anchor: tuple[float, float, float] = (24.0, 20.0, 15.0)
-    credence: Mapping[str, tuple[float, float, float]] = field(
-        default_factory=lambda: {
-            "in-context": (2.2, 0.5, -2.5),
-            "imagine": (1.0, -0.6, -1.5),
-            "thought": (1.5, -0.2, -1.2),
-        }
-    )
+    credence: Mapping[str, tuple[float, float, float]] = field(default_factory=_CREDENCE.copy)
     firmness: float = 3.0
     sharpness: float = 2.0
 
@@ -110,8 +105,7 @@ class ParsedPrompt(NamedTuple):
 class BayesianReader:
     """The observer as a model: exact scores for any TinyFacts prompt, in microseconds.
 
-    facts: known (relation, subject, object) triples; objects are single words. templates: wordings of each relation,
-    with `{}` for the subject.
+    facts: (relation, subject, object); objects are single words. templates: wordings of each relation, {} the subject.
     """
 
     def __init__(self, facts: Sequence[tuple[str, str, str]], templates: Mapping[str, Sequence[str]]) -> None:

@@ -20,10 +20,7 @@ _BEGINNING = 200  # characters of a prompt that identify its edit: the first dem
 
 
 class Replicas:
-    """Equal models as one, safe to share between threads; callers beyond `info.calls_at_once` wait.
-
-    Raises ValueError without a model.
-    """
+    """Equal models as one, threads may share it; callers beyond `info.calls_at_once` wait. Raises ValueError."""
 
     def __init__(self, models: Sequence[LanguageModel]) -> None:
         if not models:

@@ -63,9 +63,8 @@ def by_model(groups: Sequence[Group]) -> Table | None:
     alike = len({(group.data, group.variant) for group in groups}) == 1
     named = {group.model if alike else group.label: group for group in groups}
     suffix = groups[0].label.removeprefix(groups[0].model) if alike else ""
-    return with_published(
-        TABLES[2], [_groups(editor, f"{editor}{suffix}", named) for editor in (METHOD, BASELINE)], "Model"
-    )
+    blocks = [_groups(editor, f"{editor}{suffix}", named) for editor in (METHOD, BASELINE)]
+    return with_published(TABLES[2], blocks, "Model")
 
 
 def with_published(paper: PaperTable, blocks: Iterable[Block], first_column: str = "Editor") -> Table:
@@ -97,21 +96,15 @@ def with_published_halluedit(groups: Iterable[Group]) -> Table:
         rows.append((f"Measured: {group.label}",))
         for editor, summary in group.summaries.items():
             shares = [summary.aspects[aspect] for aspect in (Aspect.REWRITE, Aspect.SAME_SUBJECT, Aspect.PUSHBACK)]
-            two_hops = summary.hops.get("2")
-            rows.append(
-                (editor, *(share.estimate for share in shares), two_hops.estimate if two_hops else NOT_MEASURED)
-            )
+            two_hops: Cell = summary.hops["2"].estimate if "2" in summary.hops else NOT_MEASURED
+            rows.append((editor, *(share.estimate for share in shares), two_hops))
     rows.append(("Published, not measured here: ICE, its in-context editor",))
     for model, published in HALLUEDIT.items():
         aspects = ("rewrite", "same_subject", "pushback", "two_hops")
         rows.append((model, *(Number(published[aspect], ".2f") for aspect in aspects)))
     columns = ("rewrite (efficacy)", "same_subject (locality)", "pushback (robustness)", "multi_hop, 2 hops")
-    return Table(
-        "HalluEditBench: compared with its published figures",
-        ("Editor", *columns),
-        tuple(rows),
-        (INTERVALS, _HALLUEDIT),
-    )
+    title = "HalluEditBench: compared with its published figures"
+    return Table(title, ("Editor", *columns), tuple(rows), (INTERVALS, _HALLUEDIT))
 
 
 def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable) -> Iterator[Cell]:

@@ -61,10 +61,7 @@ def gate_figures(records: Sequence[GateRecord]) -> list[Figure]:
 
 
 def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *notes: str) -> Table:
-    """A row for each editor: its S with every query under the edit, and S, ESR, PC and RR behind the gate.
-
-    counts: with every query under the case's edit, and behind the gate.
-    """
+    """A row for each editor: S with every query under the edit, then S, ESR, PC and RR behind the gate, by `counts`."""
     rows: list[tuple[Cell, ...]] = []
     for editor, both in counts.items():
         paper, deployed = map(summary_of, both)
@@ -85,21 +82,16 @@ def gate_table(records: Sequence[GateRecord]) -> Table:
     by_kind: dict[str, list[GateRecord]] = defaultdict(list)
     for record in records:
         by_kind[record.kind].append(record)
-    rows = tuple(
-        (
-            kind,
-            Number(len(of_kind)),
-            _share([record for record in of_kind if record.concerns], lambda record: record.fires),
-            _share(of_kind, lambda record: bool(record.false)),
-        )
-        for kind, of_kind in by_kind.items()
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for kind, of_kind in by_kind.items():
+        matched = _share([record for record in of_kind if record.concerns], lambda record: record.fires)
+        rows.append((kind, Number(len(of_kind)), matched, _share(of_kind, lambda record: bool(record.false))))
     notes = (
         "matched: of the questions about an edit in force, those that get it. false matches: questions that get an "
         "edit they are not about.",
         f"{INTERVALS} Of unrelated questions, over questions.",
     )
-    return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), rows, notes)
+    return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), tuple(rows), notes)
 
 
 def calibration(records: Sequence[GateRecord]) -> list[tuple[str, float, float, int]]:
@@ -117,10 +109,8 @@ def calibration(records: Sequence[GateRecord]) -> list[tuple[str, float, float, 
 
 def calibration_table(records: Sequence[GateRecord]) -> Table:
     """How often a question is about an edit, by the probability that the gate gives it."""
-    rows = tuple(
-        (name, Number(mean, ".3f"), Number(observed, ".3f"), Number(edits))
-        for name, mean, observed, edits in calibration(records)
-    )
+    ranges = calibration(records)
+    rows = tuple((name, Number(p, ".3f"), Number(share, ".3f"), Number(n)) for name, p, share, n in ranges)
     note = (
         "edits: for each question the one it is about, and the most probable of the others. observed: share of them "
         "that the question is about."
@@ -141,10 +131,8 @@ def threshold_rates(records: Sequence[GateRecord]) -> list[tuple[float, float, f
 
 def thresholds_table(records: Sequence[GateRecord]) -> Table:
     """Matches and false matches at several thresholds."""
-    rows = tuple(
-        (f"{threshold:g}", Number(matched, ".3f"), Number(false, ".4f"))
-        for threshold, matched, false in threshold_rates(records)
-    )
+    rates = threshold_rates(records)
+    rows = tuple((f"{at:g}", Number(matched, ".3f"), Number(false, ".4f")) for at, matched, false in rates)
     note = "matched: questions whose own edit reaches the threshold. false matches: questions where another edit does."
     title, header = "Matches and false matches by threshold", ("threshold", "matched", "false matches")
     return Table(title, header, rows, (note,))
@@ -154,11 +142,8 @@ def near_misses(records: Sequence[GateRecord]) -> Table:
     """The questions that the gate decided wrongly, then those it came nearest to deciding otherwise; worst first."""
     missed = [(r.probability, r, "missed it", r.asks) for r in records if r.concerns and not r.fires]
     false = [(r.nearest_probability, r, "matched it falsely", r.nearest) for r in records if r.false]
-    close = [
-        (r.nearest_probability, r, "nearly matched it", r.nearest)
-        for r in records
-        if not r.false and r.nearest_probability > 0
-    ]
+    others = (r for r in records if not r.false and r.nearest_probability > 0)
+    close = [(r.nearest_probability, r, "nearly matched it", r.nearest) for r in others]
     wrong = sorted(missed, key=lambda item: item[0]) + sorted(false, key=lambda item: -item[0])
     ordered = [*wrong, *sorted(close, key=lambda item: -item[0])]
     rows = dict.fromkeys((r.query, r.kind, what, edit or "", f"{p:.3f}") for p, r, what, edit in ordered)

@@ -88,9 +88,7 @@ def markdown(document: Document) -> str:
 
 def latex(document: Document) -> str:
     """All tables as LaTeX."""
-    numbered = (
-        (f"tab:{section.id}-{i}", table) for section in document.sections for i, table in enumerate(section.tables, 1)
-    )
+    numbered = ((f"tab:{part.id}-{i}", table) for part in document.sections for i, table in enumerate(part.tables, 1))
     return "\n".join((HEAD, *(as_latex(table, label) for label, table in numbered)))
 
 
@@ -132,12 +130,9 @@ def _differences(groups: Sequence[Group]) -> Section:
 def _deployed(groups: Sequence[Group]) -> Section:
     """What the editors and the gate did where runs were evaluated with many edits in force."""
     of_runs = [deployed_of(run) for group in groups for run in group.runs]
-    return Section(
-        "deployed",
-        "Many edits in force",
-        figures=[figure for _, figures_of in of_runs for figure in figures_of],
-        tables=[table for tables, _ in of_runs for table in tables],
-    )
+    drawn = [figure for _, of_run in of_runs for figure in of_run]
+    tables = [table for of_run, _ in of_runs for table in of_run]
+    return Section("deployed", "Many edits in force", figures=drawn, tables=tables)
 
 
 def _variants(groups: Sequence[Group]) -> Section:

@@ -9,7 +9,7 @@ from drike.evaluation.metrics import Summary
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.reading import evaluate_again
 from drike.report.tables import SCORES
-from drike.support.table import Difference, Estimate, as_text
+from drike.support.table import Difference, Estimate, as_text, counted
 
 # On fewer edits no difference is claimed: of two equally good editors, one would win on all of five edits with a
 # probability of 2 / 2**5, above 5 %.
@@ -85,17 +85,12 @@ def overall(groups: Sequence[Group]) -> str:
     """The verdict on all groups together: which editor is highest in how many of them, and how often significantly."""
     if len(groups) == 1:
         return verdict(groups[0])
-    rankings = [
-        (group, [summary.editor for summary in group.ranked if summary.metric(group.headline).value])
-        for group in groups
-    ]
+    rankings = [(of, [summary.editor for summary in of.ranked if summary.metric(of.headline).value]) for of in groups]
     first = Counter(editors[0] for _, editors in rankings if editors)
     if not first:
         return "No editor makes an edit take effect in any of these settings."
     (winner, times), *others = first.most_common()
-    clear = sum(
-        bool(editors[1:] and _above(group, *editors[:2])) for group, editors in rankings if winner in editors[:1]
-    )
+    clear = sum(bool(names[1:] and _above(group, *names[:2])) for group, names in rankings if winner in names[:1])
     metric = " or ".join(dict.fromkeys(group.headline for group in groups))
     also = f"; highest in the others: {listed([editor for editor, _ in others])}" if others else ""
     lead = f"significantly above the next editor in {clear or 'none'}"
@@ -110,7 +105,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _edits(summary: Summary) -> str:
-    return f"{summary.cases:,} test edit{'s' * (summary.cases != 1)}"
+    return counted(summary.cases, "test edit")
 
 
 def _above(group: Group, ours: str, theirs: str) -> bool | None:

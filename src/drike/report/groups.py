@@ -138,10 +138,7 @@ class Group:
 
 
 def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Group, ...]:
-    """Group runs by model and by the settings named in `across`; runs that differ only in their seed are pooled.
-
-    Raises ReportError, naming the setting, where two runs cannot share a table.
-    """
+    """Group runs by model and the settings in `across`, pooling seeds. Raises ReportError with what bars it."""
     names = tuple(dict.fromkeys(across))
     known = {name for run in runs for name in run.settings}
     for name in names:

@@ -13,7 +13,7 @@ from drike.report.figures import Figure, pareto
 from drike.report.findings import findings, listed, verdict
 from drike.report.groups import BASELINE, UNEDITED, Group
 from drike.report.tables import INTERVALS, SCORES, cell
-from drike.support.table import NOT_MEASURED, Cell, Table, as_text
+from drike.support.table import NOT_MEASURED, Cell, Table, as_text, counted
 
 MEANINGS = {
     Aspect.REWRITE: "the edit's own query (ESR)",
@@ -40,8 +40,7 @@ CHOSEN = (
 class ExampleEdit:
     """An edit's own query, and what the model says without an editor and under the best one.
 
-    outcome: of the query under the best editor. before, after: the first line, or why it is not known. chosen: why this
-    edit is the example.
+    outcome: of the query under the best editor. before, after: first lines, or why not known. chosen: why it is.
     """
 
     outcome: Outcome
@@ -79,6 +78,7 @@ def overview(group: Group) -> Overview:
     about, _, *notes = findings(group)
     asked = [aspect for aspect in Aspect if any(summary.aspects[aspect].probes for summary in summaries)]
     left_out = len(summaries) - MAX_EDITORS
+    further = [f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else []
     return Overview(
         label=group.label,
         verdict=verdict(group),
@@ -88,11 +88,7 @@ def overview(group: Group) -> Overview:
         example=example(group, best.editor) if ranked else None,
         chart=pareto(group),
         scores=scores(group),
-        notes=(
-            INTERVALS,
-            *([f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else ()),
-            *notes,
-        ),
+        notes=(INTERVALS, *further, *notes),
         asked=tuple((aspect, MEANINGS[aspect], _asked(aspect, summaries)) for aspect in asked),
         profiles=tuple((summary, _lowest_words(summary, asked)) for summary in _first(group).values()),
         weakest=" ".join([_weakest(group, best, asked), *generated(group)]),
@@ -151,11 +147,7 @@ def _first(group: Group) -> dict[str, Summary]:
 def _asked(aspect: Aspect, summaries: Sequence[Summary]) -> str:
     """How many probes of how many edits test an aspect, under the editor that has most."""
     share = max((summary.aspects[aspect] for summary in summaries), key=lambda share: share.probes)
-    return f"{_count(share.probes, 'probe')} of {_count(share.edits, 'edit')}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{counted(share.probes, 'probe')} of {counted(share.edits, 'edit')}"
 
 
 def _line(text: str | None) -> str:

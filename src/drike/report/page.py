@@ -25,13 +25,9 @@ from drike.report.tables import COLUMNS, SCORES, STARRED
 from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
 
 _HERE = Path(__file__).parent
-_SHARES = {
-    *COLUMNS,
-    *(f"deployed {name}" for name in SCORES),
-    "RR known",
-    *Aspect,
-}  # the columns whose best value is bold
-_OF_SHARES = ("Editor", "Retains", "Model", "Setting")  # the first columns of tables that have such
+# The columns whose best value is bold, and the first columns of tables that have such.
+_SHARES = {*COLUMNS, *(f"deployed {name}" for name in SCORES), "RR known", *Aspect}
+_OF_SHARES = ("Editor", "Retains", "Model", "Setting")
 _SHAPES = {"up": "▲", "down": "▼", "level": "○"}
 _MARKS = f"{STARRED.replace('*', '▲ above 0, ▼ below 0').removesuffix('.')}; ○: it includes 0."
 
@@ -101,10 +97,8 @@ def blocks(table: Table) -> list[Block]:
         if not others or not of_table:
             of_table.append(("" if others else name, []))
         if others:
-            cells = [
-                _cell(column, cell, ranked=ranked and name != UNEDITED)
-                for column, cell in zip(table.header[1:], others, strict=True)
-            ]
+            named = zip(table.header[1:], others, strict=True)
+            cells = [_cell(column, cell, ranked=ranked and name != UNEDITED) for column, cell in named]
             of_table[-1][1].append((name, cells))
     return [(heading, _with_best(rows)) for heading, rows in of_table]
 

@@ -24,23 +24,8 @@ from drike.evaluation.metrics import Outcome, Summary
 from drike.report.ceilings import FILE as CEILINGS
 from drike.report.ceilings import read_ceilings
 from drike.report.groups import METHOD, PER_QUERY, ReportedRun, conflict
+from drike.runs import folder as files
 from drike.runs.checkpoint import FILE
-from drike.runs.folder import (
-    BOTH_WAYS,
-    DEPLOYED,
-    EVALUATIONS,
-    GATE,
-    OUTCOMES,
-    PROMPTS,
-    CasePrompts,
-    outcomes_path,
-    read_episodes,
-    read_json,
-    read_lines,
-    read_outcomes,
-    read_usage,
-    slug,
-)
 from drike.runs.run import Run
 from drike.support.table import Table
 
@@ -65,8 +50,8 @@ def read_folders(folders: Sequence[Path], across: Sequence[str] = ()) -> Reporte
 
     Of the latter, newest first, a run that cannot share tables with the others is left out. Raises RunError.
     """
-    within = (folder for run in folders for folder in sorted((run / EVALUATIONS).glob("*"), reverse=True))
-    found = [folder for folder in within if any((folder / OUTCOMES).glob("*.jsonl")) or (folder / CEILINGS).exists()]
+    within = (folder for run in folders for folder in sorted((run / files.EVALUATIONS).glob("*"), reverse=True))
+    found = [run for run in within if any((run / files.OUTCOMES).glob("*.jsonl")) or (run / CEILINGS).exists()]
     ceilings = {folder: table for folder in (*folders, *found) if (table := read_ceilings(folder)) is not None}
     named, others = ([folder for folder in group if folder not in ceilings] for group in (folders, found))
     runs, notes = read_runs([*named, *others]), list[str]()
@@ -84,11 +69,9 @@ def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
     """Read the runs of a report, but no training run without outcomes that another evaluated. Raises RunError."""
     by_place = {folder.resolve(): folder for folder in reversed(folders)}
     evaluated = {_trained_by(Run.open(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()}
-    return [
-        read_run(by_place[place])
-        for place in dict.fromkeys(folder.resolve() for folder in folders)
-        if place not in evaluated or any((place / "outcomes").glob("*.jsonl"))
-    ]
+    places = dict.fromkeys(folder.resolve() for folder in folders)
+    kept = [place for place in places if place not in evaluated or any((place / "outcomes").glob("*.jsonl"))]
+    return [read_run(by_place[place]) for place in kept]
 
 
 def read_run(folder: Path) -> ReportedRun:
@@ -97,11 +80,11 @@ def read_run(folder: Path) -> ReportedRun:
     split, trained, model = run.split(), _trained_by(run), run.record.model
     origin = folder if (folder / "episodes.jsonl").exists() else trained
     inherited: dict[str, Any] = {}
-    training, usage = split, read_usage(folder)
+    training, usage = split, files.read_usage(folder)
     if trained is not None and trained != folder.resolve():
         before = Run.open(trained)
         inherited, training = dict(before.record.settings), before.split()
-        usage = {name: used for name, used in read_usage(trained).items() if name == "training"} | usage
+        usage = {name: used for name, used in files.read_usage(trained).items() if name == "training"} | usage
     own = {name: value for name, value in run.record.settings.items() if value is not None or name not in inherited}
     merged = inherited | own
     outcomes = _outcomes(run, split)
@@ -115,7 +98,7 @@ def read_run(folder: Path) -> ReportedRun:
         test=split.test,
         outcomes=outcomes,
         missing=_missing(run, outcomes),
-        episodes=() if origin is None else tuple(read_episodes(origin / "episodes.jsonl")),
+        episodes=() if origin is None else tuple(files.read_episodes(origin / "episodes.jsonl")),
         training_edits=len(training.train),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         own_sigma=merged.get("budget", "threshold") != "threshold",
@@ -126,7 +109,7 @@ def read_run(folder: Path) -> ReportedRun:
         prompts={editor: _prompts(folder, editor) for editor in outcomes},
         stored=_text(run.record.settings.get("stored") or ""),
         deployed=_deployed(run, outcomes),
-        gate=tuple(read_lines(folder / DEPLOYED / GATE, GateRecord, "evaluate again")),
+        gate=tuple(files.read_lines(folder / files.DEPLOYED / files.GATE, GateRecord, "evaluate again")),
         started=run.record.started,
         versions=run.record.versions,
     )
@@ -140,10 +123,10 @@ def evaluate_again(folder: Path | str) -> str:
 
 def _missing(run: Run, outcomes: Mapping[str, object]) -> tuple[str, ...]:
     """The editors that were to be evaluated, or that the run's own summary lists, and that have no outcomes."""
-    summary = read_json(run.folder / "summary.json", Mapping[str, Summary], "remove it, or evaluate again")
+    summary = files.read_json(run.folder / "summary.json", Mapping[str, Summary], "remove it, or evaluate again")
     expected = [*(run.editors or ()), *(summary or {})]
-    evaluated = {slug(editor) for editor in outcomes}
-    return tuple(dict.fromkeys(_text(name) for name in expected if slug(name) not in evaluated))
+    evaluated = {files.slug(editor) for editor in outcomes}
+    return tuple(dict.fromkeys(_text(name) for name in expected if files.slug(name) not in evaluated))
 
 
 def trained_run(folder: Path) -> Path | None:
@@ -156,7 +139,7 @@ def _trained_by(run: Run) -> Path | None:
     here = run.folder.resolve()
     if run.run is None:
         return here if (here / "episodes.jsonl").exists() else None
-    within = [here.parents[1]] if here.parent.name == EVALUATIONS else []
+    within = [here.parents[1]] if here.parent.name == files.EVALUATIONS else []
     places = (*within, Path(run.run), here.parent / Path(run.run).name)
     return next((place.resolve() for place in places if (place / "run.json").exists()), None)
 
@@ -203,7 +186,7 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
         raise RunError(f"{folder} has no outcomes{f' yet: {remedy}' if resumable else f': {first}'}")
     probes: dict[tuple[str, Aspect, str], str] = {}
     for path in paths:
-        outcomes = tuple(read_outcomes(path))
+        outcomes = tuple(files.read_outcomes(path))
         done = {outcome.case_id for outcome in outcomes}
         if not set(split.test) <= done:
             raise RunError(
@@ -224,7 +207,7 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
 
 def _written(folder: Path, outcomes: Sequence[Outcome]) -> dict[str, tuple[str | None, ...]]:
     """What the model wrote under an editor, by case id and probe: in a sample, or in the evaluation."""
-    sampled = read_outcomes(folder / BOTH_WAYS / f"{slug(outcomes[0].editor)}.jsonl")
+    sampled = files.read_outcomes(files.outcomes_path(folder, outcomes[0].editor, files.BOTH_WAYS))
     written: dict[str, tuple[str | None, ...]] = {}
     for case_id, of_case in groupby((*sampled, *outcomes), lambda outcome: outcome.case_id):
         answers = tuple(outcome.answer for outcome in of_case)
@@ -233,16 +216,18 @@ def _written(folder: Path, outcomes: Sequence[Outcome]) -> dict[str, tuple[str |
     return written
 
 
-def _prompts(folder: Path, editor: str) -> dict[str, CasePrompts]:
+def _prompts(folder: Path, editor: str) -> dict[str, files.CasePrompts]:
     """The prompts that were kept of an editor, by case id."""
-    path = folder / PROMPTS / f"{slug(editor)}.jsonl"
-    return {case.case_id: case for case in read_lines(path, CasePrompts, "delete the file and evaluate again")}
+    path = files.outcomes_path(folder, editor, files.PROMPTS)
+    cases = files.read_lines(path, files.CasePrompts, "delete the file and evaluate again")
+    return {case.case_id: case for case in cases}
 
 
 def _deployed(run: Run, outcomes: Mapping[str, object]) -> dict[str, tuple[Outcome, ...]]:
     """The outcomes with many edits in force of the editors that have both, in the order they were asked for."""
-    paths = {editor: outcomes_path(run.folder, editor, DEPLOYED) for editor in run.editors or () if editor in outcomes}
-    return {editor: tuple(read_outcomes(path)) for editor, path in paths.items() if path.exists()}
+    asked = [editor for editor in run.editors or () if editor in outcomes]
+    paths = {editor: files.outcomes_path(run.folder, editor, files.DEPLOYED) for editor in asked}
+    return {editor: tuple(files.read_outcomes(path)) for editor, path in paths.items() if path.exists()}
 
 
 def _text(value: object) -> str:

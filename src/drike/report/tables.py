@@ -96,10 +96,7 @@ def _shares(
     rows: list[tuple[Cell, ...]] = [
         (editor, *(shares.get(name, none).estimate for name in names)) for editor, shares in by_editor.items()
     ]
-    largest = {
-        name: max((shares.get(name, none) for shares in by_editor.values()), key=lambda share: share.probes)
-        for name in names
-    }
+    largest = {name: max((of.get(name, none) for of in by_editor.values()), key=lambda s: s.probes) for name in names}
     counts = "; ".join(f"{name} {share.probes:,} ({share.edits:,})" for name, share in largest.items())
     own = (note, f"Probes (edits) of each: {counts}.", INTERVALS)
     return Table(title, ("Editor", *map(str, names)), tuple(rows), (*own, *notes))
@@ -170,8 +167,6 @@ def compared(editors: Sequence[str]) -> list[tuple[str, str]]:
 
 def paired(counts: Mapping[str, Counts], pairs: Iterable[tuple[str, str]], title: str) -> list[Table]:
     """A row for each pair of editors: the paired differences of every metric; no table without pairs."""
-    rows = tuple(
-        (f"{ours} minus {theirs}", *differences(counts[ours], counts[theirs]).rows[0][1:]) for ours, theirs in pairs
-    )
+    rows = tuple((f"{a} minus {b}", *differences(counts[a], counts[b]).rows[0][1:]) for a, b in pairs)
     notes = ("Paired bootstrap over the same edits.", STARRED)
     return [Table(title, ("", *COLUMNS), rows, notes)] if rows else []

@@ -38,20 +38,15 @@ def distribution_table(outcomes: Sequence[Outcome]) -> Table:
     distribution = distribution_of(outcomes)
     counts = distribution.counts
     edits, highest = sum(counts.values()), max(counts.values())
-    rows = tuple(
-        (str(k), Number(counts.get(k, 0), "d"), "█" * round(_BAR * counts.get(k, 0) / highest))
-        for k in range(min(counts), max(counts) + 1)
-    )
+    every = {k: counts.get(k, 0) for k in range(min(counts), max(counts) + 1)}
+    rows = tuple((str(k), Number(n, "d"), "█" * round(_BAR * n / highest)) for k, n in every.items())
     mean_and_std = f"mean {distribution.mean:.2f}, std {distribution.std:.2f}"
     title = f"Retains per edit, {outcomes[0].editor}: {mean_and_std}, {edits} edits"
     return Table(title, ("retains", "edits", ""), rows, wide=True)
 
 
 def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
-    """Share of probes that two editors both answer right or both answer wrong, with its interval over cases.
-
-    Raises ValueError if the two do not have the same probes in the same order.
-    """
+    """Share of probes on which two editors agree, with its interval over cases. Raises ValueError for other probes."""
     if [(o.case_id, o.query) for o in ours] != [(o.case_id, o.query) for o in theirs]:
         raise ValueError("agreement needs the same probes, in the same order, on both sides")
     equal: dict[str, list[bool]] = {}

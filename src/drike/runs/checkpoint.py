@@ -145,10 +145,7 @@ def save(checkpoint: Checkpoint, path: str | Path) -> None:
 
 
 def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
-    """Read a checkpoint: its file, or the folder (of a run) that holds it.
-
-    The encoder is loaded by its recorded name unless one is given. Raises CheckpointError.
-    """
+    """Read a checkpoint from its file or folder; its encoder is loaded by name unless given. Raises CheckpointError."""
     path = _file(Path(path))
     try:
         content = path.read_bytes()
@@ -273,12 +270,7 @@ def _describe(budget: Budget) -> dict[str, object]:
             encoder = budget.encoder and asdict(_Encoder.of(budget.encoder))
             names = ("steps", "max_shots", "quantile", "learning_rate", "flip")
             values = {name: getattr(budget, name) for name in names}
-            return {
-                "kind": "controller",
-                "reads": [part.name for part in budget.features],
-                "encoder": encoder,
-                **values,
-            }
+            return {"kind": "controller", "reads": [part.name for part in budget.features], "encoder": encoder} | values
     raise TypeError(f"a {type(budget).__name__} cannot be saved")
 
 

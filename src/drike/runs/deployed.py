@@ -21,10 +21,7 @@ from drike.runs.resume import recovered_outcomes
 
 @dataclass(frozen=True)
 class Deployment:
-    """A gate before stores of edits, and questions that concern no edit.
-
-    model: answers yes or no where the gate is uncertain; None for no verification.
-    """
+    """A gate before stores of edits, questions that concern no edit, and a model to ask where the gate is uncertain."""
 
     gate: Gate
     stores: SimulatedStores
@@ -62,11 +59,8 @@ def run_deployed(
     cases: Sequence[EditCase],
     *,
     rule: Rule,
-) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation, None, None]:
-    """Evaluate the editors behind the gate; yield the outcomes of every case after they are saved, then all results.
-
-    cases: with answers to all questions. Raises RunError for a damaged folder, and what the model raises.
-    """
+) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:
+    """Evaluate editors behind the gate; yield each case's outcomes after they are saved, then all. Raises RunError."""
     cases, outcomes = [with_stores(case, deployment.stores) for case in cases], dict[str, list[Outcome]]()
     for editor in deployment.editors(editors):
         outcomes[editor.name] = recovered_outcomes(folder, editor.name, cases, DEPLOYED)

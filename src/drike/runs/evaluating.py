@@ -1,7 +1,4 @@
-"""Evaluate editors on a run's test edits, as a generator that saves what it yields; see `runs.deployed` for many edits.
-
-What the run's folder holds is not asked for again.
-"""
+"""Evaluate editors on a run's test edits, as a generator that saves what it yields and asks for nothing twice."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ class CaseEvaluated:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A finished evaluation, all by the editor's name.
-
-    both_ways: outcomes of a sample, judged by scores and by text; of editors for which there are any.
-    """
+    """A finished evaluation, all by the editor's name. both_ways: results of a sample, judged by scores and by text."""
 
     rule: Rule
     cases: Sequence[EditCase]
@@ -65,7 +59,7 @@ def run_evaluation(
     rule: Rule | None = None,
     write: bool = False,
     sample: int = SAMPLE,
-) -> Generator[EvaluationEvent, None, None]:
+) -> Generator[EvaluationEvent]:
     """Evaluate every editor on the test edits; yield the outcomes of every case after they are saved, then all results.
 
     If there are questions without a published answer, the cases with the unedited model's own answers come first.
@@ -115,11 +109,8 @@ def evaluate_rest(
     rule: Rule,
     write: bool = False,
     part: str = OUTCOMES,
-) -> Generator[PhaseStarted | CaseEvaluated, None, None]:
-    """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it.
-
-    part: of the run, as in `folder.outcomes_path`. The model's work is recorded, too.
-    """
+) -> Generator[PhaseStarted | CaseEvaluated]:
+    """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it."""
     name, done = editor.name if part == OUTCOMES else f"{editor.name}, {part}", number_of_cases(known)
     yield PhaseStarted(name, len(cases), done)
     with usage_recorded(folder, name, model):

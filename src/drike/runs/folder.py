@@ -90,24 +90,18 @@ def slug(name: str) -> str:
 
 
 def outcomes_path(folder: Path, editor: str, part: str = OUTCOMES) -> Path:
-    """Where an editor's outcomes are kept, in a part of the run: OUTCOMES or DEPLOYED."""
+    """Where an editor's outcomes are kept, in a part of the run: OUTCOMES, DEPLOYED, BOTH_WAYS; or its PROMPTS."""
     return folder / part / f"{slug(editor)}.jsonl"
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
-    """The outcomes of an editor, without a last line that a crash cut off.
-
-    Raises RunError for a line that is not an outcome.
-    """
+    """The outcomes of an editor, without a last line that a crash cut off. Raises RunError for any other line."""
     return read_lines(path, Outcome, "delete the file and evaluate again")
 
 
 @dataclass(frozen=True)
 class CasePrompts:
-    """An editor's prompts of a case.
-
-    blocks: (role, text), each once; see `Prompt.blocks`. prompts: by query, the positions of its blocks, in order.
-    """
+    """An editor's prompts of a case: its blocks (role, text), each once, and by query the positions of its own."""
 
     case_id: str
     blocks: tuple[tuple[str, str], ...]
@@ -132,10 +126,7 @@ def total_usage(folder: Path) -> Usage:
 
 
 def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None) -> None:
-    """Add to the recorded work of a part of a run. Raises RunError.
-
-    known: what `read_usage` returned before the work, so that nothing needs to be read after it, which could fail.
-    """
+    """Add to a part's recorded work. known: `read_usage` from before, so that no reading fails now. Raises RunError."""
     parts = dict(read_usage(folder) if known is None else known)
     parts[part] = parts.get(part, Usage()) + used
     record = {name: asdict(usage) | {"tokens_shared": usage.tokens_shared} for name, usage in parts.items()}
@@ -201,10 +192,7 @@ def read_episodes(path: Path) -> list[EpisodeRecord]:
 
 
 def read_lines(path: Path, kind: type[Record], remedy: str) -> list[Record]:
-    """The JSON lines of a file, without a last one that a crash cut off; [] if there is no file.
-
-    Raises RunError for a line that is not a record of the kind, OSError.
-    """
+    """The JSON lines of a file, without a last one that a crash cut off; [] for no file. Raises RunError, OSError."""
     records: list[Record] = []
     *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
     for number, line in enumerate(lines, 1):
@@ -225,10 +213,7 @@ def read_json(path: Path, kind: Any, remedy: str) -> Any:
 
 
 def keep_lines(path: Path, count: int) -> None:
-    """Cut a file of JSON lines to its first `count`, at once or not at all, so that more can be added behind them.
-
-    Raises RunError for a symbolic link, OSError.
-    """
+    """Cut a file of JSON lines to its first `count`, at once or not at all. Raises RunError for a link, OSError."""
     _refuse_link(path)
     if path.exists():
         write_bytes(path, b"".join(path.read_bytes().splitlines(keepends=True)[:count]))

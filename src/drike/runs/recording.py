@@ -21,19 +21,8 @@ from drike.evaluation.judge import GREEDY
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.runs import checkpoint
+from drike.runs import folder as files
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import (
-    ANSWERS,
-    BOTH_WAYS,
-    PROMPTS,
-    CasePrompts,
-    EpisodeRecord,
-    add_usage,
-    append,
-    read_outcomes,
-    read_usage,
-    slug,
-)
 from drike.support.files import write_text
 from drike.training.algorithm1 import Episode
 
@@ -58,21 +47,21 @@ class PhaseStarted:
 
 def recorded_training(
     folder: Path,
-    episodes: Generator[Episode, None, None],
+    episodes: Generator[Episode],
     editor: InContextEditor[RankAndCut],
     model: LanguageModel,
     training: Mapping[str, object],
     *,
     per_epoch: int,
     past: int = 0,
-) -> Generator[Episode, None, None]:
+) -> Generator[Episode]:
     """Pass on the episodes of an editor's training, each after it is saved.
 
     The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work. training:
     its description for the checkpoint. past: number of episodes that the folder holds already.
     """
     retriever, budget = editor.selector.ranker, editor.selector.budget
-    done, before, known = 0, model.usage, read_usage(folder)
+    done, before, known = 0, model.usage, files.read_usage(folder)
     assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained
     head = deepcopy(retriever.head.state_dict())
 
@@ -84,7 +73,7 @@ def recorded_training(
             # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
             budget, done, head = episode.budget, done + 1, deepcopy(retriever.head.state_dict())
             if done > past:
-                append(folder / "episodes.jsonl", [asdict(EpisodeRecord.of(episode))])
+                files.append(folder / "episodes.jsonl", [asdict(files.EpisodeRecord.of(episode))])
                 if done % per_epoch == 0:
                     save()
             yield episode
@@ -95,24 +84,17 @@ def recorded_training(
                 save()
         finally:  # also where the disk is full
             episodes.close()  # it waits for edits that the model is still asked about
-            add_usage(folder, "training", model.usage - before, known)
+            files.add_usage(folder, "training", model.usage - before, known)
 
 
 def recorded_answers(
-    folder: Path,
-    asked: Generator[CaseAnswers, None, None],
-    model: LanguageModel,
-    answers: list[CaseAnswers],
-    total: int,
-) -> Generator[PhaseStarted | CaseAnswers, None, None]:
-    """Pass on the answers that a model is asked for, those of each case after they are saved and added to `answers`.
-
-    answers: at first those that the folder holds. total: number of cases.
-    """
+    folder: Path, asked: Generator[CaseAnswers], model: LanguageModel, answers: list[CaseAnswers], total: int
+) -> Generator[PhaseStarted | CaseAnswers]:
+    """Pass on the answers asked for, a case's after they are saved and added to `answers`, at first the folder's."""
     yield PhaseStarted("asking", total, len(answers))
     with usage_recorded(folder, "answers", model), closing(asked):
         for case_answers in asked:
-            append(folder / ANSWERS, [asdict(case_answers)])
+            files.append(folder / files.ANSWERS, [asdict(case_answers)])
             answers.append(case_answers)
             yield case_answers
 
@@ -120,12 +102,9 @@ def recorded_answers(
 def judged_both_ways(
     folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]
 ) -> tuple[Outcome, ...]:
-    """The outcomes of a sample of cases by scores and by text, saved when they are complete; read where they are saved.
-
-    Raises RunError if the file is damaged.
-    """
-    path = folder / BOTH_WAYS / f"{slug(editor.name)}.jsonl"
-    outcomes = read_outcomes(path)
+    """The outcomes of a sample by scores and by text, saved when complete, read where saved. Raises RunError."""
+    path = files.outcomes_path(folder, editor.name, files.BOTH_WAYS)
+    outcomes = files.read_outcomes(path)
     asked = [(case.case_id, probe.asked) for case in cases for probe in case.asked]
     if [(outcome.case_id, outcome.query) for outcome in outcomes] != asked:
         with (
@@ -139,7 +118,7 @@ def judged_both_ways(
 
 def recorded_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> None:
     """Save an editor's prompts of a sample of cases, unless they are saved already, or the model wrote part of them."""
-    path = folder / PROMPTS / f"{slug(editor.name)}.jsonl"
+    path = files.outcomes_path(folder, editor.name, files.PROMPTS)
     if path.exists() or isinstance(editor, EditCoTFull):
         return
     lines = []
@@ -149,15 +128,15 @@ def recorded_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) ->
         blocks = tuple(dict.fromkeys(block for prompt in prompts.values() for block in prompt.blocks))
         position = {block: i for i, block in enumerate(blocks)}
         positions = {query: tuple(position[block] for block in prompt.blocks) for query, prompt in prompts.items()}
-        lines.append(json.dumps(asdict(CasePrompts(case.case_id, blocks, positions)), ensure_ascii=False) + "\n")
+        lines.append(json.dumps(asdict(files.CasePrompts(case.case_id, blocks, positions)), ensure_ascii=False) + "\n")
     write_text(path, "".join(lines))
 
 
 @contextmanager
 def usage_recorded(folder: Path, part: str, model: LanguageModel) -> Iterator[None]:
     """Record the model's work within the block as that of a part of the run, however the block ends."""
-    before, known = model.usage, read_usage(folder)
+    before, known = model.usage, files.read_usage(folder)
     try:
         yield
     finally:
-        add_usage(folder, part, model.usage - before, known)
+        files.add_usage(folder, part, model.usage - before, known)

@@ -14,16 +14,7 @@ from drike.edits import EditCase
 from drike.errors import RunError
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.metrics import Outcome
-from drike.runs.folder import (
-    ANSWERS,
-    OUTCOMES,
-    keep_lines,
-    outcomes_path,
-    read_episodes,
-    read_lines,
-    read_outcomes,
-    versions,
-)
+from drike.runs import folder as files
 from drike.runs.run import Run, Setup
 from drike.training.rewards import RecordedRollout
 
@@ -44,7 +35,7 @@ def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_s
     if run.record.trained_sha256 != trained_sha256:
         raise RunError(f"{folder} was begun with another trained policy than its --run holds now: start a new run")
     before = run.record.versions
-    return [name for name, now in versions().items() if before and before.get(name) != now]
+    return [name for name, now in files.versions().items() if before and before.get(name) != now]
 
 
 @contextmanager
@@ -72,32 +63,28 @@ def locked(folder: Path) -> Iterator[None]:
 def recovered_episodes(folder: Path) -> list[RecordedRollout]:
     """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
     path = folder / "episodes.jsonl"
-    records = read_episodes(path)
-    keep_lines(path, len(records))
+    records = files.read_episodes(path)
+    files.keep_lines(path, len(records))
     return [record.rollout for record in records]
 
 
 def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> list[CaseAnswers]:
-    """The recorded answers to the first of `cases` under so many choices; the file is cut to whole edits.
-
-    Raises RunError for answers to other probes.
-    """
-    path = folder / ANSWERS
-    answers = read_lines(path, CaseAnswers, "remove the file to have the model asked again")
+    """Recorded answers to the first of `cases` under so many choices; the file is cut to them. Raises RunError."""
+    path = folder / files.ANSWERS
+    answers = files.read_lines(path, CaseAnswers, "remove the file to have the model asked again")
     shapes = [(of_case.case_id, [len(row) for row in of_case.correct]) for of_case in answers]
     if shapes != [(case.case_id, [choices] * len(case.probes)) for case in cases[: len(answers)]]:
         raise RunError(f"{path} is about other probes: remove the file to have the model asked again")
-    keep_lines(path, len(answers))
+    files.keep_lines(path, len(answers))
     return answers
 
 
-def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], part: str = OUTCOMES) -> list[Outcome]:
-    """An editor's outcomes of the first of `cases` in a stopped evaluation; its file is cut to whole cases.
-
-    Raises RunError for outcomes of other probes.
-    """
-    path = outcomes_path(folder, editor, part)
-    outcomes, whole = read_outcomes(path), 0
+def recovered_outcomes(
+    folder: Path, editor: str, cases: Sequence[EditCase], part: str = files.OUTCOMES
+) -> list[Outcome]:
+    """An editor's recorded outcomes of the first of `cases`; its file is cut to whole cases. Raises RunError."""
+    path = files.outcomes_path(folder, editor, part)
+    outcomes, whole = files.read_outcomes(path), 0
     for case in cases:
         of_case = outcomes[whole : whole + len(case.asked)]
         expected = [(case.case_id, probe.aspect, probe.asked, probe.target) for probe in case.asked]
@@ -107,5 +94,5 @@ def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], par
         if len(of_case) < len(expected):
             break
         whole += len(expected)
-    keep_lines(path, whole)
+    files.keep_lines(path, whole)
     return outcomes[:whole]

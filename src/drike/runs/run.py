@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from drike.datasets import Dataset
@@ -151,10 +151,7 @@ class Run(Settings):
             "settings": dict(settings),
             "model": dict(identity),
             "trained_sha256": trained_sha256,
-            "data": [
-                {"given": source.given, "sha256": source.sha256, "rows": source.rows, "form": source.form}
-                for source in setup.dataset.sources
-            ],
+            "data": [asdict(_File(s.given, s.sha256, s.rows, s.form)) for s in setup.dataset.sources],
             "data_fingerprint": setup.dataset.fingerprint,
             "encoders": {name: dict(load_encoder(str(name)).identity) for name in encoders},
             "fallbacks": setup.pool.fallbacks,

@@ -95,7 +95,7 @@ def run_training(
     seed: int,
     described: Mapping[str, object],
     past: Sequence[RecordedRollout] = (),
-) -> Generator[TrainingEvent, None, None]:
+) -> Generator[TrainingEvent]:
     """Train the editor's retriever and budget; yield every episode after it is saved.
 
     described: the model, for the checkpoint. past: episodes that this run recorded already; they are yielded again.
@@ -150,12 +150,11 @@ def run_query_policy(
     method: Method,
     *,
     guarantee: Guarantee | None = None,
-) -> Generator[QueryPolicyEvent, None, None]:
+) -> Generator[QueryPolicyEvent]:
     """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
 
     Yields the answers to every edit that are not in the folder yet, the last step of training, and the certified
-    guarantee if one is asked for, each after it is saved. Raises GuaranteeError if the validation edits do not certify
-    it.
+    guarantee if one is asked for, each after it is saved. Raises GuaranteeError if it is not certified.
     """
     retriever = editor.selector.ranker
     assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained

@@ -1,8 +1,4 @@
-"""Run several tasks at once, with their results in order.
-
-Tasks run in threads, since they wait for a server, or for a model in another process. Their threads look up their
-`TaskGroup`, to send no paid request after another task has failed.
-"""
+"""Run several tasks at once in threads, as they wait for a server or another process, with their results in order."""
 
 from __future__ import annotations
 
@@ -42,10 +38,9 @@ def run_with_timeout(seconds: float, work: Callable[[], Result]) -> Result:
 
 
 class TaskGroup:
-    """Tasks that stop together.
+    """Tasks that stop together, so that no paid request follows another's failure.
 
-    over: send nothing more; requests in flight are awaited. abandoned: these are no longer awaited either. failure: the
-    first one, if any.
+    over: send nothing more, await requests in flight. abandoned: await none either. failure: the first one, if any.
     """
 
     def __init__(self) -> None:
@@ -69,7 +64,7 @@ def current_group() -> TaskGroup:
     return _group.get() or TaskGroup()
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int) -> Generator[Result, None, None]:
+def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int) -> Generator[Result]:
     """Yield `work(item)` for every item, in order, computed on `at_once` threads; with one, lazily in the caller's.
 
     An error of `work` is raised in place of its result, after the results before it. Then no more tasks are started,

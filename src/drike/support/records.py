@@ -110,11 +110,8 @@ def _tuple_reader(readers: list[Reader], *, any_length: bool) -> Reader:
 
 
 def _mapping_reader(read_item: Reader) -> Reader:
-    return lambda value: (
-        _each(value, dict.fromkeys(value, (frozenset(), read_item)))
-        if type(value) is dict
-        else _refuse(value, "an object")
-    )
+    of = (frozenset[type](), read_item)
+    return lambda value: _each(value, dict.fromkeys(value, of)) if type(value) is dict else _refuse(value, "an object")
 
 
 def _record_reader(kind: Any) -> Reader:

@@ -1,8 +1,4 @@
-"""Tables for a terminal, a notebook, a log and a Markdown file.
-
-A cell is text, a number, a statistic with its interval, a difference of two statistics, or one of these with a note.
-`parts` turns a cell into text, the same for every format. A row of one cell is a heading for the rows below it.
-"""
+"""Tables for a terminal, a notebook, a log and a Markdown file."""
 
 from __future__ import annotations
 
@@ -33,10 +29,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Number:
-    """A number without an interval: a count, a mean, seconds, money; None where nothing was measured.
-
-    spec: its format, as of `format`; by default that of counts, with thousands separators.
-    """
+    """A number without an interval, such as a count or seconds, and its format; None where nothing was measured."""
 
     value: float | None
     spec: str = ","
@@ -91,6 +84,11 @@ def as_text(cell: Cell, *, signed: bool = False) -> str:
     return " ".join(filter(None, parts(cell, signed=signed)))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: "1 edit", "1,200 edits"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def _short(value: float) -> str:
     """Two decimals without a leading zero, because columns are narrow."""
     return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
@@ -98,7 +96,7 @@ def _short(value: float) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; the first column is text, the others are numbers, or text too if it is `wide`."""
+    """A titled table; the first column is text, the others too if it is `wide`; a row of one cell is a heading."""
 
     title: str
     header: tuple[str, ...]

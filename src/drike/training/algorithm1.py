@@ -36,8 +36,7 @@ class Episode:
     `channel`, the learner may get them later, or others. correct: whether the answer was right under each of these,
     [k]. loss: -sum_j r_j log p_j. prompt_tokens: read by the model as if prompts shared nothing; None if unknown.
     seconds: spent on the rewards. kept: how many retains the budget in force kept; learned budgets evaluate one more.
-    sigma: that of the budget afterwards for this edit; None if it has none. probes: the reward of each probe under each
-    prefix, if all were asked.
+    sigma: that of the budget afterwards for this edit, if any. probes: the reward of each by prefix, if all were asked.
     """
 
     epoch: int
@@ -75,7 +74,7 @@ def train(
     choose: Choose = top,
     schedule: Schedule = one_by_one,
     channel: RewardChannel = at_once,
-) -> Generator[Episode, None, None]:
+) -> Generator[Episode]:
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends.
 
     Args:

@@ -12,16 +12,8 @@ import numpy as np
 from drike.editors.query_policy import QueryPolicy
 from drike.edits import ASPECTS_OF_S, EditCase
 from drike.errors import GuaranteeError, UsageError
+from drike.evaluation import risk_control
 from drike.evaluation.answer_matrix import CaseAnswers
-from drike.evaluation.risk_control import (
-    METRICS,
-    CertifiedGuarantee,
-    Counts,
-    Guarantee,
-    calibrate,
-    exceeds,
-    lower_bound,
-)
 
 _STEPS = tuple(2 ** (i / 2) for i in range(13))  # 1, 1.4, 2, ... 64
 OFFSETS = (*(-step for step in reversed(_STEPS)), 0.0, *_STEPS, *(64 + step for step in _STEPS))  # retains last
@@ -31,11 +23,11 @@ def certify(
     policy: QueryPolicy,
     cases: Sequence[EditCase],
     answers: Sequence[CaseAnswers],
-    guarantee: Guarantee,
+    guarantee: risk_control.Guarantee,
     *,
     max_probes: int,
     price: float = 0.05,
-) -> CertifiedGuarantee:
+) -> risk_control.CertifiedGuarantee:
     """The offset with the largest S, less the price of its demonstrations as in training, that meets a guarantee.
 
     cases: edits that the policy was not trained on, in an order that does not depend on their answers. answers: under
@@ -46,20 +38,22 @@ def certify(
     right, probes, shots = count_right(policy, cases, answers, offsets)
     largest = max(mix.size for mix in policy.mixes) or 1
     cost = {offset: price * count / largest for offset, count in shots.items()}
-    best = calibrate(right, probes, guarantee=guarantee, max_probes=max_probes, cost=cost)
-    column, confidence = METRICS.index(guarantee.metric), guarantee.confidence
+    best = risk_control.calibrate(right, probes, guarantee=guarantee, max_probes=max_probes, cost=cost)
+    column, confidence = risk_control.METRICS.index(guarantee.metric), guarantee.confidence
     edits = int((probes[:, column] > 0).sum())
     if best is None:
         safest = right[offsets[0]]
-        level = lower_bound(guarantee.metric, safest, probes, confidence=confidence, max_probes=max_probes)
+        level = risk_control.lower_bound(guarantee.metric, safest, probes, confidence=confidence, max_probes=max_probes)
         raise GuaranteeError(
             f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}; ask for less, or hold "
             "more edits out by `calibrate_on`"
         )
-    return CertifiedGuarantee(guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum()))
+    return risk_control.CertifiedGuarantee(
+        guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum())
+    )
 
 
-def check_possible(guarantee: Guarantee, cases: Sequence[EditCase]) -> None:
+def check_possible(guarantee: risk_control.Guarantee, cases: Sequence[EditCase]) -> None:
     """Raise UsageError if these edits could not certify a guarantee even if every answer were right."""
     edits = sum(any(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
     if not edits:
@@ -67,21 +61,21 @@ def check_possible(guarantee: Guarantee, cases: Sequence[EditCase]) -> None:
             f"{guarantee} cannot be guaranteed, as no edit held out for it has a {guarantee.aspect.value} probe: "
             "choose another metric, or give other `data`"
         )
-    if not exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
+    if not risk_control.exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
         raise UsageError(
             f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right: ask for less, or "
             "hold more edits out by `calibrate_on`"
         )
 
 
-def most_probes(guarantee: Guarantee, cases: Iterable[EditCase]) -> int:
+def most_probes(guarantee: risk_control.Guarantee, cases: Iterable[EditCase]) -> int:
     """The most probes of the guaranteed aspect that an edit has."""
     return max(sum(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
 
 
 def count_right(
     policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], offsets: Sequence[float] = OFFSETS
-) -> tuple[dict[float, Counts], Counts, dict[float, float]]:
+) -> tuple[dict[float, risk_control.Counts], risk_control.Counts, dict[float, float]]:
     """Right answers [edits, 3] at each offset, probes [edits, 3], and mean demonstrations per prompt at each offset."""
     aspects = [
         np.array([[probe.aspect is aspect for aspect in ASPECTS_OF_S] for probe in case.probes], dtype=float)

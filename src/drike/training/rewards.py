@@ -14,9 +14,8 @@ from statistics import fmean
 
 from drike.edits import Aspect, Probe, rewrite_probe
 from drike.errors import ReplayError
-from drike.evaluation.judge import Judge, Question, Rule, Verdict, is_right
+from drike.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt
 from drike.training.rollouts import Rollout
 
 
@@ -53,8 +52,7 @@ def rewrite_reward(model: LanguageModel, *, stop_on_flip: bool = False, rule: Ru
 
     The prompts of all prefixes are sent at once, since none depends on another's answer. stop_on_flip: evaluate one by
     one, and end where an added retain breaks the answer. rule: by which answers are right; default: as in
-    `drike.evaluate`. Raises UsageError for a rule that the model cannot be judged by; the reward does so for an edit
-    that the rule cannot judge.
+    `drike.evaluate`. Raises UsageError for a rule that the model cannot be judged by, the reward for such an edit.
     """
     judge = Judge(model, rule)
 
@@ -75,10 +73,7 @@ def rewrite_reward(model: LanguageModel, *, stop_on_flip: bool = False, rule: Ru
 
 
 def every_probe(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
-    """The mean over aspects of the rewards of the case's probes: +1 for a right answer, else -1.
-
-    All probes under all prefixes are asked in one call. rule: as in `rewrite_reward`.
-    """
+    """The mean over aspects of the rewards of a case's probes (+1 if right, else -1). rule: as in `rewrite_reward`."""
     judge = Judge(model, rule)
 
     def reward(rollout: Rollout) -> Rewards:
@@ -91,20 +86,6 @@ def every_probe(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
         return Rewards(rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows)
 
     return reward
-
-
-def ask_probes(judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]) -> list[list[Verdict]]:
-    """The verdict on each probe under each choice of demonstrations, [choices][probes], asked in one call.
-
-    prompts: one for each probe, under each choice.
-    """
-    questions = [
-        Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
-        for under_choice in prompts
-        for prompt, probe in zip(under_choice, probes, strict=True)
-    ]
-    verdicts = judge.ask(questions)
-    return [verdicts[i : i + len(probes)] for i in range(0, len(verdicts), len(probes))]
 
 
 def mean_of_aspects(probes: Sequence[Probe], values: Sequence[float]) -> float:

@@ -43,10 +43,7 @@ Choose = Callable[[DemonstrationSet, Tensor, Budget], Choice]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rollout(Choice):
-    """What an episode tries for an edit, and the editor that shows it.
-
-    pool: the edit's demonstrations, n retains among them. number: of the episode, from 0.
-    """
+    """What an episode tries for an edit, the editor that shows it, the edit's demonstrations and its number from 0."""
 
     editor: InContextEditor[RankAndCut]
     case: EditCase

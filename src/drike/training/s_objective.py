@@ -48,7 +48,7 @@ def train_query_policy(
     learning_rate: float = 0.05,
     decay: float = 1e-3,
     price: float = 0.05,
-) -> Generator[TrainingStep, None, None]:
+) -> Generator[TrainingStep]:
     """Minimise a loss with Adam, all edits in each step; the policy's head learns in place.
 
     cases: the training edits; their probes are the training signal. An aspect that no case has counts for nothing.

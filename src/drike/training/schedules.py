@@ -4,8 +4,7 @@ Schedule: `one_by_one` is Algorithm 1; `in_blocks` tries several edits under the
 
 Channel (paper, appendix "Sensitivity of Reward Function"): rewards arrive `at_once`, unless a robustness study applies
 them `late` or flips the sign of some (`noisy`). A late update is exactly the one that would have been made at once: log
-p_j keeps the graph of the policy that acted (docs/method.md, row 33). A channel keeps state: make a new one for each
-training run.
+p_j keeps the graph of the policy that acted (docs/method.md, row 33). A channel keeps state: one for each training.
 """
 
 from __future__ import annotations

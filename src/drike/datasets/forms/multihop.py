@@ -1,7 +1,6 @@
 """The multi-hop form of MQuAKE (Zhong et al. 2023), in which RippleEdits (Cohen et al. 2024) is published as well.
 
-A row has one or several edits, all in force at once, and questions whose answer follows from them and from other facts.
-The first edit is the case's own.
+A row has edits, all in force at once, the first the case's own, and questions whose answer follows from them and more.
 """
 
 from __future__ import annotations

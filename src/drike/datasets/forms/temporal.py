@@ -50,9 +50,4 @@ def _answer(record: Row) -> str:
     return next((answer.text("name") for answer in record.objects("answer")), "")
 
 
-FORM = Form(
-    name="temporal edits as published with IKE (groups of query, answer, date)",
-    recognises=_recognises,
-    edit=_edit,
-    case_id=_case_id,
-)
+FORM = Form("temporal edits as published with IKE (groups of query, answer, date)", _recognises, _edit, _case_id)

@@ -71,8 +71,7 @@ class HuggingFaceModel:
     template: "plain" passes prompts on as they are, "chat" as a user's turn. remember: keep scores in memory, so that a
     repeated request costs nothing. budget: most tokens in one forward; None is as many as the memory holds. strategy:
     of scoring (tree, fork, batch, naive); None is the fastest that is exact for the model. keep: bytes of keys and
-    values kept between calls; None is a share of the memory. With remember=False and keep=0 a score depends on its own
-    call only, to the last digit.
+    values kept between calls; None is a share of the memory. Without both a score depends on its own call only.
     """
 
     def __init__(
@@ -188,8 +187,7 @@ class HuggingFaceModel:
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Score the continuations, in order; prefixes that requests share are read once.
 
-        Raises ModelError for an empty continuation, one that merges with the end of its prompt, and a text beyond the
-        context window.
+        Raises ModelError for an empty continuation, one that merges with its prompt, a text beyond the context window.
         """
         began = time.perf_counter()
         keys = [hashlib.blake2b(repr(request).encode(), digest_size=16).digest() for request in requests]
@@ -199,11 +197,9 @@ class HuggingFaceModel:
             self._check_length(request.start, len(request.ids) - request.start, "of the continuation")
         computed, spent = self._scorer.read(encoded)
         scores = {}
-        for key, request, token_scores in zip(fresh, encoded, computed, strict=True):
-            following = text_after(self._tokenizer, request.ids[request.start :], token_scores.following)
-            scores[key] = Score(
-                token_scores.logprobs, token_scores.greedy, token_scores.logit_gap, following, request.start
-            )
+        for key, request, found in zip(fresh, encoded, computed, strict=True):
+            following = text_after(self._tokenizer, request.ids[request.start :], found.following)
+            scores[key] = Score(found.logprobs, found.greedy, found.logit_gap, following, request.start)
         result = [scores[key] if key in scores else self._memory[key] for key in keys]
         if self._remember:
             self._memory.update(scores)

@@ -23,10 +23,7 @@ _MOST_LAYERS = 10_000  # more would take hours to build, before their weights ar
 
 
 def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTrainedModel, Tokenizer]:
-    """Open a causal language model and its tokenizer; dtype None keeps the stored one.
-
-    Raises ModelError, and for files that are damaged or unusual almost anything, of which `refusal` makes a ModelError.
-    """
+    """Open a causal language model and its tokenizer; dtype None: the stored one. Raises what `refusal` explains."""
     with quiet():
         try:
             model, tokenizer, missing = _read(name_or_path, dtype, local=True)

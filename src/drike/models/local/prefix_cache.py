@@ -67,10 +67,8 @@ class PrefixCache:
         if 4 * common >= 3 * len(ids):
             return
         layers: Any = cache.layers
-        copied = tuple(
-            (layer.keys[:, :, : len(ids)].clone(), layer.values[:, :, : len(ids)].clone()) for layer in layers
-        )
-        trunk = Trunk(ids.copy(), copied)
+        begins = ((layer.keys[:, :, : len(ids)], layer.values[:, :, : len(ids)]) for layer in layers)
+        trunk = Trunk(ids.copy(), tuple((keys.clone(), values.clone()) for keys, values in begins))
         if common and 2 * common >= len(self._kept[best].ids):
             del self._kept[best]
         while self._kept and sum(kept.bytes for kept in self._kept) + trunk.bytes > self.limit:
@@ -91,9 +89,6 @@ class PrefixCache:
         """Index of the trunk with the longest common prefix with `ids`, and that length; (0, 0) if there is none."""
         # Most trunks differ from `ids` within a few tokens, so a comparison of these rules them out.
         few = ids[:WORTH_KEEPING]
-        near = [
-            (i, shared_prefix(trunk.ids, ids))
-            for i, trunk in enumerate(self._kept)
-            if np.array_equal(trunk.ids[:WORTH_KEEPING], few)
-        ]
-        return max(near, key=lambda match: match[1], default=(0, 0))
+        near = [i for i, trunk in enumerate(self._kept) if np.array_equal(trunk.ids[:WORTH_KEEPING], few)]
+        matches = ((i, shared_prefix(self._kept[i].ids, ids)) for i in near)
+        return max(matches, key=lambda match: match[1], default=(0, 0))

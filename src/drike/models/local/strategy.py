@@ -32,10 +32,7 @@ Result = TypeVar("Result")
 
 
 class Scorer:
-    """Scores requests with one model by the fastest strategy that passes its check.
-
-    The arguments are those of `HuggingFaceModel`; `strategy` is the first one to try.
-    """
+    """Scores requests with one model by the fastest exact strategy; the arguments are those of `HuggingFaceModel`."""
 
     def __init__(self, model: PreTrainedModel, budget: int | None, strategy: Strategy | None, keep: int | None) -> None:
         self._model = model

@@ -2,8 +2,7 @@
 
 Prompt and continuation are tokenised as one string. Tokenising them apart would be wrong for merges across the
 boundary, and for tokenizers that add a beginning-of-text token or mark word starts. The continuation's tokens are those
-that end after the prompt, by the offsets of the whole string; with a tokenizer without offsets, those after the
-prompt's own tokens.
+that end after the prompt, by the offsets of the whole string; without offsets, those after the prompt's own tokens.
 
 Plain prompts get the tokenizer's special tokens. With `template="chat"` the prompt is one user turn, or the last one of
 several, rendered to text and tokenised without adding special tokens again; if that text ends in white space, the
@@ -84,10 +83,7 @@ def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str | Turns], templat
 
 
 def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template: Template) -> list[Encoded]:
-    """Tokenise each prompt and continuation as one string.
-
-    Raises ModelError for an empty continuation, one with nothing before it, and one that merges with the prompt's end.
-    """
+    """Tokenise each prompt and continuation as one string. Raises ModelError for an empty part, or a token of both."""
     if not requests:
         return []
     rendered = [_rendered(tokenizer, request, template) for request in requests]

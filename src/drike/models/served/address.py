@@ -67,10 +67,7 @@ def key_in(variable: str) -> str | None:
 
 
 def parse_address(name: str, *, allow_http: bool = False) -> Address:
-    """Parse SERVICE:MODEL[@ADDRESS]. Raises ModelError.
-
-    allow_http: send prompts and key unencrypted to other machines, too, not only within this one.
-    """
+    """Parse SERVICE:MODEL[@ADDRESS]. Raises ModelError, also for unencrypted ones elsewhere unless `allow_http`."""
     service, _, rest = name.partition(":")
     service = service.casefold()
     if service not in SERVICES:

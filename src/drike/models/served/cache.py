@@ -85,10 +85,7 @@ class CachedModel:
                 return self._stream.scores(new)
             return enumerate(self.inner.score(new))  # type: ignore[misc]  # only called if it scores
 
-        keys = [
-            _key(self._identity, "score", request.prompt, request.continuation, *request.earlier)
-            for request in requests
-        ]
+        keys = [_key(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests]
         return self._recall(requests, keys, ask, _read_score)
 
     def _recall(
@@ -98,10 +95,7 @@ class CachedModel:
         ask: Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]],
         read: Callable[[bytes], Answer | None],
     ) -> list[Answer]:
-        """Return the answer for every key, and keep new ones as they arrive.
-
-        Answers that other threads are waiting for come after our own, so that no two threads wait for each other.
-        """
+        """Return the answer for every key, keep new ones; those that others ask for come last, against deadlock."""
         known: dict[str, Answer] = {}
         cached = len(keys)
         while unknown := [key for key in dict.fromkeys(keys) if key not in known]:

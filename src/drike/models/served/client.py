@@ -68,10 +68,7 @@ def families(texts: Sequence[str]) -> list[list[int]]:
 
 
 class Connection:
-    """A connection to one server; threads may share it.
-
-    key: sent as bearer token; None sends none. concurrency: most requests at a time.
-    """
+    """A connection to one server, for threads to share. key: None sends none. concurrency: most requests at a time."""
 
     def __init__(self, server: Server, key: str | None, meter: Meter, concurrency: int) -> None:
         self.meter = meter
@@ -107,8 +104,7 @@ class Connection:
         has read their shared beginning. After a failure, of `read` too, no thread of the same `TaskGroup` sends
         anything more; requests in flight are awaited until the group is abandoned. `read` runs in the thread of the
         requests. Raises ServerError, RefusedError, SpendingLimitError, and any ModelError of `read`; StoppedError if
-        calls were not sent because another failed or the group is over; ModelError if the connection is closed, or
-        was opened before a fork.
+        calls were not sent because another failed or the group is over; ModelError if it is closed, or before a fork.
         """
         self._check_open()
         group = current_group()
@@ -191,11 +187,8 @@ class Connection:
         try:
             async with asyncio.timeout(self._at.deadline):
                 while True:
-                    sent = {
-                        name: value
-                        for key, value in call.body.items()
-                        if (name := _INSTEAD[key] if key in self._unwanted else key) is not None
-                    }
+                    named = ((_INSTEAD[key] if key in self._unwanted else key, call.body[key]) for key in call.body)
+                    sent = {name: value for name, value in named if name is not None}
                     try:
                         answer = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
                         return response.json_object(answer.extensions["json"], self._at.url, self._hide_key)

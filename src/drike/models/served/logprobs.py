@@ -5,8 +5,7 @@ servers ignore such a request, or rate only what they write themselves (llama.cp
 only after a probe: an obvious continuation must be far more probable than an odd one.
 
 The continuation's tokens are found by their texts, from the end, since offsets count a start-of-text token on some
-servers only. White space is ignored (some tokenizers hide it), and so are characters beyond ASCII where a token is part
-of one.
+servers only. White space is ignored (some tokenizers hide it), as are characters beyond ASCII that tokens split.
 """
 
 from __future__ import annotations

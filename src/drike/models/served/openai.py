@@ -1,8 +1,7 @@
 """Models behind an OpenAI-compatible API: no weights, often no log-probabilities, money per token.
 
 With template "chat" a prompt is one user turn of chat/completions, or several turns, with "plain" the text of
-completions. Answers are cut here; the server is not asked to stop at a line break, since chat models often begin with
-one.
+completions. Answers are cut here: the server is not asked to stop at a line break, as chat models may begin with one.
 """
 
 from __future__ import annotations
@@ -129,10 +128,7 @@ class ServedModel:
         return self._connection.send(calls, read)
 
     def _probe(self) -> tuple[logprobs.ScoreForm | None, str]:
-        """Find the form of request in which the server rates given continuations; else None and why it cannot.
-
-        Raises ModelError if the server fails, or refuses more than the form of the request.
-        """
+        """Find the form of request by which the server rates continuations, or None and why not. Raises ModelError."""
         requests = [Request(logprobs.PROBE, logprobs.OBVIOUS), Request(logprobs.PROBE, logprobs.ODD)]
         reasons = []
         for form in logprobs.FORMS:

@@ -1,7 +1,4 @@
-"""The cost of a model behind an API, and the limits at which a run stops.
-
-Tokens are the server's own figures, or estimated if it reports none. Money is tokens times the user's price.
-"""
+"""The cost of a model behind an API, at the user's price of tokens, and the limits at which a run stops."""
 
 from __future__ import annotations
 
