@@ -101,7 +101,7 @@ class RequestEditor:
             self._metrics.unread.labels(problem.reason).inc()
             if self.mode is Mode.ON and feed.enforces:
                 sentence = f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
-                raise RequestError(400, "unread_body", sentence) from None
+                raise RequestError(400, "unread_body", sentence, "unread") from None
             return EditedRequest(call.body, "unread")
         except Exception as error:  # whatever is wrong with the gate, requests are answered
             report(error)

@@ -27,11 +27,11 @@ class Limits:
 
 
 class RequestError(Exception):
-    """A request that is refused. `code`: for programs."""
+    """A request that is refused. code: for programs. scope: what the gate made of it, as x-drike-scope says."""
 
-    def __init__(self, status: int, code: str, sentence: str) -> None:
+    def __init__(self, status: int, code: str, sentence: str, scope: str = "none") -> None:
         super().__init__(sentence)
-        self.status, self.code = status, code
+        self.status, self.code, self.scope = status, code, scope
 
 
 class ClientDisconnectError(Exception):
