@@ -24,7 +24,7 @@ from drike.serving.feed import EditFeed
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.placement import Placement, defused
-from drike.serving.relay import RequestError
+from drike.serving.relay import RequestError, UnreadRequestError
 from drike.serving.requests import CHAT, COMPLETION, EditableRequest, read_request
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
@@ -101,7 +101,7 @@ class RequestEditor:
             self._metrics.unread.labels(problem.reason).inc()
             if self.mode is Mode.ON and feed.enforces:
                 sentence = f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
-                raise RequestError(400, "unread_body", sentence, "unread") from None
+                raise UnreadRequestError(400, "unread_body", sentence) from None
             return EditedRequest(call.body, "unread")
         except Exception as error:  # whatever is wrong with the gate, requests are answered
             report(error)

@@ -74,9 +74,7 @@ class Gateway:
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
                 await relay.stream_response(reply, send_and_see, more)
         except (RequestError, UpstreamError) as error:
-            if isinstance(error, RequestError) and error.scope != "none":
-                decided = error.scope
-                more += self._headers(EditedRequest(b"", decided))
+            decided = getattr(error, "scope", decided)
             if error.status == 408 or (not whole and not await relay.drain(receive)):
                 more.append((b"connection", b"close"))
             await relay.send_error(send_and_see, error, more)

@@ -27,11 +27,17 @@ class Limits:
 
 
 class RequestError(Exception):
-    """A request that is refused. code: for programs. scope: what the gate made of it, as x-drike-scope says."""
+    """A request that is refused. code: for programs."""
 
-    def __init__(self, status: int, code: str, sentence: str, scope: str = "none") -> None:
+    def __init__(self, status: int, code: str, sentence: str) -> None:
         super().__init__(sentence)
-        self.status, self.code, self.scope = status, code, scope
+        self.status, self.code = status, code
+
+
+class UnreadRequestError(RequestError):
+    """A request that is refused because an edit is enforced and its body cannot be read."""
+
+    scope = "unread"
 
 
 class ClientDisconnectError(Exception):
@@ -132,8 +138,10 @@ async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
 
 async def send_error(send: Send, error: RequestError | UpstreamError, more: Headers) -> None:
     """Answer with an error in OpenAI's form."""
-    retry = [(b"retry-after", b"1")] if error.status == 429 else []
-    await send_json(send, error.status, error_body(str(error), error.code), [*more, *retry])
+    further = [(b"retry-after", b"1")] if error.status == 429 else []
+    if isinstance(error, UnreadRequestError):
+        further.append((b"x-drike-scope", error.scope.encode()))
+    await send_json(send, error.status, error_body(str(error), error.code), [*more, *further])
 
 
 async def send_json(send: Send, status: int, body: bytes, more: Headers) -> None:
