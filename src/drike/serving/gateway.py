@@ -55,8 +55,7 @@ class Gateway:
         try:
             scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
             principal = self.admission.admit(scope, self._in_flight)
-            call = _call(scope, await relay.read_body(scope, receive, self.admission.limits), request_id)
-            whole = True
+            call, whole = _call(scope, await relay.read_body(scope, receive, self.admission.limits), request_id), True
             endpoint = call.path.partition("?")[0]
             if scope["raw_path"] in guardrail.PATHS:
                 feed = await self.feed(principal.tenant)
