@@ -66,7 +66,9 @@ from drike.gates.by_name import Named
 from drike.serving.options import GatewayOptions
 from drike.serving.start import start
 Named.decide = lambda gate, query, index: time.sleep(600)
-started = start(GatewayOptions("http://127.0.0.1:9/v1", store=sys.argv[1], port=0, admin_port=0, deadline_ms=100))
+started = start(
+    GatewayOptions("http://127.0.0.1:9/v1", store=sys.argv[1], create=True, port=0, admin_port=0, deadline_ms=100)
+)
 print(started.url, started.admin_url, flush=True)
 started.run()
 """

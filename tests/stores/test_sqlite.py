@@ -152,6 +152,19 @@ def test_the_store_needs_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize("checksum", [None, 3, 1.5, b"x"])
+def test_a_checksum_that_is_no_text_is_reported(tmp_path: Path, checksum: object) -> None:
+    path = tmp_path / "edits.db"
+    three_edits(path).close()
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("CREATE TABLE damaged AS SELECT * FROM changes")  # without the constraints of the other
+        file.execute("UPDATE damaged SET checksum = ? WHERE number = 2", [checksum])
+        file.execute("DROP TABLE changes")
+        file.execute("ALTER TABLE damaged RENAME TO changes")
+    with pytest.raises(StoreError, match="damaged"), closing(SqliteStore(path)) as store:
+        store.changes()
+
+
 @pytest.mark.reliability
 def test_any_damaged_byte_is_reported_or_changes_nothing(tmp_path: Path, tally: Tally) -> None:
     found = damaged(tmp_path / "edits.db", every=1, masks=(0x01, 0x80))

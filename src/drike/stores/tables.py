@@ -213,7 +213,7 @@ class TableStore(Protocol):
 def _read(name: str, rows: Sequence[ReadRow], after: int, edit: int | None) -> list[EditVersion]:
     """The changes in rows of a log. Raises StoreError if a row is damaged or missing; `name`: the store's."""
     for expected, (*content, checksum, previous) in enumerate(rows, after + 1):
-        chained = previous or "" if len(checksum) == _CHAINED else None
+        chained = previous or "" if len(str(checksum)) == _CHAINED else None  # a damaged value may be of any type
         if checksum != _checksum(content, chained) or (edit is None and content[0] != expected):
             raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
     try:
