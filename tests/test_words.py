@@ -108,3 +108,10 @@ def test_characters_of_many_marks_are_composed_in_linear_time() -> None:
     began = time.thread_time()
     assert masked("Peru a" + "\u0301\u0323" * 5_000, ["Peru"]).startswith("it ")
     assert time.thread_time() - began < 0.05
+
+
+@given(st.text("ab C1+#._'-, \n", max_size=20), st.text("ab C1+#._'-, \n", min_size=1, max_size=5), st.booleans())
+def test_what_stands_between_spaces_is_named_exactly_if_its_words_are(text: str, name: str, between: bool) -> None:
+    text = f"{text} {name} {text}" if between else text
+    wanted = Words.of(name)
+    assert mentions(text, name) == (any(True for _ in Words.of(text).spans(wanted)) if len(wanted) else name in text)

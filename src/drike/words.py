@@ -246,6 +246,9 @@ def mentions(text: str, name: str) -> bool:
 
     Case, accents, forms of letters and what stands between words do not count. A name without words is found as it is.
     """
+    plain = text.isascii() and name.isascii() and name[:1].isalnum() and name[-1:].isalnum()
+    if plain and f" {name} " in f" {text} ":  # as most edits name their subjects; the rest takes ten times as long
+        return True
     wanted = Words.of(name)
     if not len(wanted):
         return bool(name) and name in text

@@ -218,6 +218,8 @@ def _check_texts(record: EditRecord) -> None:
         has = f"aliases, wordings and negatives are {len(texts):,} texts of {size:,} characters"
         raise RecordError(f"{has}: leave {_MAX_TEXTS} texts of {_MAX_TOTAL:,} characters at most")
     for name in record.names:
+        if len(name) <= MAX_NAME and name.isascii() and sum(map(str.isalnum, name)) > len(name) - MAX_NAME_WORDS:
+            continue  # too few characters stand between words for there to be too many
         if len(name) > MAX_NAME or (count := Words.of(name).weight) > MAX_NAME_WORDS:
             field = "subject" if name == record.subject else "aliases"
             long = f"{len(name):,} characters" if len(name) > MAX_NAME else f"{count:,} words"
