@@ -24,7 +24,7 @@ from drike.serving.relay import RequestError
 from drike.serving.upstream import Secret
 from tests.serving.test_server import H2C, OFFER, answered, connected
 from tests.serving.test_workers import is_running, serving
-from tests.worlds.gateways import ENTRY, ask, running, upstream
+from tests.worlds.gateways import ENTRY, ask, is_up, running, upstream
 from tests.worlds.tally import Tally
 
 pytestmark = pytest.mark.reliability
@@ -196,11 +196,14 @@ def test_killed_workers_come_back_and_a_killed_parent_leaves_none(tmp_path: Path
         upstream() as above,
         serving(above.url, "edits.db", tmp_path, "--workers", "2") as (process, (api, *admins)),
     ):
+        healthy = [f"{admin}/healthz" for admin in admins]
         for _ in range(2):
             workers = children(process.pid)
             os.kill(rng.choice(workers), signal.SIGKILL)
             end = time.monotonic() + 60
-            while len(running_now := children(process.pid)) < 2 or running_now == workers or not all(map(up, admins)):
+            while (
+                len(running_now := children(process.pid)) < 2 or running_now == workers or not all(map(is_up, healthy))
+            ):
                 assert process.poll() is None and time.monotonic() < end
                 time.sleep(0.1)
             assert ask(f"{api}/v1/models", "GET")[0] == 200
@@ -210,13 +213,6 @@ def test_killed_workers_come_back_and_a_killed_parent_leaves_none(tmp_path: Path
         while any(map(is_running, workers)):
             assert time.monotonic() < end
             time.sleep(0.05)
-
-
-def up(admin: str) -> bool:
-    try:
-        return ask(f"{admin}/healthz", "GET")[0] == 200
-    except OSError:
-        return False
 
 
 def children(id: int) -> list[int]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving.test_bodies import STRUCTURES, TEXTS, hostile
-from tests.worlds.gateways import ENTRY, ask, running, upstream
+from tests.worlds.gateways import ENTRY, ask, is_up, running, upstream
 from tests.worlds.tally import Tally
 
 CHAT = "/v1/chat/completions"
@@ -82,10 +82,10 @@ def test_a_gateway_whose_gate_never_ends_obeys_sigterm(tmp_path: Path, tally: Ta
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         url, admin = process.stdout.readline().split()
-        while not answers(f"{admin}/healthz"):
+        while not is_up(f"{admin}/healthz"):
             time.sleep(0.05)
         assert ask(f"{url}/chat/completions", "POST", QUESTION)[1]["x-drike-scope"] == "degraded"
-        waiting = threading.Thread(target=lambda: answers(f"{admin}/admin/v1/decide?q=Peru"))
+        waiting = threading.Thread(target=lambda: is_up(f"{admin}/admin/v1/decide?q=Peru"))
         waiting.start()
         status, _, body = ask(f"{admin}/readyz", "GET")
         assert status == 503 and b"decisions about edits are late" in body
@@ -95,10 +95,3 @@ def test_a_gateway_whose_gate_never_ends_obeys_sigterm(tmp_path: Path, tally: Ta
         print(f"ended after {time.monotonic() - began:.1f} s")
         waiting.join(10)
     assert time.monotonic() - began < 20
-
-
-def answers(url: str) -> bool:
-    try:
-        return ask(url, "GET")[0] == 200
-    except OSError:
-        return False

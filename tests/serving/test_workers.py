@@ -18,7 +18,7 @@ import pytest
 
 from drike.serving import workers
 from tests.worlds.commands import run
-from tests.worlds.gateways import ask, upstream
+from tests.worlds.gateways import ask, is_up, upstream
 
 FACT = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -50,20 +50,13 @@ def serving(url: str, store: str, place: Path, *options: str) -> Iterator[tuple[
     addresses = [f"http://127.0.0.1:{port}" for port in ports]
     try:
         end = time.monotonic() + 60
-        while not all(map(answers, addresses[1 : 3 if options else 2])):
+        while not all(is_up(f"{address}/healthz") for address in addresses[1 : 3 if options else 2]):
             assert process.poll() is None and time.monotonic() < end, (place / "log").read_text()
             time.sleep(0.05)
         yield process, addresses
     finally:
         process.terminate()
         process.wait(30)
-
-
-def answers(url: str) -> bool:
-    try:
-        return ask(f"{url}/healthz", "GET")[0] == 200
-    except OSError:
-        return False
 
 
 def manage(url: str, path: str, value: object) -> Any:
@@ -101,7 +94,7 @@ def test_an_edit_added_at_one_process_is_in_force_at_all_within_a_second(
         within_a_second(one, False)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 143
-        assert not any(map(answers, (one, other)))
+        assert not any(is_up(f"{url}/healthz") for url in (one, other))
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from itertools import count
 from drike.errors import DrikeError
 from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys, Principal
-from drike.serving.threads import in_daemon_thread
+from drike.serving.threads import WorkThread, in_daemon_thread
 from drike.stores.opening import TENANT
 from drike.stores.records import POSTGRES, StoreError
 
@@ -40,6 +40,7 @@ class Tenants:
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._followers: dict[str, threading.Thread] = {}
         self._watching = [threading.Thread(target=f, daemon=True) for f in (self._follow_files, self._follow_gates)]
+        self._reading = WorkThread("drike-keys")
         self._stopped = threading.Event()
         self.feeds = {TENANT: open_feed(TENANT)}
 
@@ -60,14 +61,14 @@ class Tenants:
             watching.start()
         try:
             while True:
-                for tenant in self.feeds.keys() - self._followers.keys():
-                    feed = self.feeds[tenant]
-                    self._followers[tenant] = thread = threading.Thread(target=self._follow, args=(feed,), daemon=True)
-                    if feed.store.name.startswith(POSTGRES):
+                for tenant, feed in self.feeds.items():
+                    if tenant not in self._followers and feed.store.name.startswith(POSTGRES):
+                        thread = threading.Thread(target=self._follow, args=(feed,), daemon=True)
+                        self._followers[tenant] = thread
                         thread.start()
                 try:
                     if self._keys:
-                        await in_daemon_thread(self._keys.refresh)  # a database may take its time
+                        await self._reading.do(self._keys.refresh, None)  # a database may take its time
                     self.problem = None
                 except DrikeError as problem:  # the keys stay as they were
                     self.problem = str(problem)
@@ -132,6 +133,7 @@ class Tenants:
                 thread.join(max(0.0, until - time.monotonic()))
         for feed in self.feeds.values():
             feed.close()
+        self._reading.close()
         if self._keys:
             self._keys.close()
 
