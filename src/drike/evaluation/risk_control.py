@@ -152,8 +152,11 @@ def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 
     2010.09686; Ville). Bets are sized to reach that capital by the last value (arXiv 2505.22422), so that few suffice.
 
     That holds in an order that knows nothing of the values, so they are bet on in the order of `_shuffled`: an easy
-    batch that was given first would otherwise pay for all.
+    batch that was given first would otherwise pay for all. As K may end below a goal that it once reached, the mean of
+    the values must be above `level` too: no guarantee is given that the answers themselves contradict.
     """
+    if not len(values) or math.fsum(values) / len(values) <= level:
+        return False
     goal, log_capital = -math.log(1 - confidence), 0.0  # in logarithms, as thousands of losses underflow
     seen, total, spread = 1, level, level * (1 - level)  # as if one value had been seen, with the spread of yes or no
     for i, x in enumerate(_shuffled(values)):
