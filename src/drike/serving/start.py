@@ -86,12 +86,10 @@ def open_encoder(name: str) -> TextEncoder:
     return load_encoder(name, bulk=BULK, onnx=True)
 
 
-def start(
-    options: GatewayOptions, sockets: Sockets | None = None, *, encoder: Callable[[str], TextEncoder] = open_encoder
-) -> Started:
+def start(options: GatewayOptions, *, encoder: Callable[[str], TextEncoder] = open_encoder) -> Started:
     """Open everything and listen. Raises DrikeError, each with the remedy.
 
-    sockets: that listen already. encoder: opens the one of a gate by its name.
+    encoder: opens the one of a gate by its name.
     """
     workers.follow_parent()
     raise_file_limit()
@@ -108,7 +106,7 @@ def start(
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
-    listening = sockets or (
+    listening = (
         listen(options.host, options.port, shared=options.reuse_port),
         listen(options.admin_host, options.admin_port, shared=options.reuse_port),
     )
