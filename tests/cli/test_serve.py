@@ -210,7 +210,8 @@ def test_a_store_that_is_missing_is_refused_or_made_on_request(
 ) -> None:
     monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
     for store in ((), ("--store", "typo.db")):
-        assert "there is no store" in refused(capsys, *NOWHERE, *store, "--mode", "on")
+        said = refused(capsys, *NOWHERE, *store, "--mode", "on")
+        assert "there is no store" in said and "or make this one (--create)" in said
     assert not [*here.iterdir()]
     made = start(GatewayOptions(upstream=NOWHERE[1], store="new.db", create=True, port=0, admin_port=0))
     ended(made)

@@ -42,7 +42,7 @@ from drike.serving.server import listen, max_connections, raise_file_limit, serv
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 from drike.stores.opening import TENANT, open_store
-from drike.stores.records import EditRecord, EditVersion
+from drike.stores.records import EditRecord, EditVersion, MissingStoreError, StoreError
 
 STORE = "edits.db"
 EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
@@ -96,8 +96,11 @@ def start(options: GatewayOptions, *, encoder: Callable[[str], TextEncoder] = op
     _check(options)
     store, notes = _store(options)
     options = replace(options.with_defaults(local=not options.upstream), store=store)
-    with closing(open_store(store, create=options.create)) as opened:  # its and the gate's problems come first
-        gate = open_gate(opened, options.gate)
+    try:  # its and the gate's problems come first
+        with closing(open_store(store, create=options.create)) as opened:
+            gate = open_gate(opened, options.gate)
+    except MissingStoreError as problem:
+        raise StoreError(f"{problem}, or make this one (--create)") from None
     if options.ask:
         require_uncertainty(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
     keys = open_keys(store, Path(options.keys) if options.keys else None)

@@ -38,6 +38,13 @@ class UnavailableError(StoreError):
     """A store cannot be used at the moment; a later attempt may succeed."""
 
 
+class MissingStoreError(StoreError):
+    """There is no store at an address."""
+
+    def __init__(self, address: object) -> None:
+        super().__init__(f"there is no store of edits at {address}: add an edit first, or give another --store")
+
+
 class RecordError(StoreError):
     """A record cannot be stored as it is; the message names the field."""
 
@@ -102,6 +109,11 @@ class EditRecord:
     source: str | None = None
     author: str | None = None
     reason: str | None = None
+
+    @property
+    def must_apply(self) -> bool:
+        """Whether it takes effect and must not be left out."""
+        return self.enforce and self.status is Status.ACTIVE
 
     @property
     def edit(self) -> Edit:
