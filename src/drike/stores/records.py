@@ -17,7 +17,7 @@ from drike.edits import Edit
 from drike.errors import DrikeError
 from drike.matching import normalise
 from drike.support.records import read
-from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions
+from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions, words
 
 POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
 
@@ -268,11 +268,16 @@ def conflict_keys(record: EditRecord) -> frozenset[str]:
     """Keys of the questions a record answers: its queries, and its relation under each name of the subject."""
     templates = filter(None, (query_template(record.query, name) for name in record.names))
     relation = record.relation or next(templates, record.query)
-    asked = normalise(relation.replace("{}", " it "))
+    asked = _compared(relation.replace("{}", " it "))
     return frozenset(
-        [f"query\n{normalise(text)}" for text in (record.query, *record.paraphrases)]
-        + [f"relation\n{asked}\n{normalise(name)}" for name in record.names]
+        [f"query\n{_compared(text)}" for text in (record.query, *record.paraphrases)]
+        + [f"relation\n{asked}\n{_compared(name)}" for name in record.names]
     )
+
+
+def _compared(text: str) -> str:
+    """A text as others are compared with it: a gate cannot tell "São Paulo" from "Sao Paulo" either."""
+    return normalise(text if text.isascii() else " ".join(words(text)) or text)
 
 
 def claimed_author(name: str, who: str) -> str:
