@@ -19,7 +19,6 @@ from drike.stores.log import snapshot
 from drike.stores.records import ConflictError, EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
 from drike.stores.tables import CLAIMS
-from drike.stores.tables import CLAIMS
 from tests.worlds.stores import PERU, active
 from tests.worlds.tally import Tally
 
