@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 Fingerprints = NDArray[np.uint64]
 Places = NDArray[np.int64]
 Kinds = NDArray[np.uint8]
-Scanned = tuple[Places, Places, Fingerprints, Kinds, Kinds]
+Scanned = tuple[Places, Places, Fingerprints, Kinds]
 
 MODULUS = 1 << 64
 MAX_NAME, MAX_NAME_WORDS = 200, 12  # characters and words of a name
@@ -111,7 +111,11 @@ def _table(rule: Callable[[str, str], int]) -> NDArray[np.uint8]:
     return table.ravel()
 
 
-_BREAKS, _LEAST = _table(_breaks), _table(_least)
+_LEAST = _table(_least)
+_BEGINS, _ENDS = 1, 2  # of the table for places in a text: a word begins there, and ends there
+_PLACES = _table(
+    lambda before, now: _breaks(before, now) * (_BEGINS * (now not in ("gap", "suffix")) + _ENDS * (before != "gap"))
+).tobytes()
 _SIGN_NUMBERS = frozenset(_NUMBER[kind] for kind in _SIGNS)
 _BASE = secrets.randbits(64) | 1
 _INVERSE = pow(_BASE, -1, MODULUS)
@@ -285,19 +289,34 @@ def contains(known: Fingerprints, wanted: Fingerprints) -> NDArray[np.bool_]:
 
 
 def _words(text: str) -> Words:
-    parts: list[Scanned] = []
-    at = 0
-    while at < len(text) or not parts:
-        stop = at + _BLOCK
-        if stop < len(text):  # not inside a word, if it can be helped
-            stop = max(text.rfind(" ", at, stop), text.rfind("\n", at, stop)) + 1 or stop
-        parts.append(_scanned(text[at:stop], at))
-        at = stop
-    begins, ends, keys, first, last = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
+    blocks = _blocks(text)
+    if len(blocks) == 1:
+        begins, ends, keys, kinds = _scanned(text)
+    else:  # into arrays that are large enough for any text: memory that is not touched takes no time
+        (begins, ends), keys = np.empty((2, len(text)), np.int64), np.empty(len(text), np.uint64)
+        kinds, count = np.empty(len(text), np.uint8), 0
+        for start, stop in blocks:
+            first, last, some, kinds[start:stop] = _scanned(text[start:stop])
+            was, count = count, count + len(some)
+            begins[was:count], ends[was:count], keys[was:count] = first + start, last + start, some
+        begins, ends, keys = begins[:count], ends[:count], keys[:count]
     least = np.ones(len(keys), np.uint8)
-    adjoining = begins[1:] == ends[:-1]
-    least[1:][adjoining] = _LEAST[16 * last[:-1][adjoining] + first[1:][adjoining]]
+    adjoining = np.flatnonzero(begins[1:] == ends[:-1])
+    places = ends[adjoining]
+    least[1:][adjoining] = _LEAST[16 * kinds[places - 1] + kinds[places]]
     return Words(text, begins, ends, keys, least, _closing(keys, least == _INNER))
+
+
+def _blocks(text: str) -> list[tuple[int, int]]:
+    """Where blocks of a text begin and end; not inside a word, if it can be helped."""
+    blocks, at = list[tuple[int, int]](), 0
+    while at < len(text) or not blocks:
+        stop = min(len(text), at + _BLOCK)
+        if stop < len(text):
+            stop = max(text.rfind(" ", at, stop), text.rfind("\n", at, stop)) + 1 or stop
+        blocks.append((at, stop))
+        at = stop
+    return blocks
 
 
 _short = lru_cache(maxsize=1 << 12)(_words)  # queries and names are compared many times
@@ -333,26 +352,41 @@ def _particles() -> list[tuple[int, Fingerprints]]:
     return [(size, np.array(sorted(known), np.uint64)) for size, known in by_size.items()]
 
 
-def _scanned(block: str, offset: int) -> Scanned:
-    """Begins, ends and fingerprints of the words of a block, and the kinds of their first and last characters."""
-    codes = np.frombuffer(block.encode("utf-32-le", "surrogatepass"), "<u4")
-    kinds = np.full(len(codes) + 1, _NUMBER["gap"], np.uint8)  # with one before the first
-    kinds[1:] = _KIND_OF[codes]
-    if not kinds.all():
-        _learn(set(codes[kinds[1:] == 0].tolist()))
-        kinds[1:] = _KIND_OF[codes]
-    bounds = np.append(np.flatnonzero(_BREAKS[16 * kinds[:-1] + kinds[1:]]), len(codes))
-    first = kinds[1:][bounds[:-1]]
-    words = np.flatnonzero((first != _NUMBER["gap"]) & (first != _NUMBER["suffix"]))
-    begins, ends, first = bounds[words], bounds[words + 1], first[words]
-    powers, inverses, sums = np.ones((3, len(codes) + 1), np.uint64)
-    np.cumprod(_POWER_OF[codes], out=powers[1:])
-    np.cumprod(_INVERSE_OF[codes], out=inverses[1:])
-    np.cumsum(_LETTER_OF[codes] * powers[:-1], out=sums[1:])
-    sums[0] = 0
+def _scanned(block: str) -> Scanned:
+    """Begins, ends and fingerprints of the words of a block, and the kinds of its characters."""
+    if block.isascii():
+        kind_of, powers, inverses = _ascii()
+        codes: NDArray[np.uint32] | NDArray[np.uint8] = np.frombuffer(block.encode(), np.uint8)
+        kinds = np.frombuffer(block.encode().translate(kind_of), np.uint8)
+    else:
+        codes = np.frombuffer(block.encode("utf-32-le", "surrogatepass"), "<u4")
+        kinds = _KIND_OF[codes]
+        if not kinds.all():
+            _learn(set(codes[kinds == 0].tolist()))
+            kinds = _KIND_OF[codes]
+        powers, inverses = np.ones((2, len(codes) + 1), np.uint64)
+        np.cumprod(_POWER_OF[codes], out=powers[1:])
+        np.cumprod(_INVERSE_OF[codes], out=inverses[1:])
+    around = np.pad(kinds, 1, constant_values=_NUMBER["gap"])
+    places = np.frombuffer((16 * around[:-1] + around[1:]).tobytes().translate(_PLACES), np.uint8)
+    begins, ends = np.flatnonzero((places & _BEGINS).view(np.bool_)), np.flatnonzero(places >= _ENDS)
+    if len(begins) < len(ends):  # a suffix without a word
+        ends = ends[np.searchsorted(ends, begins, side="right")]
+    sums = np.zeros(len(codes) + 1, np.uint64)
+    np.cumsum(_LETTER_OF[codes] * powers[: len(codes)], out=sums[1:])
     keys = (sums[ends] - sums[begins]) * inverses[begins]
     keys = (keys ^ keys >> _HALF) * _MIXER  # so that sums of fingerprints say nothing of letters
     if not keys.all():  # nothing is left of a mark that stands alone
         some = np.flatnonzero(keys)
-        begins, ends, keys, first = begins[some], ends[some], keys[some], first[some]
-    return begins + offset, ends + offset, keys, first, kinds[ends]
+        begins, ends, keys = begins[some], ends[some], keys[some]
+    return begins, ends, keys, kinds
+
+
+@cache
+def _ascii() -> tuple[bytes, Fingerprints, Fingerprints]:
+    """The kinds of ASCII, and of each number of letters the powers of the base and of its inverse."""
+    _learn(range(128))
+    powers, inverses = np.ones((2, _BLOCK), np.uint64)
+    for values, factor in ((powers, _BASE), (inverses, _INVERSE)):
+        np.cumprod(np.full(_BLOCK - 1, factor, np.uint64), out=values[1:])
+    return _KIND_OF[:256].tobytes(), powers, inverses

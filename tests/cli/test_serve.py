@@ -75,14 +75,13 @@ def test_without_its_extra_the_command_says_how_to_install_it(
 def test_the_first_start_shows_how_far_the_wordings_are_encoded(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def exec_gateway(started: Started) -> None:
+    def end(started: Started) -> None:
         started.tenants.close()
         for opened in started.sockets:
             opened.close()
-        raise SystemExit(0)
 
     monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
-    monkeypatch.setattr("drike.serving.process.exec_gateway", exec_gateway)
+    monkeypatch.setattr(Started, "run", end)
     monkeypatch.setattr("drike.cli.console._LINES_EVERY", 0.0)
     save(replace(default_gate(), encoder="hashing"), here / "gate.json")
     store = SqliteStore(here / "edits.db")
@@ -212,7 +211,8 @@ def test_a_store_that_is_missing_is_refused_or_made_on_request(
 ) -> None:
     monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
     for store in ((), ("--store", "typo.db")):
-        assert "there is no store" in refused(capsys, *NOWHERE, *store, "--mode", "on")
+        said = refused(capsys, *NOWHERE, *store, "--mode", "on")
+        assert "there is no store" in said and "or make this one (--create)" in said
     assert not [*here.iterdir()]
     made = start(GatewayOptions(upstream=NOWHERE[1], store="new.db", create=True, port=0, admin_port=0))
     ended(made)

@@ -159,7 +159,7 @@ def test_names_do_not_grow_when_edits_change() -> None:
         names = names.changed({81: [f"Town{i - 1} of Peru"]} if i else {}, {81: [f"Town{i} of Peru"]})
     names = names.changed({81: ["Town29 of Peru"]}, {})
     assert names.parts == FIRST[None].index._names.parts
-    assert np.array_equal(names.known, sorted(names.parts))
+    assert np.array_equal(names.known.sorted, sorted(names.parts))
 
 
 def test_what_is_new_in_force_is_named_once() -> None:

@@ -52,6 +52,18 @@ def test_a_contradiction_is_refused_with_both_shown_and_changes_nothing(store: E
     assert (added.id, active(store)) == (2, {"Rome"})
 
 
+def test_a_contradiction_that_a_gate_could_not_tell_apart_is_refused_however_its_letters_are_written(
+    store: EditStore,
+) -> None:
+    store.put(EditRecord("São Paulo", "The mayor of São Paulo is", "Ann"))
+    for name in ("Sao Paulo", "SÃO  PAULO", "Sa\u0303o-Paulo"):
+        with pytest.raises(ConflictError):
+            store.put(EditRecord(name, f"The mayor of {name} is", "Bob"))
+    store.put(EditRecord("京都", "京都の市長は", "Ann"))
+    store.put(EditRecord("東京", "東京の市長は", "Bob"))
+    assert len(store.changes()) == 3
+
+
 def test_the_same_relation_conflicts_whatever_the_words(store: EditStore) -> None:
     store.put(replace(PERU, relation="capital"))
     with pytest.raises(ConflictError):

@@ -18,6 +18,7 @@ from drike.serving.feed import EditFeed
 from drike.stores.log import snapshot
 from drike.stores.records import ConflictError, EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
+from drike.stores.tables import CLAIMS
 from tests.worlds.stores import PERU, active
 from tests.worlds.tally import Tally
 
@@ -278,3 +279,13 @@ def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_pat
     seconds["feed"] = time.process_time() - began
     print({name: round(value, 1) for name, value in seconds.items()})
     assert seconds["import"] < 60 and seconds["feed"] < 20 and seconds["list"] - seconds["--help"] < 3
+
+
+def test_a_store_of_an_earlier_version_compares_its_edits_as_new_ones(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(EditRecord("São Paulo", "The mayor of São Paulo is", "Ann"))
+    with closing(sqlite3.connect(tmp_path / "edits.db")) as file, file:
+        file.execute("UPDATE settings SET name = 'claims' WHERE name = ?", [CLAIMS])
+        file.execute("UPDATE claims SET key = replace(key, 'sao', 'são')")
+    with closing(SqliteStore(tmp_path / "edits.db")) as store, pytest.raises(ConflictError):
+        store.put(EditRecord("São Paulo", "The mayor of São Paulo is", "Bob"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -51,7 +50,6 @@ def serve(*, options: ServeOptions, workers: int = 1) -> None:
     if workers > 1:
         _serve_together(workers, options)
     from drike.cli.opening import WatchedEncoder
-    from drike.serving import process
     from drike.serving.start import open_encoder, start
 
     started = start(options, encoder=lambda name: WatchedEncoder(name, open_encoder))
@@ -69,9 +67,6 @@ def serve(*, options: ServeOptions, workers: int = 1) -> None:
     ]
     for line in lines:
         say(line)
-    if options.upstream and not options.run and hasattr(os, "fork"):  # nothing of this needs torch
-        sys.stdout.flush()
-        process.exec_gateway(started)
     try:
         started.run()
     except KeyboardInterrupt:  # uvicorn raises a signal again once it has ended

@@ -11,15 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from drike.gates.fingerprints import FingerprintSet, Flags
 from drike.gates.overlay import OverlayDict, regrouped
-from drike.words import MAX_NAME_PARTS, Fingerprints, Places, Words, composed, contains, extended, extended_each
+from drike.words import MAX_NAME_PARTS, Fingerprints, Kinds, Places, Words, composed, extended, extended_each
 
 _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishes one of several
 _PARTICLES = frozenset(
@@ -28,10 +27,12 @@ _PARTICLES = frozenset(
 _LONG_WORD, _LONGEST_WORD = 6, 40  # letters; other words are not checked for typos
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 _MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
+_BLOCK = 1 << 14  # words at once
 _NAMES = 64  # those nearest to the beginning or the end of the text
 _TYPOS = 256  # unknown words at the beginning of a text and at its end that are checked for typos
-_MANY = 4_096  # fingerprints for which a table pays
 _WHOLE, _WORD, _PERSON = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9  # what a fingerprint is of
+
+Spans = tuple[Places, Places, Places]  # begins and ends of names in a text, and the names
 
 
 class NameMatch(StrEnum):
@@ -120,7 +121,7 @@ class NameIndex:
         full, short: ids of edits by name; `short` are names without what is behind a comma or bracket.
         people: ids by first and last name, in any order.
         parts: of each beginning of a name, whole name, pair and word, the number of edits that have it.
-        known: the keys of `parts`, sorted.
+        known: the keys of `parts`. Names found in a text are places in it.
         misspelt: words of `_LONG_WORD` letters or more, by each way to leave out a letter.
     """
 
@@ -128,7 +129,7 @@ class NameIndex:
     short: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
     people: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
     parts: OverlayDict[int, int] = field(default_factory=OverlayDict)
-    known: Fingerprints = field(default_factory=lambda: np.zeros(0, np.uint64), compare=False)
+    known: FingerprintSet = field(default_factory=FingerprintSet, compare=False)
     misspelt: OverlayDict[str, tuple[str, ...]] = field(default_factory=OverlayDict)
 
     def changed(self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]) -> NameIndex:
@@ -144,11 +145,8 @@ class NameIndex:
             for kind in ("full", "short", "people")
         )
         lost, won = before - after, after - before
-        known = np.delete(self.known, np.searchsorted(self.known, np.array(sorted(lost), np.uint64)))
-        more = np.array(sorted(won), np.uint64)
-        known = np.insert(known, np.searchsorted(known, more), more)
         misspelt = ([(word, _shortened(word)) for word, part in long.items() if part in of] for of in (lost, won))
-        return NameIndex(full, short, people, parts, known, regrouped(self.misspelt, *misspelt))
+        return NameIndex(full, short, people, parts, self.known.changed(lost, won), regrouped(self.misspelt, *misspelt))
 
     def find(self, words: Words) -> list[Mention]:
         """The names in a text, in their order; none that is part of a longer one.
@@ -156,86 +154,85 @@ class NameIndex:
         Where there are more than `_MENTIONS`, only the first and the last of each name, and of the `_NAMES` names that
         come first or last. Typos are looked for in the first and the last `_TYPOS` words that no name has.
         """
-        begins, ends, names, free = self._spelled_and_free(words)
-        mentions = self._mentions(words, *_outermost(begins, ends, names, len(words)))
+        some = self.known.may_have(words.keys, _WORD)
+        spelled, free = self._spelled(words, some)
+        mentions = self._mentions(words, *_outermost(*spelled, len(words)))
         mentions += self._misspelt(words, free)
-        mentions += self._people(words, free)
+        mentions += self._people(words, some, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
     def ids(self, words: Words) -> set[int]:
         """The ids of all edits with a name in a text, as `find` finds them, however many names there are."""
-        _, _, names, free = self._spelled_and_free(words)
-        found = {id for name in set(names.tolist()) for known in (self.full, self.short) for id in known.get(name, ())}
-        return found.union(*(mention.edits for mention in (*self._misspelt(words, free), *self._people(words, free))))
+        some = self.known.may_have(words.keys, _WORD)
+        (_, _, names), free = self._spelled(words, some)
+        wholes = self._wholes(self.known.distinct(names))
+        found = {id for names_of in (self.full, self.short) for ids in names_of.values_of(wholes) for id in ids}
+        others = (*self._misspelt(words, free), *self._people(words, some, free))
+        return found.union(*(mention.edits for mention in others))
 
-    def _spelled_and_free(self, words: Words) -> tuple[Places, Places, Fingerprints, NDArray[np.bool_]]:
-        """Begins, ends and fingerprints of the names as they are stored, and which words are in none of them."""
-        begins, ends, names = self._spelled(words)
+    def _spelled(self, words: Words, some: Flags) -> tuple[Spans, Flags]:
+        """The names that are spelled as they are stored, none inside another, and which words are in none of them.
+
+        some: the words with which a name may begin. Of very many names the first and the last places are enough.
+        """
+        found, reached = list[Spans](), np.int64(0)
         inside = np.zeros(len(words) + 1, np.int8)
-        inside[begins] += 1
-        inside[ends] -= 1
-        return begins, ends, names, np.cumsum(inside[:-1], dtype=np.int8) == 0
+        for at in range(0, len(some) or 1, _BLOCK):
+            begins, ends, names = self._beginning(words, at + np.flatnonzero(some[at : at + _BLOCK]))
+            before = np.maximum.accumulate(np.append(reached, ends))
+            longest = ends > before[:-1]
+            reached, begins, ends = before[-1], begins[longest], ends[longest]
+            inside[begins] += 1
+            inside[ends] -= 1
+            names = names[longest]
+            if len(names) > _MENTIONS:
+                first, last = _first_and_last(names)
+                kept = (first == (places := np.arange(len(names)))) | (last == places)
+                begins, ends, names = begins[kept], ends[kept], names[kept]
+            found.append((begins, ends, names))
+        begins, ends, names = map(np.concatenate, zip(*found, strict=True))
+        return (begins, ends, names), np.cumsum(inside[:-1], dtype=np.int8) == 0
 
-    def _has(self, fingerprints: Fingerprints) -> NDArray[np.bool_]:
-        """Which fingerprints are in `known`."""
-        some = np.flatnonzero(self._may_have(fingerprints))
-        found = np.zeros(len(fingerprints), np.bool_)
-        found[some] = contains(self.known, fingerprints[some])
-        return found
-
-    def _may_have(self, fingerprints: Fingerprints) -> NDArray[np.bool_]:
-        """Which fingerprints are in `known`, and a few others: it takes less time if there are many."""
-        if len(fingerprints) < _MANY:
-            return contains(self.known, fingerprints)
-        shift, table = self._table
-        found: NDArray[np.bool_] = table[fingerprints >> shift]
-        return found
-
-    @cached_property
-    def _table(self) -> tuple[np.uint64, NDArray[np.bool_]]:
-        """Whether a fingerprint that begins with some bits is in `known`, and how many bits are not looked at."""
-        bits = min(24, max(10, len(self.known).bit_length() + 4))
-        table, shift = np.zeros(1 << bits, np.bool_), np.uint64(64 - bits)
-        table[self.known >> shift] = True
-        return shift, table
-
-    def _spelled(self, words: Words) -> tuple[Places, Places, Fingerprints]:
-        """Begins, ends and fingerprints of the names that are spelled as they are stored, none inside another."""
-        begins, prefixes = np.arange(len(words)), words.keys
-        ends_of, names_of = np.zeros(len(words), np.int64), np.zeros(len(words), np.uint64)
+    def _beginning(self, words: Words, starts: Places) -> Spans:
+        """The names that begin with some of the words, the longest with each."""
+        begins, prefixes = starts, words.keys[starts]
+        rows, sizes, names = np.arange(len(starts)), np.zeros(len(starts), np.uint8), np.empty(len(starts), np.int64)
         for size in range(1, MAX_NAME_PARTS + 1):
-            alive = np.flatnonzero(self._may_have(prefixes))
-            begins, prefixes = begins[alive], prefixes[alive]
-            if not len(begins):
+            alive = self.known.may_have(prefixes)
+            if not alive.all():
+                rows, begins, prefixes = rows[alive], begins[alive], prefixes[alive]
+            if not len(rows):
                 break
-            whole = np.flatnonzero(self._has(prefixes ^ np.uint64(_WHOLE)))
-            starts = begins[whole]
-            fits = (words.least[starts] <= size) & words.last[starts + size - 1]
-            ends_of[starts[fits]], names_of[starts[fits]] = starts[fits] + size, prefixes[whole[fits]]
+            whole, places = self.known.find(prefixes, _WHOLE)
+            fits = (words.least[begins[whole]] <= size) & words.last[begins[whole] + (size - 1)]
+            sizes[rows[whole[fits]]], names[rows[whole[fits]]] = size, places[fits]
             inside = np.searchsorted(begins, len(words) - size)
-            begins, prefixes = begins[:inside], prefixes[:inside]
+            rows, begins, prefixes = rows[:inside], begins[:inside], prefixes[:inside]
             prefixes = extended_each(prefixes, words.keys[begins + size])
-        begins = np.flatnonzero(ends_of)
-        ends = ends_of[begins]
-        longest = np.ones(len(ends), np.bool_)
-        longest[1:] = ends[1:] > np.maximum.accumulate(ends)[:-1]
-        return begins[longest], ends[longest], names_of[begins[longest]]
+        named = np.flatnonzero(sizes)
+        return starts[named], starts[named] + sizes[named], names[named]
 
-    def _mentions(self, words: Words, begins: Places, ends: Places, names: Fingerprints) -> list[Mention]:
+    def _wholes(self, names: Places) -> list[int]:
+        """The fingerprints of names."""
+        wholes: list[int] = (self.known.sorted[names] ^ np.uint64(_WHOLE)).tolist()
+        return wholes
+
+    def _mentions(self, words: Words, begins: Places, ends: Places, names: Places) -> list[Mention]:
         return [
             Mention(" ".join(words.folded(begin, end)), kind, begin, end, edits)
-            for begin, end, name in zip(begins.tolist(), ends.tolist(), names.tolist(), strict=True)
+            for begin, end, name in zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True)
             for known, kind in ((self.full, NameMatch.FULL), (self.short, NameMatch.PARTIAL))
             if (edits := known.get(name))
         ]
 
-    def _misspelt(self, words: Words, free: NDArray[np.bool_]) -> list[Mention]:
+    def _misspelt(self, words: Words, free: Flags) -> list[Mention]:
         """The names that hold one of the words in its right spelling."""
         if not self.misspelt:
             return []
-        long = free & (words.ends - words.begins >= _LONG_WORD) & (words.ends - words.begins <= _LONGEST_WORD)
-        places = np.flatnonzero(long)
-        places = places[~self._has(words.keys[places] ^ np.uint64(_WORD))]
+        places = np.flatnonzero(free)
+        sizes = words.ends[places] - words.begins[places]
+        places = places[(sizes >= _LONG_WORD) & (sizes <= _LONGEST_WORD)]
+        places = np.delete(places, self.known.find(words.keys[places], _WORD)[0])
         if len(places) > 2 * _TYPOS:
             places = np.concatenate([places[:_TYPOS], places[-_TYPOS:]])
         guesses = [
@@ -249,7 +246,8 @@ class NameIndex:
             return []
         windows, width = _corrected(words, [(place, right) for place, _, right in guesses])
         mentions = []
-        for first, behind, name in zip(*(found.tolist() for found in self._spelled(windows)), strict=True):
+        (begins, ends, names), _ = self._spelled(windows, self.known.may_have(windows.keys, _WORD))
+        for first, behind, name in zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True):
             place, word, right = guesses[first // width]
             offset = first // width * width + MAX_NAME_PARTS - place
             begin, end = first - offset, behind - offset
@@ -259,22 +257,21 @@ class NameIndex:
                 mentions += [Mention(spelled, NameMatch.TYPO, begin, end, edits) for edits in known]
         return mentions
 
-    def _people(self, words: Words, free: NDArray[np.bool_]) -> list[Mention]:
+    def _people(self, words: Words, some: Flags, free: Flags) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
-        sizes = range(2, 3 + _MIDDLE_NAMES)
-        pairs_of = {size: _pair(words.keys[: 1 - size], words.keys[size - 1 :]) for size in sizes}
-        if not self.people or not self._may_have(np.concatenate(list(pairs_of.values()))).any():
-            return []
-        found = []
-        for size, pairs in pairs_of.items():
-            begins = np.flatnonzero(self._has(pairs))
-            for inside in range(size):
+        outer, found = np.flatnonzero(some & free if self.people else []), list[Spans]()
+        for size in range(2, 3 + _MIDDLE_NAMES):
+            begins = outer[: np.searchsorted(outer, len(words) - size, side="right")]
+            begins = begins[some[begins + (size - 1)]]
+            for inside in range(1, size):
                 begins = begins[free[begins + inside]]
-            found.append((begins, begins + size, pairs[begins]))
+            where, names = self.known.find(_pair(words.keys[begins], words.keys[begins + (size - 1)]))
+            found.append((begins[where], begins[where] + size, names))
         mentions = []
         begins, ends, names = map(np.concatenate, zip(*found, strict=True))
-        places = (some.tolist() for some in _outermost(begins, ends, names, len(words)))
-        for begin, end, name in zip(*places, strict=True):
+        begins, ends, names = _outermost(begins, ends, names, len(words))
+        pairs = self.known.sorted[names].tolist()
+        for begin, end, name in zip(begins.tolist(), ends.tolist(), pairs, strict=True):
             middle = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
             if all(word in _PARTICLES or words.text[at].isupper() for word, at in middle) and name in self.people:
                 text = composed(words.between(begin, end))
@@ -288,18 +285,24 @@ def _forms(names_of: Mapping[int, Sequence[str]]) -> dict[int, _NameForms]:
     return {id: _NameForms.of(list(islice(read, len(names)))) for id, names in names_of.items()}
 
 
-def _outermost(begins: Places, ends: Places, names: Fingerprints, size: int) -> tuple[Places, Places, Fingerprints]:
+def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:
     """Where names stand in a text of `size` words; of very many only some, as `NameIndex.find` says."""
-    if len(names) > _MENTIONS:
-        numbers = np.unique(names, return_inverse=True)[1]
-        first, last = np.zeros((2, numbers.max() + 1), np.int64)
-        places = np.arange(len(names))
-        first[numbers[::-1]], last[numbers] = places[::-1], places
-        depths = np.minimum(begins[first], size - ends[last])
-        outer = np.argsort(depths, kind="stable")[:_NAMES]
-        kept = np.union1d(first[outer], last[outer])
-        begins, ends, names = begins[kept], ends[kept], names[kept]
-    return begins, ends, names
+    if len(names) <= _MENTIONS:
+        return begins, ends, names
+    first, last = _first_and_last(names)
+    firsts = np.flatnonzero(first == np.arange(len(names)))
+    lasts = last[firsts]
+    outer = np.argsort(np.minimum(begins[firsts], size - ends[lasts]), kind="stable")[:_NAMES]
+    kept = np.union1d(firsts[outer], lasts[outer])
+    return begins[kept], ends[kept], names[kept]
+
+
+def _first_and_last(names: Places) -> tuple[Places, Places]:
+    """For each of some names where the same one is for the first and for the last time."""
+    first, last = np.empty((2, names.max() + 1), np.int64)
+    places = np.arange(len(names))
+    first[names[::-1]], last[names] = places[::-1], places
+    return first[names], last[names]
 
 
 def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words, int]:
@@ -308,8 +311,8 @@ def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words,
     places = np.array([place for place, _ in guesses])[:, None] + np.arange(2 * reach + 2)
     padding = (reach, reach + 2)
     keys: Fingerprints = np.pad(words.keys, padding)[places]
-    least: NDArray[np.uint8] = np.pad(words.least, padding)[places]
-    last: NDArray[np.bool_] = np.pad(words.last, padding)[places]
+    least: Kinds = np.pad(words.least, padding)[places]
+    last: Flags = np.pad(words.last, padding)[places]
     keys[:, reach] = [word.keys[0] for word in Words.of_each([right for _, right in guesses])]
     keys[:, -1] = 0  # no name goes on in the next
     return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), 2 * reach + 2

@@ -30,7 +30,7 @@ from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError, UnreadRequestError
 from drike.serving.requests import EditableRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
-from drike.stores.records import EditVersion, Status
+from drike.stores.records import EditVersion
 
 _LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
@@ -255,7 +255,7 @@ def report(error: Exception) -> None:
 def _enforced_without_answer(decision: Decision) -> bool:
     """Whether a question failed about an edit that must not be left out."""
     records = (candidate.edit.record for candidate in decision.uncertain if candidate.answer is YesOrNo.FAILED)
-    return any(record.enforce and record.status is Status.ACTIVE for record in records)
+    return any(record.must_apply for record in records)
 
 
 def _not_applied() -> RequestError:

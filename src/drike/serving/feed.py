@@ -26,7 +26,7 @@ from drike.gates.store_view import StoreView
 from drike.serving.threads import WorkThread
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import TENANT
-from drike.stores.records import EditVersion, Status, StoreError, stamp
+from drike.stores.records import EditVersion, StoreError, stamp
 
 _LOG = logging.getLogger(__name__)
 _RECORDED = 200  # decisions that are kept to be looked at
@@ -248,7 +248,7 @@ class EditFeed:
 
     def _enforced_in(self, index: EditIndex) -> set[int]:
         edits = (edit for id in tuple(self._enforced) if (edit := index.edits.get(id)))
-        return {edit.id for edit in edits if edit.record.enforce and edit.record.status is Status.ACTIVE}
+        return {edit.id for edit in edits if edit.record.must_apply}
 
 
 def _in_time(queries: Sequence[str], until: float | None) -> Iterator[str]:

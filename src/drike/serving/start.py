@@ -42,7 +42,7 @@ from drike.serving.server import listen, max_connections, raise_file_limit, serv
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 from drike.stores.opening import TENANT, open_store
-from drike.stores.records import EditRecord, EditVersion
+from drike.stores.records import EditRecord, EditVersion, MissingStoreError, StoreError
 
 STORE = "edits.db"
 EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
@@ -86,20 +86,21 @@ def open_encoder(name: str) -> TextEncoder:
     return load_encoder(name, bulk=BULK, onnx=True)
 
 
-def start(
-    options: GatewayOptions, sockets: Sockets | None = None, *, encoder: Callable[[str], TextEncoder] = open_encoder
-) -> Started:
+def start(options: GatewayOptions, *, encoder: Callable[[str], TextEncoder] = open_encoder) -> Started:
     """Open everything and listen. Raises DrikeError, each with the remedy.
 
-    sockets: that listen already. encoder: opens the one of a gate by its name.
+    encoder: opens the one of a gate by its name.
     """
     workers.follow_parent()
     raise_file_limit()
     _check(options)
     store, notes = _store(options)
     options = replace(options.with_defaults(local=not options.upstream), store=store)
-    with closing(open_store(store, create=options.create)) as opened:  # its and the gate's problems come first
-        gate = open_gate(opened, options.gate)
+    try:  # its and the gate's problems come first
+        with closing(open_store(store, create=options.create)) as opened:
+            gate = open_gate(opened, options.gate)
+    except MissingStoreError as problem:
+        raise StoreError(f"{problem}, or make this one (--create)") from None
     if options.ask:
         require_uncertainty(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
     keys = open_keys(store, Path(options.keys) if options.keys else None)
@@ -108,7 +109,7 @@ def start(
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
-    listening = sockets or (
+    listening = (
         listen(options.host, options.port, shared=options.reuse_port),
         listen(options.admin_host, options.admin_port, shared=options.reuse_port),
     )

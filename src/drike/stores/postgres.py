@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from drike.stores.connection import ImpatientConnection, explained
-from drike.stores.records import StoreError
+from drike.stores.records import MissingStoreError, StoreError
 from drike.stores.tables import CLAIMS, HEAD, LogEnd, Row, TableStore, claim_hash
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
@@ -235,8 +235,7 @@ class PostgresStore(TableStore):
                 raise StoreError(f"{self.name} is encoded in {encoding}: create the database with --encoding=UTF8")
             version = self._version()
             if not version and not create:
-                remedy = "add an edit first, or give another --store"
-                raise StoreError(f"there is no store of edits at {self.name}: {remedy}")
+                raise MissingStoreError(self.name)
             if version < len(_MIGRATIONS):
                 with self.transaction():
                     if self._schema:

@@ -17,7 +17,7 @@ from drike.edits import Edit
 from drike.errors import DrikeError
 from drike.matching import normalise
 from drike.support.records import read
-from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions
+from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions, words
 
 POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
 
@@ -36,6 +36,13 @@ class StoreError(DrikeError):
 
 class UnavailableError(StoreError):
     """A store cannot be used at the moment; a later attempt may succeed."""
+
+
+class MissingStoreError(StoreError):
+    """There is no store at an address."""
+
+    def __init__(self, address: object) -> None:
+        super().__init__(f"there is no store of edits at {address}: add an edit first, or give another --store")
 
 
 class RecordError(StoreError):
@@ -102,6 +109,11 @@ class EditRecord:
     source: str | None = None
     author: str | None = None
     reason: str | None = None
+
+    @property
+    def must_apply(self) -> bool:
+        """Whether it takes effect and must not be left out."""
+        return self.enforce and self.status is Status.ACTIVE
 
     @property
     def edit(self) -> Edit:
@@ -256,11 +268,16 @@ def conflict_keys(record: EditRecord) -> frozenset[str]:
     """Keys of the questions a record answers: its queries, and its relation under each name of the subject."""
     templates = filter(None, (query_template(record.query, name) for name in record.names))
     relation = record.relation or next(templates, record.query)
-    asked = normalise(relation.replace("{}", " it "))
+    asked = _compared(relation.replace("{}", " it "))
     return frozenset(
-        [f"query\n{normalise(text)}" for text in (record.query, *record.paraphrases)]
-        + [f"relation\n{asked}\n{normalise(name)}" for name in record.names]
+        [f"query\n{_compared(text)}" for text in (record.query, *record.paraphrases)]
+        + [f"relation\n{asked}\n{_compared(name)}" for name in record.names]
     )
+
+
+def _compared(text: str) -> str:
+    """A text as others are compared with it: a gate cannot tell "São Paulo" from "Sao Paulo" either."""
+    return normalise(text if text.isascii() else " ".join(words(text)) or text)
 
 
 def claimed_author(name: str, who: str) -> str:

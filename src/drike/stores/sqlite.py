@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from drike.stores.records import StoreError, UnavailableError
+from drike.stores.records import MissingStoreError, StoreError, UnavailableError
 from drike.stores.tables import CLAIMS, END, HEAD, Row, TableStore, check_end, claim_hash, claim_mark, damaged
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
@@ -51,7 +51,7 @@ class SqliteStore(TableStore):
             with suppress(OSError):  # SQLite says what is wrong with the path
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o600))
         elif not path.is_file():
-            raise StoreError(f"there is no store of edits at {path}: add an edit first, or give another --store")
+            raise MissingStoreError(path)
         self._open(create)
 
     def close(self) -> None:

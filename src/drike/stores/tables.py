@@ -24,7 +24,7 @@ from drike.stores.records import (
 )
 from drike.support.records import parse
 
-HEAD, CLAIMS = "head", "claims"  # settings: the last change, and the sum of `claim_mark`
+HEAD, CLAIMS = "head", "claims by words"  # settings: the last change, and the sum of `claim_mark`
 END = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
     (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1)"""
 _LAST = """SELECT number, (SELECT max(edit) FROM drike_changes), checksum FROM drike_changes
