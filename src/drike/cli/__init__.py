@@ -57,7 +57,7 @@ class Listed(TyperCommand):
         return self.imported().make_context(*args, **settings)
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -66,13 +66,13 @@ class Group(TyperGroup):
         super().format_help(ctx, formatter)
 
 
-def _group(name: str, help: str, panel: str, commands: str, **elsewhere: str) -> Group:
+def _group(name: str, help: str, panel: str, commands: str, **elsewhere: str) -> CommandGroup:
     """A group of commands, of the module of its name. elsewhere: the modules of others."""
     listed = [Listed(command, elsewhere.get(command, name)) for command in commands.split()]
-    return Group(name=name, help=help, rich_help_panel=panel, no_args_is_help=True, commands=listed)
+    return CommandGroup(name=name, help=help, rich_help_panel=panel, no_args_is_help=True, commands=listed)
 
 
-_typer = typer.Typer(cls=Group, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+_typer = typer.Typer(cls=CommandGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def _version(asked: bool) -> None:
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None, command: Callable[..., Any] = a
         for ending in ending_signals():
             signal.signal(ending, end)
     try:
-        sys.exit(command(args=words, prog_name=name, standalone_mode=False))
+        sys.exit(command(args=words, prog_name=name, standalone_mode=False) or 0)
     except typer.TyperException as problem:
         typer_messages().rich_format_error(problem)
         sys.exit(problem.exit_code)
