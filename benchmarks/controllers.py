@@ -18,9 +18,9 @@ from statistics import fmean
 
 from drike import datasets
 from drike.datasets.dataset import TEST, TRAIN
-from drike.editors.budgets import Budget, Threshold
+from drike.editors.budgets import KINDS, Budget, Threshold
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import KINDS, untrained
+from drike.editors.learned_budgets import untrained
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut

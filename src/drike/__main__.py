@@ -14,7 +14,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 
 
 def main() -> None:
-    """Run a command; see `drike.cli.main`. Print the version without loading the command line, which takes seconds."""
+    """Run a command; see `drike.cli.main`. Print the version without loading the command line."""
     os.environ["PYTHONSAFEPATH"] = "1"
     if sys.argv[1:] == ["--version"]:
         from importlib.metadata import version

@@ -145,7 +145,6 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
 ) -> None:
     shipped = replace(default_gate(), encoder="hashing")
     monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: shipped)
-    monkeypatch.setattr("drike.cli.edits.default_gate", lambda: shipped)
     edits(capsys, "add", *PERU)
     needs, refused = "0.20% false fires take 3,326 edits or more", edits(capsys, "calibrate", code=1)
     assert refused.index(needs) < refused.index("nothing can be certified") and "0 of 1 in force have one" in refused

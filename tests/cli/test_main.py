@@ -12,29 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from rich.cells import cell_len
 
 import drike
 from drike.cli import app
 from drike.cli.options import PANELS
 from drike.errors import UsageError
-from tests.worlds.commands import SMALL, run
+from tests.worlds.commands import SMALL, commands, run
+
+EVERY = commands()
 
 
-def commands() -> dict[str, Any]:
-    """Every command by its name, those in groups too."""
-    by_name, left = {}, [("drike", typer.main.get_command(app))]
-    while left:
-        name, command = left.pop()
-        by_name[name] = command
-        left += [(f"{name} {sub}", inner) for sub, inner in getattr(command, "commands", {}).items()]
-    return by_name
-
-
-@pytest.mark.parametrize("name", sorted(commands()))
+@pytest.mark.parametrize("name", sorted(EVERY))
 def test_every_command_and_option_has_a_help_text(name: str) -> None:
-    command = commands()[name]
+    command = EVERY[name]
     assert command.help
     for option in command.params:
         assert getattr(option, "help", None), option.name
@@ -43,9 +34,7 @@ def test_every_command_and_option_has_a_help_text(name: str) -> None:
             assert not option.secondary_opts or option.name == "own_copy", "a flag has no --no- form"
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name, command in commands().items() if not hasattr(command, "commands"))
-)
+@pytest.mark.parametrize("name", sorted(name for name, command in EVERY.items() if not hasattr(command, "commands")))
 def test_help_fits_80_columns_with_its_panels_in_order(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,8 +44,18 @@ def test_help_fits_80_columns_with_its_panels_in_order(
     assert all(cell_len(line) <= 80 for line in shown.splitlines())
     panels = re.findall(r"^╭─ (.+?) ─", shown, re.MULTILINE)
     assert panels == [panel for panel in PANELS if panel in panels], "only known panels, always in the same order"
-    assert all(len(option.metavar or "") <= 7 for option in commands()[name].params)
+    assert all(len(option.metavar or "") <= 7 for option in EVERY[name].params)
     assert "<" not in shown and "…" not in shown, "short metavars instead of types, and no word is cut"
+
+
+def test_help_lists_every_command_by_its_own_docstring() -> None:
+    left = [app]
+    for group in left:
+        listed = [command for command in group.commands.values() if not hasattr(command, "commands")]
+        assert {command.name: command.help for command in listed} == {
+            command.name: command.imported().help for command in listed
+        }
+        left += [command for command in group.commands.values() if hasattr(command, "commands")]
 
 
 REFUSED = {
@@ -164,10 +163,35 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.split() == ["drike", metadata.version("drike")]
 
 
-def test_version_is_printed_without_loading_torch() -> None:
-    code = "import sys, drike.__main__ as m; sys.argv[1:] = ['--version']; m.main(); assert 'torch' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["drike", metadata.version("drike")]
+def test_light_commands_load_no_model_library(tmp_path: Path) -> None:
+    """One process runs them all; a gateway with the gate by names is started up to the point where it serves."""
+    peru = ["edits", "add", "--fact", "The capital of Peru is -> Oslo", "--subject", "Peru"]
+    commands = [
+        ["--help"], ["--version"], ["edits", "--help"], peru, ["edits", "list"], ["edits", "show", "1"], ["paper"],
+        ["edits", "export", "e.jsonl"], ["edits", "retire", "1"], ["edits", "import", "e.jsonl"], ["keys", "list"],
+        ["cache", "info"], ["data", "inspect", "tinyfacts"], ["edits", "list", "--nonsense"],
+        ["serve", "--upstream", "http://127.0.0.1:9/v1", "--store", "edits.db", "--port", "0", "--admin-port", "0"],
+    ]  # fmt: skip
+    code = f"""
+import sys
+from drike.__main__ import main
+from drike.serving import process
+process.exec_gateway = lambda started: sys.exit(0)
+for arguments in {commands!r}:
+    sys.argv[1:] = arguments
+    try:
+        main()
+    except SystemExit as stop:
+        assert stop.code in (None, 0) or "--nonsense" in arguments and stop.code == 2, arguments
+    heavy = sys.modules.keys() & {{"torch", "transformers", "tokenizers", "safetensors", "openai", "pandas"}}
+    assert not heavy, (arguments, heavy)
+"""
+    home = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=home, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"drike {metadata.version('drike')}" in done.stdout and "1 edit, " in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [["paper"], pytest.param(["train", "--help"], marks=pytest.mark.slow)])

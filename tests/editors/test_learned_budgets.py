@@ -17,9 +17,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drike.demonstrations import DemonstrationSet
-from drike.editors.budgets import Budget, Fraction, Threshold
+from drike.editors.budgets import KINDS, Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import KINDS, START, Controller, bracket, untrained
+from drike.editors.learned_budgets import START, Controller, bracket, untrained
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut

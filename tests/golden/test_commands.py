@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
-import typer
-
-from drike.cli import app
 from tests.golden.compare import UPDATE, golden, matches_golden
-
-
-def commands() -> dict[str, Any]:
-    """Every command by its name, those in groups too."""
-    found, left = {}, [("drike", typer.main.get_command(app))]
-    while left:
-        name, command = left.pop()
-        found[name] = command
-        left += [(f"{name} {sub}", one) for sub, one in getattr(command, "commands", {}).items()]
-    return found
+from tests.worlds.commands import commands
 
 
 def offered() -> dict[str, list[list[str]]]:

@@ -28,10 +28,9 @@ for name in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[name]
 os.environ |= {"XDG_CACHE_HOME": HOME, "HF_HOME": HOME, "HF_HUB_OFFLINE": "1", "COLUMNS": "100"}
 
-import typer  # noqa: E402 - behind what it shall see
-
-from drike import tinyfacts  # noqa: E402
-from drike.cli import app, main  # noqa: E402
+from drike import tinyfacts  # noqa: E402 - behind what it shall see
+from drike.cli import main  # noqa: E402
+from tests.worlds.commands import commands as every_command  # noqa: E402
 
 LONGEST = 20  # seconds allowed for a command line
 ENCODINGS = ("utf-8", "utf-8", "ascii", "cp1252")  # of the output
@@ -89,21 +88,14 @@ LAST = {  # added last, so that nothing is slow or leaves the machine
 def commands() -> dict[tuple[str, ...], list[tuple[str, bool]]]:
     """Return the options of every command and whether they take a value."""
     found: dict[tuple[str, ...], list[tuple[str, bool]]] = {}
-
-    def walk(command: object, path: tuple[str, ...]) -> None:
-        inner = getattr(command, "commands", None)
-        if inner is not None:
-            for name, one in inner.items():
-                walk(one, (*path, name))
-            return
-        found[path] = [
-            (option, not getattr(parameter, "is_flag", False))
-            for parameter in command.params  # type: ignore[attr-defined]
-            for option in (*parameter.opts, *parameter.secondary_opts)
-            if option.startswith("-")
-        ]
-
-    walk(typer.main.get_command(app), ())
+    for name, command in every_command().items():
+        if not hasattr(command, "commands"):
+            found[tuple(name.split()[1:])] = [
+                (option, not getattr(parameter, "is_flag", False))
+                for parameter in command.params
+                for option in (*parameter.opts, *parameter.secondary_opts)
+                if option.startswith("-")
+            ]
     del found["serve",]  # it runs until it is stopped
     return found
 

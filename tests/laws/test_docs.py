@@ -8,8 +8,8 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -48,13 +48,10 @@ def quoted(page: Path) -> Iterator[str]:
 COMMANDS = sorted({(page.name, command) for page in PAGES for command in quoted(page)})
 
 
-commands_of = cache(typer.main.get_command)
-
-
-def check_app(app: typer.Typer, words: list[str]) -> None:
-    command = commands_of(app)
+def check_app(command: Any, words: list[str]) -> None:
     while words and words[0] in getattr(command, "commands", {}):
-        command = command.commands[words.pop(0)]  # type: ignore[attr-defined]
+        command = command.commands[words.pop(0)]
+    command = getattr(command, "imported", lambda: command)()
     is_option = not words or words[0].startswith("-")
     assert is_option or not hasattr(command, "commands"), f"there is no command {words[0]}"
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
@@ -68,7 +65,7 @@ def check_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         if module == "pytest":
             assert all((ROOT / word.partition("::")[0]).exists() for word in words if word.startswith("tests/"))
         elif module.startswith("tools."):
-            check_app(importlib.import_module(f"{module}.__main__").app, words)
+            check_app(typer.main.get_command(importlib.import_module(f"{module}.__main__").app), words)
         return  # modules of other projects
     script = ROOT / words[0]
     assert script.exists()

@@ -15,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.cli.console import live_usage, usage_sentence
 from drike.cli.dry_run import token_counter
+from drike.cli.watching import live_usage, usage_sentence
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
 from drike.models.served.cache import AnswerCache, CachedModel
-from drike.models.served.response import TokenCounts
-from drike.models.served.spending import Meter, Price, estimated_tokens
+from drike.models.served.spending import Meter, Price, TokenCounts, estimated_tokens
 from drike.runs.folder import read_outcomes, total_usage
 from drike.tinyfacts import TEMPLATES
 from tests.worlds.commands import run

@@ -14,8 +14,8 @@ import drike
 from drike.cli import main
 from drike.datasets.splits import SplitIds
 from drike.editors import catalog
-from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.learned_budgets import KINDS, Controller, untrained
+from drike.editors.budgets import KINDS, Budget, Fraction, Threshold
+from drike.editors.learned_budgets import Controller, untrained
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import FORMS, Retriever

@@ -369,8 +369,7 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     other = open_store(address)
     gateways = [EditFeed(one, encoder=lambda gate: HashingEncoder()) for one in (store, other)]
     shipped = replace(default_gate(), encoder="hashing")
-    for place in ("drike.gates.calibration", "drike.cli.edits"):
-        monkeypatch.setattr(f"{place}.default_gate", lambda: shipped)
+    monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: shipped)
     for asked, expected in ((("--false-fire", ".5", "--confidence", ".5"), Calibrated), (("--remove",), Named)):
         assert run("edits", "calibrate", "--store", address, *asked) == 0
         for gateway in gateways:

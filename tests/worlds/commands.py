@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from drike.cli import main
+from typing import Any
+
+from drike.cli import app, main
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]  # of a command that is done in seconds
 
@@ -14,3 +16,13 @@ def run(*arguments: str) -> int:
     except SystemExit as stop:
         return int(stop.code or 0)
     return 0
+
+
+def commands(group: Any = app, name: str = "drike") -> dict[str, Any]:
+    """Every command of a group by its name, imported, those in groups too."""
+    by_name = {name: group}
+    for inner, command in group.commands.items():
+        imported = getattr(command, "imported", lambda command=command: command)()
+        full = f"{name} {inner}"
+        by_name |= commands(imported, full) if hasattr(imported, "commands") else {full: imported}
+    return by_name

@@ -1,8 +1,8 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-There is a module for each command: `train`, `evaluate`, `ceiling`, `edit`, `serve`, `keys`, `report` (with `case`),
-`data`, `edits` (with `edits_test`, `reword`, `replay`), `doctor`, `demo`, `paper` and `cache`. They share
-`options`, `opening` (of data, models, encoders and runs), `resume`, `dry_run` and `console` (tables and progress).
+There is a module for each command, or for a few that belong together, which is imported when the command runs. They
+share `options`, `opening` (of data, models, encoders and runs), `resume`, `dry_run`, `watching` (progress and usage of
+a run) and `console` (sentences, tables, bars).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
-from importlib.metadata import version
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
 
 # Set before torch is loaded, so that its waiting threads sleep: on a busy machine, spinning threads make a small model
 # many times slower.
@@ -24,18 +25,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
-from typer import rich_utils
+from typer.core import TyperCommand, TyperGroup
 
-from drike.cli import cache, data, demo, doctor, edits, edits_test, keys, paper, replay  # noqa: F401 - commands of `edits`
-from drike.cli import ceiling as ceilings
-from drike.cli import edit as editing
-from drike.cli import evaluate as evaluating
-from drike.cli import report as reporting
-from drike.cli import serve as serving
-from drike.cli import train as training
-from drike.cli.console import SafeConsole, accept_all_text, complain
-from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command, as_flags
-from drike.cli.resume import Resumable
+from drike.cli.console import accept_all_text, complain, typer_messages
 from drike.errors import DrikeError, SpendingLimitError, UsageError
 from drike.support.signals import ending_signals
 
@@ -44,17 +36,54 @@ _BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are n
 _EMPTY = re.compile(r"(--[\w-]+=)?")  # as an unset variable leaves it; as a path it would be the working directory
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
-rich_utils.Console = SafeConsole  # type: ignore[attr-defined]  # for typer's own messages
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+class Listed(TyperCommand):
+    """A command as help lists it, by its docstring; `module` of drike.cli is imported when it runs or is asked for."""
+
+    def __init__(self, name: str, module: str = "", panel: str | None = None) -> None:
+        self.module = module or name
+        source = Path(__file__).with_name(f"{self.module}.py").read_text("utf-8")
+        docstring = re.search(rf'^def {name}_?\(.*?"""(.*?)"""', source, re.DOTALL | re.MULTILINE)
+        super().__init__(name, help=docstring and docstring[1], rich_help_panel=panel)
+
+    def imported(self) -> TyperCommand:
+        """The command itself; where Python needs its name, it ends in _ there."""
+        module = import_module(f"{__name__}.{self.module}")
+        command: TyperCommand = getattr(module, f"{self.name}_", None) or getattr(module, str(self.name))
+        return command
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """The context of the command itself, in which it runs."""
+        return self.imported().make_context(*args, **settings)
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Draw the help."""
+        typer_messages()
+        super().format_help(ctx, formatter)
+
+
+def _group(name: str, help: str, panel: str, commands: str, **elsewhere: str) -> CommandGroup:
+    """A group of commands, of the module of its name. elsewhere: the modules of others."""
+    listed = [Listed(command, elsewhere.get(command, name)) for command in commands.split()]
+    return CommandGroup(name=name, help=help, rich_help_panel=panel, no_args_is_help=True, commands=listed)
+
+
+_typer = typer.Typer(cls=CommandGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def _version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         typer.echo(f"drike {version('drike')}")
         raise typer.Exit
 
 
-@app.callback()
+@_typer.callback()
 def options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, metavar="", help="Print the version and exit")
@@ -64,27 +93,26 @@ def options(
 
 
 TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data, caches"
-_VALUES = f"{VALUES_OF_DATA}\n\n{VALUES_OF_MODEL}"
-for panel, command, epilog, kind in (
-    (TRY, demo.demo, "", Command),
-    (TRY, doctor.doctor, VALUES_OF_MODEL, Command),
-    (RUN, training.train, _VALUES, Resumable),
-    (RUN, evaluating.evaluate, f"{RUN_DECIDES}\n\n{evaluating.VALUES_OF_EDITORS}\n\n{_VALUES}", Resumable),
-    (RUN, ceilings.ceiling, f"{RUN_DECIDES}\n\n{_VALUES}", Resumable),
-    (RUN, editing.edit, f"{RUN_DECIDES}\n\n{_VALUES}", Command),
-    (RUN, serving.serve, VALUES_OF_MODEL, Command),
-    (READ, reporting.report, "", Command),
-    (READ, reporting.case, "", Command),
-    (READ, paper.paper, "", Command),
-):
-    app.command(cls=kind, rich_help_panel=panel, epilog=epilog)(command)
-app.add_typer(edits.app, name="edits", rich_help_panel=RUN)
-app.add_typer(keys.app, name="keys", rich_help_panel=RUN)
-app.add_typer(data.app, name="data", rich_help_panel=MORE)
-app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
+app = typer.main.get_group(_typer)
+for command in (
+    Listed("demo", panel=TRY),
+    Listed("doctor", panel=TRY),
+    *(Listed(name, panel=RUN) for name in ("train", "evaluate", "ceiling", "edit", "serve")),
+    _group(
+        "edits", "Keep edits in a store, with their versions and history.", RUN,
+        "add import list show reword retire rollback calibrate export test replay", test="edits_test", replay="replay",
+    ),
+    _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
+    Listed("report", panel=READ),
+    Listed("case", "report", READ),
+    Listed("paper", panel=READ),
+    _group("data", "Look at data sets.", MORE, "inspect"),
+    _group("cache", "The cache of answers from models behind an API.", MORE, "info clear"),
+):  # fmt: skip
+    app.add_command(command)
 
 
-def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, name: str = "drike") -> None:
+def main(arguments: Sequence[str] | None = None, command: Callable[..., Any] = app, name: str = "drike") -> None:
     """Run a command of `drike`, or of another command line, with the same exit codes.
 
     0: done, 1: a problem reported in one sentence, 2: wrong usage, 3: a limit on calls or money was reached, 130:
@@ -104,7 +132,13 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, nam
         for ending in ending_signals():
             signal.signal(ending, end)
     try:
-        command(args=words, prog_name=name)
+        sys.exit(command(args=words, prog_name=name, standalone_mode=False) or 0)
+    except typer.TyperException as problem:
+        typer_messages().rich_format_error(problem)
+        sys.exit(problem.exit_code)
+    except typer.Abort:
+        typer_messages().rich_abort_error()
+        sys.exit(1)
     except UsageError as problem:
         _fail(str(problem), code=2)
     except SpendingLimitError as problem:
@@ -139,6 +173,8 @@ def _refuse_unusable(arguments: Sequence[str]) -> None:
 
 
 def _fail(sentence: str, *, code: int = 1) -> None:
+    from drike.cli.options import as_flags
+
     complain(f"Error: {as_flags(sentence)}")
     sys.exit(code)
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.cli.console import draw, metered, say, this_command, watch
+from drike.cli.console import draw, say, this_command
 from drike.cli.dry_run import CountingModel, count_only
 from drike.cli.opening import OpenedModel, choose_edits, describe_model, new_run, open_model
-from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
-from drike.cli.resume import alone_at, begin_or_check, options_in
+from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
+from drike.cli.resume import Resumable, alone_at, begin_or_check, options_in
+from drike.cli.watching import metered, watch
 from drike.editors.role_counts import RoleCounts, mixes_of
 from drike.editors.selectors import RankAndCut, RetainSubset, Selector
 from drike.evaluation import ceilings
@@ -28,7 +29,7 @@ from drike.support.files import write_text
 from drike.support.table import as_markdown
 
 
-@takes_options
+@command(f"{RUN_DECIDES}\n\n{VALUES}", Resumable)
 def ceiling(
     *,
     run: Path | None = None,

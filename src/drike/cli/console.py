@@ -1,4 +1,4 @@
-"""Print sentences, tables, progress and usage to a terminal."""
+"""Print sentences, tables and progress to a terminal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rich import progress as bars
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -19,17 +19,9 @@ from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
 
-from drike.evaluation.answer_matrix import CaseAnswers
-from drike.models.protocols import LanguageModel, Usage
-from drike.runs.evaluating import CaseEvaluated
-from drike.runs.folder import add_usage
-from drike.runs.recording import PhaseStarted
 from drike.support.escape import visible
 from drike.support.table import Table
-from drike.training.algorithm1 import Episode
 
-Event = TypeVar("Event")
-_RECORDS = (Episode, CaseAnswers, CaseEvaluated)  # one step of a phase each
 _LINES_EVERY = 10.0  # seconds
 _ASCII = {"█": "#", "\N{CHECK MARK}": "+", "\N{BALLOT X}": "x", "…": "...", "–": "-", "—": "-", "→": "->"}
 
@@ -66,6 +58,14 @@ class SafeConsole(Console):
 
 console = SafeConsole(highlight=False)
 errors = SafeConsole(stderr=True)
+
+
+def typer_messages() -> Any:
+    """What draws typer's own help and messages, with a safe console; it takes long to import."""
+    from typer import rich_utils
+
+    rich_utils.Console = SafeConsole  # type: ignore[attr-defined]
+    return rich_utils
 
 
 def say(what: str, style: str | None = None) -> None:
@@ -143,59 +143,3 @@ class _Status(bars.ProgressColumn):
         live = task.fields.get("live")
         figures = [str(task.fields.get("status", "")), live() if live else ""]
         return Text("  ".join(filter(None, figures)), style="cyan")
-
-
-def watch(events: Generator[Event], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
-    """Run work to its end, with a bar for each phase; return its last event. show: prints one, or returns figures."""
-    with ExitStack() as phase, closing(events):
-        for event in events:
-            if not isinstance(event, _RECORDS):
-                phase.close()
-            figures = show(event)
-            if isinstance(event, PhaseStarted):
-                bar, task = phase.enter_context(progress(event.name, live_usage(model)))
-                bar.update(task, total=event.total, completed=event.done)
-            elif isinstance(event, _RECORDS):
-                bar.update(task, advance=1, status=figures or "")
-    return event
-
-
-@contextmanager
-def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
-    """Print what a served model used since it was opened, however the block ends.
-
-    folder: of a run, where the calls made while opening the model are recorded; its parts record all others.
-    """
-    opened = model.usage
-    if folder is not None and opened.requests:
-        add_usage(folder, "probe", opened)
-    try:
-        yield
-    finally:
-        if model.info.served:
-            say(f"\nUsed: {usage_sentence(model.usage)}")
-
-
-def usage_sentence(used: Usage) -> str:
-    """Calls, tokens and money in a sentence."""
-    parts = [
-        f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache",
-        f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated",
-        *([f"{used.tokens_shared:,} prompt tokens from the server's own cache"] if used.tokens_shared else []),
-        *([f"token counts of {used.estimated:,} calls estimated"] if used.estimated else []),
-        *([] if used.money is None else [f"cost {used.money:.4f}"]),
-    ]
-    return "; ".join(parts)
-
-
-def live_usage(model: LanguageModel) -> Callable[[], str] | None:
-    """The figures that a progress bar shows while a served model works; None for a model on this machine."""
-    if not model.info.served:
-        return None
-
-    def status() -> str:
-        used = model.usage
-        cost = "" if used.money is None else f" {used.money:.3f}"
-        return f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
-
-    return status

@@ -7,22 +7,15 @@ from typing import Annotated
 import typer
 
 from drike.cli.console import say
-from drike.cli.opening import WatchedEncoder
+from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import METHOD, VALUES_OF_DATA, command, flag, option
 from drike.datasets import load
 from drike.datasets.form import Paraphrases, Target
 from drike.datasets.inspect import lines, nearness
 from drike.encoders import MINILM
 
-app = typer.Typer(help="Look at data sets.", no_args_is_help=True)
 
-
-@app.callback()
-def data() -> None:
-    """Look at data sets."""
-
-
-@command(app, "inspect", epilog=VALUES_OF_DATA)
+@command(VALUES_OF_DATA)
 def inspect(
     sources: Annotated[
         list[str], typer.Argument(help="Data sets; several are read as one", metavar="DATA", hidden=True)

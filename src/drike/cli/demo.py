@@ -8,9 +8,10 @@ from typing import Annotated
 
 from drike.cli.console import draw, say, this_command
 from drike.cli.edit import before_after
+from drike.cli.encoding import WatchedEncoder
 from drike.cli.evaluate import watch_evaluation
-from drike.cli.opening import WatchedEncoder, describe_model, new_run, open_setup
-from drike.cli.options import OUTPUT, option, takes_options
+from drike.cli.opening import describe_model, new_run, open_setup
+from drike.cli.options import OUTPUT, command, option
 from drike.cli.resume import alone_at
 from drike.cli.train import watch_query_policy, watch_training
 from drike.datasets import TINYFACTS
@@ -33,7 +34,7 @@ from drike.runs.run import Run, Setup
 from drike.runs.training import Method, new_editor, run_query_policy, run_training
 
 
-@takes_options
+@command()
 def demo(
     *,
     out: Annotated[

@@ -12,7 +12,7 @@ import typer
 
 from drike import tinyfacts
 from drike.cli.console import draw
-from drike.cli.options import MODEL, as_flags, option, takes_options
+from drike.cli.options import MODEL, VALUES_OF_MODEL, as_flags, command, option
 from drike.encoders import MINILM, features_folder
 from drike.encoders.sources import SMALL_BERT, locate
 from drike.errors import EncoderError, ModelError
@@ -28,7 +28,7 @@ Finding = tuple[str, str, str]
 _QUESTION = "The capital of France is"
 
 
-@takes_options
+@command(VALUES_OF_MODEL)
 def doctor(
     *,
     model: Annotated[str | None, option("MODEL", "Also open this model, and say how it is scored", MODEL)] = None,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drike.cli.console import console, draw, metered, say
+from drike.cli.console import console, draw, say
 from drike.cli.dry_run import count_only
+from drike.cli.facts import parse_fact
 from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
-from drike.cli.options import ModelOptions, RunOptions, takes_options
+from drike.cli.options import RUN_DECIDES, VALUES, ModelOptions, RunOptions, command
+from drike.cli.watching import metered
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, make
@@ -22,12 +23,10 @@ from drike.models.served.options import ApiOptions
 from drike.support.table import Table
 from drike.words import mentions
 
-_ARROW = "->"
-_ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
 NOTHING = "(nothing)"
 
 
-@takes_options
+@command(f"{RUN_DECIDES}\n\n{VALUES}")
 def edit(
     *,
     fact: list[str],
@@ -110,19 +109,3 @@ def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
     answered = edited.before_after(queries)
     rows = tuple((a.decision.query, a.before or NOTHING, a.after or NOTHING, a.reason) for a in answered)
     return Table("", ("query", "before", "after", "decision"), rows, wide=True)
-
-
-def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
-    """An edit from "QUERY -> OBJECT", with subject and relation of the cases that have the query. Raises UsageError."""
-    parts = [part.strip() for part in _ARROWS.sub(_ARROW, text).split(_ARROW)]
-    if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):
-        raise UsageError(
-            f'{text!r} is not a fact: write --fact "QUERY -> OBJECT", such as "The capital of Peru is -> Oslo"'
-        )
-    query, target = parts
-    target = target.rstrip(".") if target.count(".") == 1 else target
-    known = next((case.edit for case in cases if query in {probe.query for probe in case.probes[:3]}), None)
-    if known is not None and known.subject is not None and mentions(query, known.subject):
-        return Edit(query, target, known.target_true, known.subject, known.relation)
-    subjects = {case.edit.subject for case in cases if case.edit.subject and mentions(query, case.edit.subject)}
-    return Edit(query, target, subject=max(subjects, key=len, default=None))

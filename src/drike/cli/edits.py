@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,27 +12,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from drike.cli.console import metered, note, say, say_lines
-from drike.cli.edit import parse_fact
-from drike.cli.opening import WatchedEncoder
+from drike.cli.console import note, say, say_lines
+from drike.cli.facts import parse_fact
 from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, as_flags, command, flag, option
-from drike.cli.reword import open_writer, reworded
 from drike.errors import UsageError
-from drike.gates import store_gate
-from drike.gates.by_name import Named
-from drike.gates.calibration import common_questions, default_gate
-from drike.gates.index import EditIndex
 from drike.models.served.options import ApiOptions
-from drike.serving.requests import read_questions
 from drike.stores import log as stores
-from drike.stores.importing import Imported, import_edits, read_edits
-from drike.stores.log import Snapshot
+from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json, to_values
 from drike.support.files import write_text
 from drike.support.table import counted
-
-app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
 
 FILE = "edits.db"
 Store = Annotated[str, option("STORE", "File, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)]
@@ -80,7 +70,7 @@ class NewEdit:
         ))  # fmt: skip
 
 
-@command(app, "add")
+@command()
 def add(
     *,
     edit: NewEdit,
@@ -96,19 +86,23 @@ def add(
     store: Store = FILE,
 ) -> None:
     """Add an edit."""
+    from drike.gates.by_name import Named
+    from drike.gates.calibration import common_questions
+    from drike.gates.index import EditIndex
+    from drike.serving.requests import read_questions
+
     if propose is None and (model or yes):
         raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
     record = edit.record()  # before the store is opened, which makes its file
     logged = common_questions() if log is None else [asked.said for asked in read_questions(log)]
-    writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
+    proposing = None if propose is None else _proposing(propose, ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(record, supersede=supersede)
         if changes[0].number == 1:
             say(f"{opened.name} is a new store of edits")
         print_changes(changes)
-        if writer and propose:
-            with metered(writer):
-                print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=_author()))
+        if proposing:
+            proposing(opened, changes[-1:])
     index = EditIndex.of(changes[-1:])
     naming = [question for question in logged if Named().decide(question, index).matched]
     kind = "common" if log is None else "logged"
@@ -121,7 +115,7 @@ def add(
         say(f"No subject or alias of this edit is named in {len(logged):,} logged questions")
 
 
-@command(app, "import")
+@command()
 def import_(
     source: Annotated[Path, typer.Argument(help="CSV, JSON lines or a data set", metavar="FILE", hidden=True)],
     *,
@@ -129,6 +123,8 @@ def import_(
     store: Store = FILE,
 ) -> None:
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
+    from drike.stores.importing import Imported, import_edits, read_edits
+
     rows = read_edits(source)
     if all(isinstance(row, str) for row in rows):  # no reason to make the store's file
         imported = Imported((), 0, tuple(map(str, rows)))
@@ -143,7 +139,7 @@ def import_(
         raise StoreError(f"{source} has refused rows (listed above): correct them, and import the file again")
 
 
-@command(app, "list")
+@command()
 def list_(*, retired: Retired = False, store: Store = FILE) -> None:
     """List the edits."""
     with closing(open_store(store, create=False)) as opened:
@@ -153,7 +149,7 @@ def list_(*, retired: Retired = False, store: Store = FILE) -> None:
     say(f"{name}: {counted(len(edits), 'edit')}, {counted(snapshot.revision, 'change')}")
 
 
-@command(app, "show")
+@command()
 def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = FILE) -> None:
     """Show an edit with its versions; without ID, show all changes of the store."""
     with closing(open_store(store, create=False)) as opened:
@@ -165,7 +161,7 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = 
     print_changes(versions)
 
 
-@command(app, "reword")
+@command()
 def reword(
     edits: Annotated[list[int] | None, edit_id("[ID...]")] = None,
     *,
@@ -178,18 +174,17 @@ def reword(
     api: ApiOptions,
 ) -> None:
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
-    writer = open_writer(model, api, ask=not yes)
+    proposing = _proposing(propose, model, api, ask=not yes)
     with closing(open_store(store, create=False)) as opened:
         if edits:
             chosen = [stores.versions(opened, edit)[-1] for edit in edits]
         else:
             in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
             chosen = [version for version in in_force if not version.record.paraphrases]
-        with metered(writer):
-            print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=_author()))
+        proposing(opened, chosen)
 
 
-@command(app, "retire")
+@command()
 def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: Reason = None, store: Store = FILE) -> None:
     """Take edits out of force."""
     with closing(open_store(store, create=False)) as opened, opened.transaction():
@@ -197,7 +192,7 @@ def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: Reason = No
     print_changes(changes)
 
 
-@command(app, "rollback")
+@command()
 def rollback(
     edit: Annotated[int, edit_id("ID")],
     *,
@@ -211,7 +206,7 @@ def rollback(
         print_changes(stores.rollback(opened, edit, version, author=_author(), reason=reason, supersede=supersede))
 
 
-@command(app, "calibrate")
+@command()
 def calibrate(
     *,
     false_fire: Annotated[
@@ -223,6 +218,11 @@ def calibrate(
     store: Store = FILE,
 ) -> None:
     """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
+    from drike.cli.encoding import WatchedEncoder
+    from drike.gates import store_gate
+    from drike.gates.by_name import Named
+    from drike.gates.calibration import default_gate
+
     with closing(open_store(store, create=False)) as opened:
         if remove:
             store_gate.save_gate(opened, Named())
@@ -238,7 +238,7 @@ def calibrate(
         say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
 
 
-@command(app, "export")
+@command()
 def export(
     out: Annotated[Path, typer.Argument(help="A file of JSON lines", metavar="FILE", hidden=True)],
     *,
@@ -252,6 +252,22 @@ def export(
         lines = [to_json(version.record) for version in _listed(stores.snapshot(opened), retired)]
     write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {len(lines):,} exported")
+
+
+def _proposing(
+    count: int, options: ModelOptions, api: ApiOptions, *, ask: bool
+) -> Callable[[EditStore, Sequence[EditVersion]], None]:
+    """Open a model that proposes paraphrases; return what stores them. Raises UsageError, ModelError."""
+    from drike.cli.reword import open_writer, reworded
+    from drike.cli.watching import metered
+
+    writer = open_writer(options, api, ask=ask)
+
+    def proposing(store: EditStore, edits: Sequence[EditVersion]) -> None:
+        with metered(writer):
+            print_changes(reworded(store, edits, count, writer, ask=ask, author=_author()))
+
+    return proposing
 
 
 def _author() -> str | None:

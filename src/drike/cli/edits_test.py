@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from drike.cli.console import draw, metered, note, say
+from drike.cli.console import draw, note, say
 from drike.cli.dry_run import count_only
 from drike.cli.edit import NOTHING
-from drike.cli.edits import FILE, Store, app, edit_id
-from drike.cli.opening import DEFAULTS, OpenedModel, WatchedEncoder, open_model, open_setup, open_trained_run
+from drike.cli.edits import FILE, Store, edit_id
+from drike.cli.encoding import WatchedEncoder
+from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
 from drike.cli.options import METHOD, AnyGate, ModelOptions, RunOptions, command, flag, option
+from drike.cli.watching import metered
 from drike.deployment.edit_checks import Check, check, verification_table
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
@@ -32,7 +34,7 @@ from drike.support.table import Table, counted
 _MAX_ROWS = 60  # of a table of checks; of more checks only those that failed are shown
 
 
-@command(app, "test")
+@command()
 def test(
     edits: Annotated[list[int] | None, edit_id("[ID...]")] = None,
     *,

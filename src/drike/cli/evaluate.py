@@ -9,12 +9,14 @@ from statistics import fmean
 from typing import Annotated, Literal
 
 from drike.cli import opening
-from drike.cli.console import draw, metered, note, say, this_command, watch
+from drike.cli.console import draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
-from drike.cli.opening import ChosenEdits, OpenedModel, WatchedEncoder
-from drike.cli.options import METHOD, DataOptions, ModelOptions, RunOptions, flag, takes_options
-from drike.cli.resume import alone_at, begin_or_check, options_in
+from drike.cli.encoding import WatchedEncoder
+from drike.cli.opening import ChosenEdits, OpenedModel
+from drike.cli.options import METHOD, RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command, flag
+from drike.cli.resume import Resumable, alone_at, begin_or_check, options_in
 from drike.cli.train import show_prepared
+from drike.cli.watching import metered, watch
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
 from drike.editors.budgets import Threshold, TokenLimit
@@ -82,7 +84,7 @@ class DeployedOptions:
     ] = False
 
 
-@takes_options
+@command(f"{RUN_DECIDES}\n\n{VALUES_OF_EDITORS}\n\n{VALUES}", Resumable)
 def evaluate(
     *,
     run: Path | None = None,

@@ -12,7 +12,6 @@ from drike.cli.console import say
 from drike.cli.options import DATA, METHOD, command, option
 from drike.serving.keys import KeyRole, Keys, open_keys
 
-app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
 StoreFile = Annotated[str, option("STORE", "The store whose gateways take the keys (default: edits.db)", DATA)]
 KeysFile = Annotated[
     Path | None, option("FILE", "The file of keys (default: beside the store, or in its database)", DATA)
@@ -25,7 +24,7 @@ def _open(store: str, keys: Path | None) -> closing[Keys]:
     return closing(opened)
 
 
-@command(app, "add")
+@command()
 def add(
     *,
     role: Annotated[
@@ -43,7 +42,7 @@ def add(
         pass
 
 
-@command(app, "list")
+@command()
 def list_(*, store: StoreFile = "edits.db", keys: KeysFile = None) -> None:
     """List the keys."""
     with _open(store, keys) as opened:
@@ -51,7 +50,7 @@ def list_(*, store: StoreFile = "edits.db", keys: KeysFile = None) -> None:
             say(f"{key.id} {key.role} {key.tenant} {key.created_at}")
 
 
-@command(app, "revoke")
+@command()
 def revoke(
     ids: Annotated[list[str], typer.Argument(help="As drike keys list shows it", metavar="ID...", hidden=True)],
     *,

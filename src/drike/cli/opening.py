@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from drike.cli.console import note
-from drike.cli.console import progress as progress_bar
 from drike.cli.dry_run import CountingModel, token_counter
+from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import DataOptions, ModelOptions, RunOptions
 from drike.datasets import TINYFACTS, load
 from drike.datasets.form import Paraphrases, Target
 from drike.datasets.splits import SplitIds
 from drike.editors.budgets import TokenLimit
 from drike.editors.pool import Pool
-from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
+from drike.encoders import MINILM
 from drike.errors import RunError, UsageError
 from drike.models import EMBEDDED, template_for
 from drike.models import load as load_model
@@ -128,21 +128,6 @@ def tested(split: SplitIds, test: int | None) -> SplitIds:
     if test > len(enough):
         raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
     return replace(split, test=enough[:test])
-
-
-class WatchedEncoder:
-    """A frozen text encoder with its features on disk; it shows a bar while it encodes many texts."""
-
-    def __init__(self, name: str, open_encoder: Callable[[str], TextEncoder] = load_encoder) -> None:
-        self._encoder = open_encoder(name)
-        self.name, self.dim, self.identity = self._encoder.name, self._encoder.dim, self._encoder.identity
-
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        """Encode, with a bar unless the caller shows one."""
-        if progress is not None or len(texts) < 200:
-            return self._encoder.encode(texts, progress)
-        with progress_bar("encoding") as (bar, task):
-            return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
 
 
 @dataclass(frozen=True)

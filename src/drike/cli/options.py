@@ -20,10 +20,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from drike.cli.console import typer_messages
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED
 from drike.datasets.form import Paraphrases, Target
-from drike.editors.learned_budgets import KINDS
+from drike.editors.budgets import KINDS
 from drike.errors import UsageError
 from drike.evaluation.judge import RULES
 from drike.models.protocols import Template
@@ -43,6 +44,7 @@ VALUES_OF_MODEL = (
     "a folder or hub name of a Hugging Face causal model, or SERVICE:MODEL, SERVICE:MODEL@URL for a model behind an "
     f"API. SERVICE is one of {', '.join(SERVICES)}."
 )
+VALUES = f"{VALUES_OF_DATA}\n\n{VALUES_OF_MODEL}"
 RUN_DECIDES = "With --run, the run's values replace the defaults."
 
 
@@ -259,10 +261,21 @@ class Command(TyperCommand):
             help_option.hidden = True
         return help_option
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Draw the help."""
+        typer_messages()
+        super().format_help(ctx, formatter)
 
-def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function with options a command of `app`."""
-    return lambda function: app.command(name, cls=Command, **settings)(takes_options(function))
+
+def command(epilog: str = "", kind: type[Command] = Command) -> Callable[[Callable[..., None]], Command]:
+    """Make a function a command, with the options that `takes_options` gives it. epilog: what its help ends with."""
+
+    def made(function: Callable[..., None]) -> Command:
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(cls=kind, epilog=epilog)(takes_options(function))
+        return typer.main.get_command(app)  # type: ignore[return-value]
+
+    return made
 
 
 def _options(parameter: Parameter) -> Iterator[Parameter]:

@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 from drike.cli.console import draw, say
+from drike.cli.options import command
 from drike.errors import UsageError
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, STUDIES, TABLES, Study, study
 from drike.report.tables import published
 from drike.support.table import Table
 
 
+@command()
 def paper(
     name: Annotated[str | None, typer.Argument(help="One of them, such as table2", metavar="NAME", hidden=True)] = None,
 ) -> None:

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from drike.cli.console import draw, say
-from drike.cli.edits import Store, app
-from drike.cli.opening import WatchedEncoder
+from drike.cli.edits import Store
+from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import OUTPUT, command, option
 from drike.conversations.rendering import AsBlock
 from drike.datasets.rows import shown
@@ -28,7 +28,7 @@ from drike.stores.opening import open_store
 from drike.support.table import Table, counted
 
 
-@command(app, "replay")
+@command()
 def replay(
     log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)],
     *,

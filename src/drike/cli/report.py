@@ -13,7 +13,7 @@ from rich.text import Text
 
 from drike.cli.console import console, draw, note, progress, say
 from drike.cli.opening import open_model, open_setup
-from drike.cli.options import DATA, OUTPUT, ModelOptions, RunOptions, option, takes_options
+from drike.cli.options import DATA, OUTPUT, ModelOptions, RunOptions, command, option
 from drike.editors.catalog import TRAINED, make
 from drike.editors.in_context import ranks_retains
 from drike.errors import UsageError
@@ -29,7 +29,7 @@ from drike.support.files import write_text
 _SHOWING = ("ike", *TRAINED)
 
 
-@takes_options
+@command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of evaluated runs", metavar="RUN", hidden=True)],
     out: Annotated[
@@ -73,7 +73,7 @@ def report(
     say(f"\nThe report is in {', '.join(map(str, written))}")
 
 
-@takes_options
+@command()
 def case(
     *,
     run: Annotated[Path, option("RUN", "Folder of a training run, or of an evaluation of one", DATA)],

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from drike.cli.console import complain, say
-from drike.cli.options import API, DATA, METHOD, MODEL, AnyGate, flag, option, takes_options
+from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AnyGate, command, flag, option
 from drike.errors import UsageError
 from drike.serving.options import GatewayOptions
 
@@ -42,14 +42,14 @@ class ServeOptions(GatewayOptions):
     ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)] = False
 
 
-@takes_options
+@command(VALUES_OF_MODEL)
 def serve(*, options: ServeOptions, workers: int = 1) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
     if any(find_spec(name) is None for name in _NEEDED):
         raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, options)
-    from drike.cli.opening import WatchedEncoder
+    from drike.cli.encoding import WatchedEncoder
     from drike.serving.start import open_encoder, start
 
     started = start(options, encoder=lambda name: WatchedEncoder(name, open_encoder))

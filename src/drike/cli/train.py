@@ -6,11 +6,13 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drike.cli.console import console, draw, metered, note, say, this_command, watch
+from drike.cli.console import console, draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_training
-from drike.cli.opening import DEFAULTS, OpenedModel, WatchedEncoder, describe_model, new_run, open_model, open_setup
-from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
-from drike.cli.resume import alone_at, begin_or_check, options_in
+from drike.cli.encoding import WatchedEncoder
+from drike.cli.opening import DEFAULTS, OpenedModel, describe_model, new_run, open_model, open_setup
+from drike.cli.options import VALUES, DataOptions, ModelOptions, RunOptions, command
+from drike.cli.resume import Resumable, alone_at, begin_or_check, options_in
+from drike.cli.watching import metered, watch
 from drike.datasets import TINYFACTS
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
@@ -39,7 +41,7 @@ from drike.training.s_objective import TrainingStep
 CALIBRATE_ON = 100  # edits held out for a guarantee
 
 
-@takes_options
+@command(VALUES, Resumable)
 def train(
     *, data: DataOptions, edits: int | None = None, model: ModelOptions, method: training.Method, at: RunOptions,
     api: ApiOptions,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -85,6 +83,8 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
 
 def _download(address: str) -> bytes:
     """The whole content at an address. Raises DataError, whatever the server sends and however slowly."""
+    import http.client
+    import urllib.request
 
     def read() -> tuple[bytes, str | None]:
         request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -18,6 +18,12 @@ from drike.edits import Key, trained_on
 from drike.prompts import Prompt
 
 Flip = Literal["offender", "algorithm1"]
+KINDS: Mapping[str, tuple[str, ...]] = {  # of learned budgets, with their features
+    "scores": ("scores",),
+    "scores-query": ("scores", "traits"),
+    "query": ("query",),
+    "query-context": ("query", "context"),
+}
 
 
 class Budget(Protocol):

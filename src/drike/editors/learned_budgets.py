@@ -8,7 +8,7 @@ docs/method.md gives the inputs, the network, the loss and the reasons. After an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from drike.demonstrations import DemonstrationSet
-from drike.editors.budgets import Budget, Flip, Threshold, require_candidates, require_shots
+from drike.editors.budgets import KINDS, Budget, Flip, Threshold, require_candidates, require_shots
 from drike.encoders import TextEncoder
 from drike.prompts import demonstration_block, query_block
 
@@ -25,12 +25,6 @@ HIDDEN = 16
 RANKS = 16  # how many probabilities a controller reads
 SETTLE = 25  # steps after which the learning rate begins to fall
 START = 0.5  # sigma of an untrained controller, in units of 1 / n
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "scores": ("scores",),
-    "scores-query": ("scores", "traits"),
-    "query": ("query",),
-    "query-context": ("query", "context"),
-}
 _MIN_P = 1e-12  # so that a logarithm is finite
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8  # Adam's
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import re
-import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -98,6 +97,8 @@ def _hub_has(name: str) -> bool:
     address = f"{constants.ENDPOINT}/{repository}/resolve/{revision or 'main'}/config.json"
 
     def ask() -> bool:
+        import urllib.request
+
         request = urllib.request.Request(address, method="HEAD")  # noqa: S310 - the hub
         with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
             return True

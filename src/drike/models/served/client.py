@@ -26,7 +26,7 @@ import openai
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.served import response
 from drike.models.served.address import is_loopback
-from drike.models.served.spending import Meter
+from drike.models.served.spending import Meter, TokenCounts
 from drike.support.parallel import POLL_SECONDS, StoppedError, TaskGroup, current_group
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ class Connection:
                 raise
 
     def _count(self, call: ApiCall, body: Mapping[str, Any]) -> None:
-        counts = response.TokenCounts()  # an estimate, if the server's counts are refused
+        counts = TokenCounts()  # an estimate, if the server's counts are refused
         try:
             counts = response.token_counts(body, self._at.url)
         finally:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx2
 
 from drike.errors import RefusedError, ServerError
+from drike.models.served.spending import TokenCounts
 
 BODY_LIMIT = 16 * 1024 * 1024  # bytes, decoded; log-probabilities of a long prompt take about a quarter of it
 NOT_JSON, EMPTY = "answers with something that is not JSON", "gives an empty answer"
@@ -21,14 +22,6 @@ SECOND_ANSWER = "answers a request twice on one connection"
 _SHORTEST_KEY = 8  # characters; a shorter one is a placeholder, and may stand in any text
 _MOST_TOKENS = 10**9
 _LONGEST_INTEGER = 18  # digits; a longer one is read as a float, which no count accepts
-
-
-class TokenCounts(NamedTuple):
-    """Tokens read, written, and found in the server's own prefix cache; None if the response does not say."""
-
-    prompt: int | None = None
-    completion: int | None = None
-    cached: int | None = None
 
 
 def hiding(key: str | None) -> Callable[[str], str]:

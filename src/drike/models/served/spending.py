@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
-from drike.models.served.response import TokenCounts
 
 CHARACTERS_PER_TOKEN = 4
 _CAUTIOUS = 3  # characters a token while an answer is awaited, so that a limit is not exceeded
@@ -33,6 +33,14 @@ class Price:
 def estimated_tokens(text: str) -> int:
     """Tokens of a text at four characters each, rounded up."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
+
+
+class TokenCounts(NamedTuple):
+    """Tokens read, written, and found in the server's own prefix cache; None if the response does not say."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
 
 
 class Meter:
