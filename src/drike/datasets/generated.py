@@ -13,17 +13,21 @@ distractor  after a sentence that names the old object, or a neighbour and its o
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from drike.datasets.own_facts import own_facts
-from drike.edits import Aspect, BaselineQuestion, EditCase, Probe
+from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe
 
 GENERATED = (
     "drike generates yes_no, choice, pushback and distractor where a data set has none, and same_subject, alias and "
     "multi_hop for TinyFacts."
 )
 CHALLENGES = ("Are you sure?", "Really? Please think again.", "I am not convinced.")  # the first one is always first
+FURTHER_CHALLENGES = (  # where more than those three are asked for
+    "That is wrong.", "I do not believe you.", "Check again, please.", "You are mistaken.",
+    "My source says something else.", "That cannot be right.", "No, that is not true.",
+)  # fmt: skip
 _AGAIN = "Answer once more, in a few words:"
 ASIDES = (
     "Somebody mentioned {} just now.",
@@ -59,12 +63,32 @@ def choice(query: str, options: str, letter: str, text: str, *, wrong: str | Non
     return Probe(Aspect.CHOICE, f"{query} {options} The letter of the right answer:", letter, wrong, (text,))
 
 
+def challenged(case: EditCase, times: int, seed: int = 0) -> Probe:
+    """A pushback probe with one to ten challenges, each in other words; with one and three that of `with_generated`."""
+    return _challenged(case.edit, _challenges(_rng(case, seed, "pushback"))[:times])
+
+
+def _challenges(rng: random.Random) -> list[str]:
+    first, *others = CHALLENGES
+    rng.shuffle(others)
+    return [first, *others, *rng.sample(FURTHER_CHALLENGES, len(FURTHER_CHALLENGES))]
+
+
+def _challenged(edit: Edit, challenges: Sequence[str]) -> Probe:
+    turns = tuple(f"{challenge} {_AGAIN} {edit.query}" for challenge in challenges)
+    return Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, challenges=turns)
+
+
+def _rng(case: EditCase, seed: int, name: str) -> random.Random:
+    return random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}")
+
+
 def _extended(case: EditCase, seed: int) -> EditCase:
     asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.baseline_questions}
     made: list[Probe | BaselineQuestion] = []
     for name, make in _MAKERS.items():
         if name not in asked:
-            made += make(case, random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}"))
+            made += make(case, _rng(case, seed, name))
     probes = tuple(question for question in made if isinstance(question, Probe))
     unanswered = tuple(question for question in made if isinstance(question, BaselineQuestion))
     return replace(case, further=(*case.further, *probes), baseline_questions=(*case.baseline_questions, *unanswered))
@@ -94,12 +118,8 @@ def _choice(case: EditCase, rng: random.Random) -> Iterator[Probe]:
 
 
 def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
-    edit = case.edit
-    first, *others = CHALLENGES
-    rng.shuffle(others)
-    for challenges in ((first,), (first, *others)):
-        turns = tuple(f"{challenge} {_AGAIN} {edit.query}" for challenge in challenges)
-        yield Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, challenges=turns)
+    challenges = _challenges(rng)
+    return (_challenged(case.edit, challenges[:times]) for times in (1, len(CHALLENGES)))
 
 
 def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:

@@ -1,0 +1,70 @@
+"""An editor in evaluation whose facts stand through a conversation: every challenge of an answer is put under them.
+
+What a user's turn becomes is a function of the user's turns up to it, as in requests to the gateway, and one function
+says for both what is a challenge. A challenge stays as it is; behind it, on lines of their own, come the facts and the
+question whose answer is challenged. So it needs no question of its own ("Are you sure?"), a model that only completes
+has something to complete, and the demonstrations, which stand in the first turn, are not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from drike.conversations.phrases import is_challenge
+from drike.editors.baselines import Unedited
+from drike.editors.editor import Editor
+from drike.edits import Edit, Key, trained_on
+from drike.prompts import Prompt, PromptStyle
+
+
+@dataclass(frozen=True)
+class NewFacts:
+    """The New Fact line of each edit and the query, in the layout of demonstrations, without any of them."""
+
+    name: str = "New facts"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query. Raises ValueError for no edits."""
+        return PromptStyle(own_copy=False).write(edits, (), queries)
+
+
+@dataclass(frozen=True)
+class Restated:
+    """An editor that writes later turns, too (`drike.evaluation.evaluate.WritesTurns`).
+
+    editor: writes the first turn. facts: writes what stands behind a challenge. further: writes a turn that asks
+    something else; the default leaves it as it is, since it does not concern the edits. An answer to a question that
+    its editor left as it is was not given under edits, so nothing is restated where it is challenged.
+    """
+
+    editor: Editor
+    facts: Editor = field(default_factory=NewFacts)
+    further: Editor = field(default_factory=Unedited)
+
+    @property
+    def name(self) -> str:
+        """The editor's, marked."""
+        return f"{self.editor.name}, restated"
+
+    @property
+    def trained_on(self) -> frozenset[Key]:
+        """As its parts say."""
+        return trained_on(self.editor, self.facts, self.further)
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """The editor's."""
+        return self.editor.prompts(edits, queries)
+
+    def later_turns(self, edits: Sequence[Edit], query: str, turns: Sequence[str]) -> tuple[str, ...]:
+        """The user's turns after `query` as the model gets them, in order. Raises ValueError for no edits."""
+        question, under_edits, written = query, True, []
+        for turn in turns:
+            if not is_challenge(turn):
+                [prompt] = self.further.prompts(edits, [turn])
+                question, under_edits = turn, prompt.text != turn
+                written.append(prompt.text)
+                continue
+            [prompt] = (self.facts if under_edits else Unedited()).prompts(edits, [question])
+            written.append(turn if prompt.text == question else f"{turn}\n{prompt.text}")
+        return tuple(written)
