@@ -1,0 +1,89 @@
+"""Whether edits reach a model through a framework, tried where its user runs it, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+
+from drike.conversations.corrections import Corrections
+from drike.conversations.rendering import clean
+from drike.errors import DrikeError
+from drike.stores.log import snapshot
+from drike.stores.opening import open_store
+from drike.support.escape import visible
+
+
+def run(framework: str, given: Callable[[str, str], object], arguments: Sequence[str] = ()) -> int:
+    """Ask the first edit's query through a framework; print in a sentence whether the model was given its fact.
+
+    given: what a model is given, by the address of a store and a question. arguments: the address alone; by default
+    those of the command line. Returns the exit code, 0 if the fact was there.
+    """
+    arguments = arguments or sys.argv[1:]
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        return _say(2, "give a store of edits and nothing else: python -m drike.adapters.NAME edits.db")
+    try:
+        with closing(open_store(arguments[0], create=False)) as store:
+            edits = snapshot(store).in_force(datetime.now(UTC))
+        if not edits:
+            return _say(1, f"{arguments[0]} has no edit in force: add one (drike edits add)")
+        record = edits[0].record
+        texts = list(_texts(given(arguments[0], record.query)))
+    except DrikeError as problem:
+        return _say(1, str(problem))
+    fact = f"- {clean(record.edit.fact)}\n"
+    reached = any(fact in text for text in texts)
+    sentence = f"edit {edits[0].id} ({record.fact}) {'reached' if reached else 'did not reach'} the model"
+    return _say(0 if reached else 1, f"{sentence} through {framework}")
+
+
+def _say(code: int, sentence: str) -> int:
+    sys.stdout.write(f"{visible(sentence)}\n")
+    return code
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+def langchain(store: str, question: str) -> object:
+    """What LangChain gives a model, here one that repeats the last message."""
+    from langchain.agents import create_agent
+    from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
+
+    from drike.adapters.langchain import EditsMiddleware
+
+    with closing(Corrections(store)) as corrections:
+        agent = create_agent(ParrotFakeChatModel(), middleware=[EditsMiddleware(corrections)])
+        return agent.invoke({"messages": [{"role": "user", "content": question}]})["messages"][-1].content
+
+
+def openai_agents(store: str, question: str) -> object:
+    """What OpenAI's Agents SDK gives a model, here a scripted one."""
+    from agents import Agent, RunConfig, Runner
+    from agents.testing import ScriptedModel, assistant_message
+
+    from drike.adapters.openai_agents import stating
+
+    with closing(Corrections(store)) as corrections:
+        model = ScriptedModel([assistant_message("Thank you.")])
+        settings = RunConfig(call_model_input_filter=stating(corrections), tracing_disabled=True)
+        Runner.run_sync(Agent(name="drike", model=model), question, run_config=settings)
+        return model.calls[0].input
+
+
+def open_webui(store: str, question: str) -> object:
+    """What Open WebUI gets from the filter; it is not started itself."""
+    from drike.adapters.open_webui import Filter
+
+    inlet = Filter()
+    inlet.valves = Filter.Valves(store=store)
+    return asyncio.run(inlet.inlet({"messages": [{"role": "user", "content": question}]}))["messages"]
