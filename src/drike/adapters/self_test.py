@@ -74,7 +74,7 @@ def openai_agents(store: str, question: str) -> object:
     from drike.adapters.openai_agents import stating
 
     with closing(Corrections(store)) as corrections:
-        model = ScriptedModel([assistant_message("Thank you.")])
+        model = ScriptedModel([[assistant_message("Thank you.")]])
         settings = RunConfig(call_model_input_filter=stating(corrections), tracing_disabled=True)
         Runner.run_sync(Agent(name="drike", model=model), question, run_config=settings)
         return model.calls[0].input
