@@ -3,8 +3,9 @@
     python benchmarks/placement.py [--edits 60] [--seed 0]
 
 The embedded model answers the queries and paraphrases of TinyFacts' test edits under each placement of
-`drike.serving.placement`; an answer is right if it begins with the new object. The model was trained on the prompts'
-layout and has no chat template, so its figures for the block say nothing about models that follow instructions.
+`drike.conversations.rendering`; an answer is right if it begins with the new object. The model was trained on the
+prompts' layout and has no chat template, so its figures for the block say nothing about models that follow
+instructions.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 import argparse
 import sys
 
+from drike.conversations.rendering import AsBlock, AsPrompt, Facts
 from drike.datasets import TINYFACTS, load
 from drike.editors.catalog import make
 from drike.editors.pool import Pool
 from drike.encoders import load_encoder
 from drike.models import EMBEDDED
 from drike.models import load as load_model
-from drike.serving.placement import AsBlock, AsPrompt
+from drike.stores.records import as_stored
 from lib import pages
 
 TITLE = "Where an edit stands in a request"
@@ -43,7 +45,7 @@ def measure(args: argparse.Namespace) -> None:
         "prompt, nearest copies and updates (drike serve)": AsPrompt(make("no-retains", pool=pool)),
         "prompt, IKE": AsPrompt(make("ike", pool=pool)),
         "block, nearest copies and updates": AsBlock(make("no-retains", pool=pool)),
-        "block, facts alone": AsBlock(make("no-retains", pool=pool), tokens=0),
+        "block, facts alone": AsBlock(),
     }
     rows = []
     for name, placement in placements.items():
@@ -51,7 +53,8 @@ def measure(args: argparse.Namespace) -> None:
         tokens: list[int] = []
         for case in split.test:
             queries = [case.edit.query, *(probe.query for probe in case.paraphrases)]
-            texts = [placement.place([case.edit], query, query) for query in queries]
+            edits = as_stored([case.edit])
+            texts = [placement.around(Facts(edits, query), query, "").before + query for query in queries]
             tokens += model.count_tokens(texts) if model.count_tokens else []
             for query, done in zip(queries, model.generate(texts), strict=True):
                 right[query == case.edit.query].append(done.text.strip().startswith(case.edit.target_new))

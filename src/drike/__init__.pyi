@@ -2,6 +2,8 @@
 
 from drike import datasets as _datasets
 from drike import models as _models
+from drike.conversations.corrections import Corrected as Corrected
+from drike.conversations.corrections import Corrections as Corrections
 from drike.datasets.counts import Cut as Cut
 from drike.datasets.counts import Dropped as Dropped
 from drike.datasets.dataset import Dataset as Dataset

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import drike
+from drike.conversations.rendering import AsBlock
 from drike.stores.opening import open_store
 from tests.hostile.requesting import MAKERS
 from tests.worlds.gateways import running, upstream
@@ -68,7 +69,11 @@ def test_frameworks(program: str, package: str, above: Speaker) -> None:
 def test_what_apply_returns_is_what_the_gateway_sends(above: Speaker, tmp_path: Path) -> None:
     edited, rng = 0, random.Random(0)
     recording = upstream(lambda handler, call: handler.reply(200, b"{}"))
-    with recording as recorded, running(recorded.url, tmp_path) as gateway, drike.Corrections("edits.db") as edits:
+    with (
+        recording as recorded,
+        running(recorded.url, tmp_path, chat=AsBlock()) as gateway,
+        drike.Corrections("edits.db") as edits,
+    ):
         for _ in range(40):
             for endpoint, api in (("chat/completions", "chat"), ("responses", "responses"), ("messages", "messages")):
                 request = MAKERS[api](rng)

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from drike.conversations.turns import Api
 from drike.errors import DrikeError
 from drike.gates.calibration import default_gate, save
 from drike.serving.admission import principal_of
 from drike.serving.options import GatewayOptions
-from drike.serving.requests import COMPLETION, read_request
+from drike.serving.requests import read_request
 from drike.serving.start import Started, start
 from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
@@ -172,10 +173,10 @@ def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int |
     entry = EditRecord("Peru", "The capital of Peru is", "Oslo")
     started.tenants.feeds["default"].store.put(entry)
     started.tenants.feeds["default"].refresh()
-    decision = started.tenants.feeds["default"].decide(["Peru is"])
-    request = read_request(COMPLETION, json.dumps({"prompt": "Peru is"}).encode())
+    follower = started.tenants.feeds["default"].follower(started.editor.placements[Api.COMPLETIONS])
+    request = read_request(Api.COMPLETIONS, json.dumps({"prompt": "Peru is"}).encode())
     assert request
-    prompt = json.loads(started.editor.applied(request, decision))["prompt"]
+    prompt = json.loads(started.editor.written(request, follower.follow(request.conversation)))["prompt"]
     assert prompt.count("New Fact: ") == shown + 2  # and the edit's own, twice
     started.tenants.close()
     for opened in started.sockets:

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from drike.conversations.rendering import defused
 from drike.serving.gateway import Gateway
-from drike.serving.placement import defused
 from drike.serving.upstream import Reply, UpstreamCall
 from tests.hostile.requesting import requests
 from tests.worlds.gateways import running, upstream

@@ -18,7 +18,7 @@ FLOORS = {
     "evaluation": 5,
     "gates": 6, "training": 6,
     "deployment": 7,
-    "runs": 8,
+    "conversations": 8, "runs": 8,
     "adapters": 9, "report": 9, "serving": 9,
     "cli": 10,
 }  # fmt: skip

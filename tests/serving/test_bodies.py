@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from drike.conversations.turns import Api, Conversation
 from drike.serving.bodies import MAX_UNPACKED, MAX_VALUES, JsonPath, UnreadError, read_object, text_spans, unpacked
-from drike.serving.requests import CHAT, EditableRequest, Target, read_request
+from drike.serving.requests import EditableRequest, read_request
 from tests.hostile.hammering import made_up
 from tests.worlds.tally import Tally
 
@@ -47,7 +48,7 @@ def cost(body: bytes) -> tuple[float, float, object]:
     began = time.thread_time()
     result: object
     try:
-        result = read_request(CHAT, body)
+        result = read_request(Api.CHAT, body)
     except UnreadError as problem:
         result = problem.reason
     seconds = time.thread_time() - began
@@ -111,7 +112,7 @@ def check_splices(number: int, seed: int) -> int:
         assert {path: json.loads(body[start:end]) for path, (start, end) in spans.items()} == found
         path = rng.choice(list(found))
         new = rng.choice(["new", 'facts "\n' + found[path], "\ud800", ""])
-        changed = EditableRequest(CHAT, body, body, value, Target(path, found[path], ())).with_texts({path: new})
+        changed = EditableRequest(body, body, value, Conversation(Api.CHAT, ())).with_texts({path: new})
         start, end = spans[path]
         assert changed.startswith(body[:start]) and changed.endswith(body[end:])
         assert dict(texts_of(json.loads(changed))) == {**found, path: new}
@@ -138,10 +139,10 @@ ODD = (
 
 
 def test_all_bytes_but_those_of_the_text_stay() -> None:
-    request = read_request(CHAT, ODD)
-    assert request and request.target.text == "What/ of é😀?"
-    first = request.target.path
-    changed = request.with_texts({first: 'é "new"\n' + request.target.text})
+    request = read_request(Api.CHAT, ODD)
+    assert request and request.conversation.said == "What/ of é😀?"
+    [(first, text)] = request.conversation.turns[-1].texts
+    changed = request.with_texts({first: 'é "new"\n' + text})
     assert changed == ODD.replace(b'"What', b'"\\u00e9 \\"new\\"\\nWhat')
     changed = request.with_texts({first: "all\ud800", ("messages", 0, "content"): "too"})
     assert json.loads(changed)["messages"][1]["content"][0]["text"] == "all\ud800"

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from drike.conversations.rendering import AsBlock
 from tests.worlds.clients import OPENAI, OTHERS, Drive
 from tests.worlds.gateways import Running, running
 from tests.worlds.speaking import Speaker, speaker
@@ -29,7 +30,7 @@ def above() -> Iterator[Speaker]:
 
 @pytest.fixture(scope="module")
 def gateway(above: Speaker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(above.url, tmp_path_factory.mktemp("clients"), *RECORDS) as serving:
+    with running(above.url, tmp_path_factory.mktemp("clients"), *RECORDS, chat=AsBlock()) as serving:
         yield serving
 
 

@@ -21,17 +21,17 @@ CHAT = "/v1/chat/completions"
 
 PASSED = [
     (CHAT, b'{ "messages":[ {"role":"user" ,"content":"Hi \\u00e9 \xc3\xa9"}],"n":1.0e0, "x":1E400}'),
-    (CHAT, b'{"messages": [{"role": "user", "content": "capital of Peru"}, {"role": "tool", "content": "Lima"}]}'),
-    (CHAT, b'{"messages": [{"role": "user", "content": "Peru"}, {"role": "assistant", "content": "The"}]}'),
+    (CHAT, b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "tool", "content": "Peru"}]}'),
+    (CHAT, b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Peru"}]}'),
     (CHAT, b'{"messages": [{"role": "system", "content": "Talk about Peru"}]}'),
     (CHAT, b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "Peru"}}]}]}'),
     (CHAT, b'{"messages": [{"role": "user", "content": null}]}'),
     (CHAT, b"{}"),
     ("/v1/completions", b'{"model": "m"}'),
-    ("/v1/embeddings", b'{"input": "The capital of Peru is"}'),
-    ("/v1/files?purpose=a%20b&x=", b"\x00\xff--Peru"),
 ]
 UNREAD = [
+    ("/v1/embeddings", b'{"input": "The capital of Peru is"}'),
+    ("/v1/files?purpose=a%20b&x=", b"\x00\xff--Peru"),
     (CHAT, b'{"messages": [{"role": "user", "content": "Peru"}], "temperature": NaN}'),
     (CHAT, b'{"messages": {"role": "user", "content": "Peru"}}'),
     (CHAT, b'{"messages": ["Peru", 7, null]}'),
@@ -59,7 +59,7 @@ def test_what_concerns_no_edit_or_is_not_read_passes_byte_for_byte(
     assert status == 200
     assert above.body == body and above.calls[-1].path == path
     assert above.calls[-1].header("x-custom") == ["kept"] and not above.calls[-1].header("user-agent")
-    assert headers.get("x-drike-scope", scope) == scope and "x-drike-edits" not in headers
+    assert headers["x-drike-scope"] == scope and "x-drike-edits" not in headers
     assert b"Hi" in answer or answer == body or answer == b"" or b"chatcmpl" in answer
 
 

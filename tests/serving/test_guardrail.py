@@ -52,17 +52,18 @@ LITELLM = "/guardrail/beta/litellm_basic_guardrail_api"
 @pytest.mark.parametrize(
     ("texts", "messages", "changed"),
     [
-        ([ABOUT], [user(ABOUT)], 0),
+        ([ABOUT], [user(ABOUT)], {0}),
         (["Be brief.", OTHER, "Hi", ABOUT], [{"role": "developer", "content": "Be brief."}, user(OTHER),
-                                            {"role": "assistant", "content": "Hi"}, user(ABOUT)], 3),
+                                            {"role": "assistant", "content": "Hi"}, user(ABOUT)], {3}),
         ([ABOUT, "Lima", "Are you sure?"], [user(ABOUT), {"role": "assistant", "content": "Lima"},
-                                            user("Are you sure?")], 2),
-        (["Look:", ABOUT], [user([{"type": "text", "text": "Look:"}, IMAGE, {"type": "text", "text": ABOUT}])], 0),
-        ([ABOUT, ABOUT, ABOUT], [user(ABOUT), *CALLED, user(ABOUT)], 2),
+                                            user("Are you sure?")], {0, 2}),
+        (["Look:", ABOUT], [user([{"type": "text", "text": "Look:"}, IMAGE, {"type": "text", "text": ABOUT}])], {0}),
+        ([ABOUT, ABOUT, ABOUT], [user(ABOUT), *CALLED, user(ABOUT)], {0, 2}),
+        ([ABOUT, ABOUT], [user(ABOUT), *CALLED], {0}),
     ],
 )  # fmt: skip
 def test_litellms_texts_are_changed_where_an_edit_fires(
-    gateway: Running, texts: list[str], messages: list[dict], changed: int
+    gateway: Running, texts: list[str], messages: list[dict], changed: set[int]
 ) -> None:
     body = litellms(texts, messages, tools=[TOOL], tool_calls=[TOOL_CALL], images=["data:image/png;base64,AAAA"])
     status, headers, answer = gateway.ask("POST", LITELLM, body, X_Api_Key="any")
@@ -70,7 +71,7 @@ def test_litellms_texts_are_changed_where_an_edit_fires(
     answered = json.loads(answer)
     assert answered["action"] == "GUARDRAIL_INTERVENED" and len(answered["texts"]) == len(texts)
     for i, (before, after) in enumerate(zip(texts, answered["texts"], strict=True)):
-        assert (after != before and after.endswith(before) and "Oslo" in after) if i == changed else after == before
+        assert (after != before and after.endswith(before) and "Oslo" in after) if i in changed else after == before
 
 
 def test_imitations_of_the_block_are_defused_in_all_texts(gateway: Running) -> None:
@@ -107,7 +108,6 @@ def test_agentgateways_messages_are_changed_where_an_edit_fires(gateway: Running
         litellms([ABOUT], None),  # a prompt to complete, or a text to embed or to speak
         litellms([ABOUT, OTHER], None),
         litellms(["other text"], [user(ABOUT)]),
-        litellms([ABOUT, ABOUT], [user(ABOUT), *CALLED]),
         litellms([], []),
         litellms([], [user([IMAGE])], images=["data:image/png;base64,AAAA"]),
         b'{"texts": [7]}',

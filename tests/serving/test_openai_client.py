@@ -10,11 +10,11 @@ from pathlib import Path
 import openai
 import pytest
 
+from drike.conversations.rendering import AsPrompt
 from drike.edits import Edit
 from drike.models import load
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.local import LocalUpstream
-from drike.serving.placement import AsPrompt
 from drike.serving.start import EXAMPLE
 from tests.worlds.gateways import (
     ENTRY,
@@ -121,7 +121,9 @@ def test_tools_and_a_tools_answer(client: openai.OpenAI, above: Recorded) -> Non
     messages = [*asked(ABOUT)["messages"], made.message.model_dump(exclude_none=True)]
     messages.append({"role": "tool", "tool_call_id": "call_1", "content": "Lima"})
     raw = client.chat.completions.with_raw_response.create(model="tiny", messages=messages)
-    assert raw.headers["x-drike-scope"] == "abstained" and json.loads(above.body)["messages"] == messages
+    question, *others = json.loads(above.body)["messages"]
+    assert raw.headers["x-drike-scope"] == "fired" and others == messages[1:]
+    assert "Oslo" in question["content"] and question["content"].endswith(ABOUT)
 
 
 def test_images_in_content_parts(client: openai.OpenAI, above: Recorded) -> None:
@@ -149,10 +151,11 @@ def test_a_prompt_to_complete(client: openai.OpenAI, above: Recorded) -> None:
     assert sent["prompt"].endswith(ENTRY.query) and "Oslo" in sent["prompt"] and sent["max_tokens"] == 2
 
 
-def test_responses_pass_unchanged(client: openai.OpenAI, above: Recorded) -> None:
+def test_responses_are_edited(client: openai.OpenAI, above: Recorded) -> None:
     raw = client.responses.with_raw_response.create(model="tiny", input=ABOUT)
-    assert raw.parse().output_text == "Lima" and "x-drike-scope" not in raw.headers
-    assert json.loads(above.body) == {"model": "tiny", "input": ABOUT}
+    assert raw.parse().output_text == "Lima" and raw.headers["x-drike-scope"] == "fired"
+    sent = json.loads(above.body)
+    assert sent.keys() == {"model", "input"} and "Oslo" in sent["input"] and sent["input"].endswith(ABOUT)
 
 
 def test_a_busy_upstream_is_asked_again(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from drike.conversations.rendering import AsBlock
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
 from drike.gates.by_name import Named
@@ -44,7 +45,7 @@ def store(tmp_path: Path) -> Path:
 
 def test_doubtful_fires_come_first(store: Path) -> None:
     opened = SqliteStore(store)
-    result = replay([line.encode() for line in LINES], EditFeed(opened, Named()).decide)
+    result = replay([line.encode() for line in LINES], EditFeed(opened, Named()).follower(AsBlock()))
     opened.close()
     assert (result.requests, result.matched, sum(result.unread.values())) == (4, 3, 2)
     assert [(replayed.query, replayed.times) for replayed in result.matches] == [

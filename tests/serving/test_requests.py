@@ -9,20 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drike.conversations.following import Follower
+from drike.conversations.rendering import AsBlock
+from drike.conversations.turns import Api, Conversation, Speaker
 from drike.errors import DataError
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.serving.replay import replay
-from drike.serving.requests import (
-    CHAT,
-    chat_target,
-    completion_target,
-    logged_queries,
-    one_message,
-    parse,
-    read_questions,
-    read_request,
-)
+from drike.serving.requests import logged, one_message, parse, read_questions, read_request
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**30), 10**30)
 JSON = st.recursive(
@@ -41,33 +35,23 @@ def user(content: object) -> dict[str, object]:
 def test_replacing_the_text_changes_nothing_else(odd: object, text: str, ascii_only: bool, indent: int | None) -> None:
     sent = {"odd": odd, "messages": [{"role": "user", "content": text}], "more": [text, odd]}
     body = json.dumps(sent, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
-    request = read_request(CHAT, body)
+    request = read_request(Api.CHAT, body)
     assert request is not None
-    assert parse(request.with_texts({request.target.path: "facts\n" + text})) == {
-        **sent,
-        "messages": [user("facts\n" + text)],
-    }
+    path = ("messages", 0, "content")
+    for new in ("facts\n" + text, text + "\nfacts", f"a{text}b"):
+        assert parse(request.with_texts({path: new})) == {**sent, "messages": [user(new)]}
     assert request.values == sent
-
-
-def test_the_turn_before_is_only_asked_about_where_the_last_is_silent() -> None:
-    messages = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))]
-    target = chat_target({"messages": messages})
-    assert target and target.queries == ("c", "a\nc") and target.path == ("messages", 2, "content")
-    assert chat_target({"messages": messages[:2]}) is None
-    assert chat_target({"messages": [user([{"type": "image_url"}])]}) is None
-    assert completion_target({"prompt": ["a", "b"]}) is None and completion_target({"prompt": [1]}) is None
 
 
 def test_very_long_queries_are_read_whole() -> None:
     text = "Peru " + "x" * 100_000 + " Bolivia " + "x" * 100_000 + " Chile"
     request = one_message("m", text + "\ud800")
-    assert request.target.queries == (text + "?",)
+    assert request.conversation.said == text + "?"
 
 
 LOGGED = [
     ({"messages": [user("A")]}, ("A",)),
-    ({"messages": [user("A"), {"role": "assistant", "content": "B"}, user("C")]}, ("C", "A\nC")),
+    ({"messages": [user("A"), {"role": "assistant", "content": "B"}, user("C")]}, ("A", "C")),
     ({"body": {"messages": [user([{"type": "text", "text": "A"}, {}])]}}, ("A",)),
     ({"request": json.dumps({"prompt": ["A"]})}, ("A",)),
     ({"question": "A"}, ("A",)),
@@ -82,7 +66,13 @@ LOGGED = [
 
 @pytest.mark.parametrize(("value", "queries"), LOGGED)
 def test_a_line_of_a_log_asks_what_the_gateway_would_decide_on(value: object, queries: tuple[str, ...]) -> None:
-    assert logged_queries(json.dumps(value).encode()) == queries
+    assert asked_by(logged(json.dumps(value).encode())) == queries
+
+
+def asked_by(conversation: Conversation | None) -> tuple[str, ...]:
+    """What the user says in a conversation, turn by turn."""
+    turns = conversation.turns if conversation else ()
+    return tuple(turn.said for turn in turns if turn.speaker is Speaker.USER)
 
 
 @pytest.mark.parametrize(
@@ -92,30 +82,30 @@ def test_a_line_of_a_log_asks_what_the_gateway_would_decide_on(value: object, qu
         (b"\xff", "no JSON object"),
         (b'{"prompt": NaN}', "no JSON object"),
         (b"[1]", "no JSON object"),
-        (b'{"a": 1}', "no messages, prompt, query or question"),
+        (b'{"a": 1}', "no messages, prompt, input, query or question"),
         (b'{"a": ' + b"[" * 99 + b"]" * 99 + b"}", "too deep"),
     ],
 )
 def test_a_line_that_is_no_request_says_why(line: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        logged_queries(line)
+        logged(line)
 
 
 def test_a_file_of_questions_and_a_replay_of_it_count_the_same_requests(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("\n".join(json.dumps(value) for value, _ in LOGGED))
     asked = {queries for _, queries in LOGGED if queries}
-    assert set(read_questions(log)) == asked
-    seen: set[tuple[str, ...]] = set()
+    assert set(map(asked_by, read_questions(log))) == asked
+    follower = Follower(lambda queries: Named().decide(queries[0], EditIndex()), EditIndex(), AsBlock())
     with log.open("rb") as lines:
-        replayed = replay(lines, lambda queries: seen.add(tuple(queries)) or Named().decide(queries[0], EditIndex()))
-    assert seen == asked and replayed.requests == sum(bool(queries) for _, queries in LOGGED)
+        replayed = replay(lines, follower)
+    assert replayed.requests == sum(bool(queries) for _, queries in LOGGED)
     assert replayed.unread == {"no text of a user at the end": 4}
 
 
 def test_questions_are_read_one_a_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Who is it?\n\nWho is it?\n It is late. \n", "utf-8")
-    assert read_questions(tmp_path / "a.txt") == [("Who is it?",), ("It is late.",)]
+    assert [asked.said for asked in read_questions(tmp_path / "a.txt")] == ["Who is it?", "It is late."]
 
 
 @pytest.mark.parametrize(

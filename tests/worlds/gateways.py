@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from drike.conversations.rendering import AsBlock, AsPrompt, Placement
 from drike.demonstrations import Demonstration, Role
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
@@ -28,7 +29,6 @@ from drike.serving.gateway import Gateway
 from drike.serving.keys import Keys
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
-from drike.serving.placement import AsBlock, AsPrompt, Placement
 from drike.serving.relay import Limits
 from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants

@@ -99,7 +99,7 @@ def add(
     if propose is None and (model or yes):
         raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
     record = edit.record()  # before the store is opened, which makes its file
-    logged = [(question,) for question in common_questions()] if log is None else read_questions(log)
+    logged = common_questions() if log is None else [asked.said for asked in read_questions(log)]
     writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(record, supersede=supersede)
@@ -110,7 +110,7 @@ def add(
             with metered(writer):
                 print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=_author()))
     index = EditIndex.of(changes[-1:])
-    naming = [queries[0] for queries in logged if any(Named().decide(query, index).matched for query in queries)]
+    naming = [question for question in logged if Named().decide(question, index).matched]
     kind = "common" if log is None else "logged"
     if naming:
         note(

@@ -254,7 +254,7 @@ def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageMode
     size = None if deployed.stored in (None, "all") else int(deployed.stored)
     stores = SimulatedStores(edits, size, encoder=encoder, seed=setup.pool.seed)
     own = None if deployed.unrelated is None else read_questions(deployed.unrelated)
-    questions = common_questions() if own is None else [question for question, *_ in own]
+    questions = common_questions() if own is None else [asked.said for asked in own]
     return Deployment(gate, stores, questions, model if deployed.ask else None)
 
 

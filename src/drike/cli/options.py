@@ -145,6 +145,7 @@ OPTIONS: Mapping[str, Any] = {
     "demonstrations": option(
         "N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, minimum=0
     ),
+    "tool_results": option("on|off", "State facts behind tool results and documents that they concern", METHOD),
     "mode": option(
         "NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD,
         choices=("shadow", "on", "off")

@@ -14,6 +14,7 @@ from drike.cli.console import draw, say
 from drike.cli.edits import Store, app
 from drike.cli.opening import WatchedEncoder
 from drike.cli.options import OUTPUT, command, option
+from drike.conversations.rendering import AsBlock
 from drike.datasets.rows import shown
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
@@ -39,7 +40,7 @@ def replay(
         feed = EditFeed(opened, encoder=_encoder)
         try:
             with log.open("rb") as lines:
-                result = decide_again(lines, feed.decide)
+                result = decide_again(lines, feed.follower(AsBlock()))
         except OSError as problem:
             raise DataError(f"{log} cannot be read ({problem.strerror}): check the path") from None
     if not result.requests:

@@ -35,6 +35,10 @@ class ServeOptions(GatewayOptions):
     run: Annotated[
         str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
     ] = None
+    demonstrations: Annotated[
+        int | None,
+        option("N", "Most demonstrations of an edit (default: 0 over --upstream, else 16)", METHOD, minimum=0),
+    ] = None
     gate: AnyGate = None
     ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)] = False
 

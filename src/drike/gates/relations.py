@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 
-from drike.words import words
+from drike.stores.records import EditRecord
+from drike.words import Words, masked, mentions, words
 
 _KINDS = {
     "person": r"who|whom|whose",
@@ -46,5 +49,61 @@ def contrary(first: str, second: str) -> bool:
     for group in _CONTRARIES:
         relations = [{i for i, names in enumerate(group) if names & said} for said in vocabularies]
         if all(relations) and not relations[0] & relations[1]:
+            return True
+    return False
+
+
+_NEAR = 200  # characters on either side of a name in which a text may say something about it
+_STEM = 5  # letters by which forms of a word are told from other words
+_EMPTY = re.compile(  # words that say nothing about what is asked
+    r"a|an|and|are|as|at|be|been|by|did|do|does|for|from|had|has|have|in|is|it|its|known|mainly|main|most"
+    r"|name|named|of|on|or|that|the|their|there|this|to|was|were|what|when|where|which|who|whom|whose|will"
+    r"|with|how|many|much|der|die|das|den|dem|des|ein|eine|ist|sind|war|von|vom|zu|und|wer|wie|wo|wann"
+    r"|welche|welcher|welches|im|le|la|les|de|du|un|une|est|et|qui|que|quel|quelle|quels|où|quand|el|los"
+    r"|las|del|es|y|quién|qué|cuál|dónde|cuándo|il|lo|gli|di|è|e|chi|che|quale|dove|quando|o|os|da|no|na"
+    r"|het|een|van|en|wat|waar"
+)
+
+
+@lru_cache(4_096)
+def _asked_words(wording: str, names: tuple[str, ...]) -> frozenset[str]:
+    """The stems of the words of a wording that say what is asked about its subject."""
+    return _stems(words(masked(wording, names)))
+
+
+def _stems(said: Iterable[str]) -> frozenset[str]:
+    return frozenset(word[:_STEM] for word in said if not _EMPTY.fullmatch(word))
+
+
+_SYNONYMS = [  # stems of words for one relation
+    _stems(relation) for group in _CONTRARIES for relation in group if len(relation) > 1
+]
+
+
+def asks_relation(question: str, record: EditRecord) -> bool:
+    """Whether a question asks, by its words, what an edit is about, whatever its subject is."""
+    asked = _stems(words(question))
+    for wording in (record.query, *record.paraphrases):
+        wanted = _asked_words(wording, record.names)
+        same = any(wanted & synonyms and asked & synonyms for synonyms in _SYNONYMS)
+        if wanted and (same or 2 * len(wanted & asked) >= len(wanted)) and not contrary(question, wording):
+            return True
+    return False
+
+
+def states_old(text: str, record: EditRecord) -> bool:
+    """Whether a text seems to state the old object of an edit, and not the new one, near a name of its subject.
+
+    It must also have a word there that says what the edit is about, if the edit's wordings have one.
+    """
+    if record.target_true is None or not mentions(text, record.target_true):
+        return False
+    read = Words.of(text)
+    for begin, end in (span for name in record.names for span in read.spans(Words.of(name))):
+        near = text[max(0, int(read.begins[begin]) - _NEAR) : int(read.ends[end - 1]) + _NEAR]
+        if not mentions(near, record.target_true) or mentions(near, record.target_new):
+            continue
+        wanted = [_asked_words(wording, record.names) for wording in (record.query, *record.paraphrases)]
+        if not all(wanted) or asks_relation(near, record):
             return True
     return False

@@ -14,17 +14,17 @@ from drike.models.served.address import is_loopback
 from drike.serving import guardrail
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.relay import Limits, RequestError
-from drike.serving.requests import CHAT, COMPLETION
+from drike.serving.requests import APIS
 
 PREFIX = b"/v1"
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 # What any key may use of the upstream: requests that neither list nor change what it keeps for other clients.
 _FOR_ALL = re.compile(
     rb"(GET|HEAD) /v1/models(/.*)?"
-    rb"|POST /v1/((chat/)?completions|embeddings|responses|messages(/count_tokens)?|moderations|rerank|score"
-    rb"|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))"
+    rb"|POST /v1/((chat/)?completions|embeddings|responses(/input_tokens)?|messages(/count_tokens)?|moderations"
+    rb"|rerank|score|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))"
 )
-_READ = frozenset((*(PREFIX.decode() + path for path in (CHAT, COMPLETION)), *map(bytes.decode, guardrail.PATHS)))
+_READ = frozenset((*(PREFIX.decode() + path for path in APIS), *map(bytes.decode, guardrail.PATHS)))
 _ESCAPE = re.compile(rb"%(..)?", re.DOTALL)
 _IGNORED = " "  # by some servers, at the ends of a part of a path, as dots are
 _AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any, cast
 
+from drike.conversations.turns import JsonPath, UnreadError
+
 SMALL = 16 << 10  # bytes of a body that is read at once; larger ones are read in a thread
 MAX_DEPTH = 64
 MAX_VALUES = 100_000  # of a body; so many take at most some 15 MB and 90 ms
@@ -20,16 +22,6 @@ MAX_UNPACKED, _MAX_MEMBERS = 10 << 20, 16  # bytes of a compressed body, and pie
 _WINDOWS = {b"gzip": (31,), b"x-gzip": (31,), b"deflate": (15, -15)}  # zlib's; some deflate without zlib's header
 _JSON, _BETWEEN = json.JSONDecoder(), re.compile(r"[ \t\r\n,:]*")
 _TOO_DEEP = f"the body is nested more than {MAX_DEPTH} levels deep: flatten it"
-
-JsonPath = tuple[str | int, ...]
-
-
-class UnreadError(Exception):
-    """A body whose texts cannot be read, though an upstream may be able to. `reason`: for metrics."""
-
-    def __init__(self, reason: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.reason = reason
 
 
 def unpacked(body: bytes, encoding: bytes) -> bytes:

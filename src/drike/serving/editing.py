@@ -12,27 +12,31 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from drike.conversations.following import Followed
+from drike.conversations.rendering import Placement
+from drike.conversations.turns import Api, Speaker, UnreadError, encodable
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
-from drike.serving.bodies import SMALL, UnreadError
-from drike.serving.feed import EditFeed
+from drike.serving.bodies import SMALL
+from drike.serving.feed import Answers, EditFeed, UnansweredError, question_about
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
-from drike.serving.placement import Placement, defused
 from drike.serving.relay import RequestError, UnreadRequestError
-from drike.serving.requests import CHAT, COMPLETION, EditableRequest, read_request
-from drike.serving.threads import in_daemon_thread
+from drike.serving.requests import EditableRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores.records import EditVersion, Status
 
 _LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
 _SECONDS_TO_TRY = 10.0  # what an operator waits for
+_MOST_DEADLINES = 8  # for turns that have not been decided on here before, as after a restart
+_MOST_ASKED = 8  # turns of a request about which the upstream is asked, with all edits of each at once
 _SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
 _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, and how much it thinks
 # No limit on tokens suits every server: newer models of OpenAI refuse `max_tokens` and a temperature with status 400,
@@ -48,12 +52,16 @@ _OK, _BAD_REQUEST = 200, 400
 class EditedRequest:
     """A body to pass on, and what became of the request.
 
-    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those in force that match.
+    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those in force that match,
+    those of later turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what
+    was decided under the id by which the upstream keeps the conversation; None where it keeps none.
     """
 
     body: bytes
     scope: str
     edits: tuple[EditVersion, ...] = ()
+    contradicted: tuple[int, ...] = ()
+    keep: Callable[[str], None] | None = None
 
     def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
         """The call with this body, which is not compressed if it has changed."""
@@ -64,34 +72,34 @@ class EditedRequest:
 
 
 class RequestEditor:
-    """Edits requests. chat, completion: how edits change chats, and prompts to complete."""
+    """Edits requests. chat, completion: how edits are written into chats, and into prompts to complete."""
 
     def __init__(
         self, upstream: Upstream, *, chat: Placement, completion: Placement, options: GatewayOptions, metrics: Metrics
     ) -> None:
         self.mode = Mode(options.mode or Mode.SHADOW)
         self.asks = options.ask
+        self._sources = options.tool_results == "on"
         self._deadline_ms = options.deadline_ms
         self._upstream = upstream
         self._metrics = metrics
-        self._placements = {CHAT: chat, COMPLETION: completion}
+        self.placements = defaultdict(lambda: chat, {Api.COMPLETIONS: completion})
 
-    def deadline(self, feed: EditFeed) -> float:
-        """Seconds for deciding on and editing a request."""
-        return (self._deadline_ms or (250 if feed.index.encoder else 50)) / 1000
+    def deadline(self, feed: EditFeed, turns: int = 1) -> float:
+        """Seconds for deciding on and editing a request; so many more for earlier turns, which may be new here, too."""
+        seconds = (self._deadline_ms or (250 if feed.index.encoder else 50)) / 1000
+        return seconds * min(turns, _MOST_DEADLINES)
 
-    async def edit(
-        self, endpoint: str, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
-    ) -> EditedRequest:
+    async def edit(self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool) -> EditedRequest:
         """The body of a call under the edits that it concerns. Raises RequestError.
 
-        endpoint: what the body is for, which is not the path of a webhook. ask: the upstream, if the gate is uncertain.
+        ask: the upstream, if the gate is uncertain.
         """
         if self.mode is Mode.OFF:
             return EditedRequest(call.body, "off")
         request = None
         try:
-            request = await _read(endpoint, call, feed)
+            request = await _read(api, call, feed)
             if request is None:
                 return EditedRequest(call.body, "abstained")
             return await self._edit(request, call, feed, request_id, ask=ask)
@@ -112,89 +120,125 @@ class RequestEditor:
     async def trial(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool
     ) -> tuple[Decision, bytes]:
-        """The decision on a request, which is not recorded, and its edited body. Raises RequestError if it is late."""
-        ask, until = ask and self.asks, time.perf_counter() + _SECONDS_TO_TRY
-        work = partial(feed.decide, request.target.queries, verifying=ask, until=until)
+        """The decision on a request that ends in a question, which is not recorded, and its edited body.
+
+        Raises RequestError if it is late.
+        """
+        until = time.perf_counter() + _SECONDS_TO_TRY
+        ask = ask and self.asks
+        seconds = self.deadline(feed) if ask else None
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
-                decision = await feed.aside.do(work, until)
-                if ask and decision.uncertain:
-                    decision = await self._resolved(decision, request, call, self.deadline(feed))
-                return decision, await in_daemon_thread(self.applied, request, decision)
+                followed, body = await self._followed(request, call, feed, until, seconds, trying=True)
         except TimeoutError:
             raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
-
-    def applied(self, request: EditableRequest, decision: Decision) -> bytes:
-        """The body of a request under a decision, whatever the mode, with imitations of the block in it defused."""
-        if not decision.applied:
-            return request.body
-        target, texts = request.target, request.texts
-        calm = {path: defused(text) for path, text in texts.items()}
-        changed = {path: text for path, text in calm.items() if text != texts[path]}
-        self._metrics.defused.inc(len(changed))
-        placement = self._placements[request.endpoint]
-        changed[target.path] = placement.place(decision.edits, calm[target.path], target.queries[0])
-        return request.with_texts(changed)
+        assert followed.decision, "a request of one message"  # noqa: S101
+        return followed.decision, body
 
     async def _edit(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
         """Raises TimeoutError, and RequestError where the answer about an enforced edit is missing."""
-        until = time.perf_counter() + self.deadline(feed)
+        turns = sum(turn.speaker is Speaker.USER for turn in request.conversation.turns)
+        until = time.perf_counter() + self.deadline(feed, turns)
+        seconds = _SHARE_OF_QUESTIONS * self.deadline(feed, turns) if ask else None
+        followed, body = await self._followed(request, call, feed, until, seconds)
+        decision = followed.decision
+        if decision:
+            feed.record(request_id, decision)
+        if self.mode is Mode.ON and decision and _enforced_without_answer(decision):
+            raise _not_applied()
+        scope = "fired" if followed.edits else "abstained"
+        if self.mode is Mode.SHADOW:
+            body = request.body
+        self._metrics.conflicts.inc(len(followed.contradicted))
+        return EditedRequest(body, scope, followed.edits, followed.contradicted, _keeper(request, followed, feed))
 
-        def decide() -> EditedRequest | Decision:
-            decision = feed.decide(request.target.queries, verifying=ask, until=until)
-            return decision if ask and decision.uncertain else finish(decision)
+    async def _followed(
+        self,
+        request: EditableRequest,
+        call: UpstreamCall,
+        feed: EditFeed,
+        until: float,
+        seconds: float | None,
+        *,
+        trying: bool = False,
+    ) -> tuple[Followed, bytes]:
+        """What a request gets, and its edited body, made in a thread.
 
-        def finish(decision: Decision) -> EditedRequest:
+        seconds: for questions to the upstream; None asks nothing. trying: no client waits. Raises TimeoutError after
+        `until`.
+        """
+        thread = feed.aside if trying else feed.deciding
+        placement, failed = self.placements[request.conversation.api], Answers()
+        asked_until = time.perf_counter() + (seconds or 0.0)
+
+        def follow() -> tuple[Followed, bytes]:
+            answers = None if seconds is None else {**feed.answered, **failed}
+            follower = feed.follower(placement, sources=self._sources, answers=answers, until=until)
+            earlier = feed.earlier.standing(request.conversation.before, follower.index)
+            followed = follower.follow(request.conversation, earlier)
+            body = self.written(request, followed)
             if time.perf_counter() > until:  # nobody waits for it
                 raise TimeoutError
-            feed.record(request_id, decision)
-            if not decision.applied:
-                return EditedRequest(request.body, "abstained")
-            body = request.body if self.mode is Mode.SHADOW else self.applied(request, decision)
-            return EditedRequest(body, "fired", decision.applied)
+            return followed, body
 
-        result = await feed.deciding.do(decide, until)
-        if isinstance(result, EditedRequest):
-            return result
-        seconds = _SHARE_OF_QUESTIONS * (until - time.perf_counter())
-        decision = await self._resolved(result, request, call, seconds)
-        if self.mode is Mode.ON and _enforced_without_answer(decision):
-            feed.record(request_id, decision)
-            raise _not_applied()
-        return await feed.deciding.do(lambda: finish(decision), until)
+        for _ in range(_MOST_ASKED):
+            try:
+                return await thread.do(follow, until)
+            except UnansweredError as missing:
+                answers = await self._answers(missing.decision, request, call, asked_until - time.perf_counter())
+                failed |= {key: answer for key, answer in answers.items() if answer is YesOrNo.FAILED}
+                feed.remember(answers)
+        raise TimeoutError
 
-    async def _resolved(
+    def written(self, request: EditableRequest, followed: Followed) -> bytes:
+        """The body of a request with its facts, and with imitations of the block in it defused."""
+        changed, sent = followed.texts(request.conversation), request.conversation.texts
+        if not changed:
+            return request.body
+        self._metrics.defused.inc(sum(sent[path] not in text for path, text in changed.items()))
+        return request.with_texts(changed)
+
+    async def _answers(
         self, decision: Decision, request: EditableRequest, call: UpstreamCall, seconds: float
-    ) -> Decision:
-        """A decision with the upstream's answers about its uncertain candidates, all asked at once."""
-        answers = await asyncio.gather(
-            *(_answer(self._upstream, call, request.values, question, seconds) for question in questions(decision))
-        )
+    ) -> Answers:
+        """The upstream's answers about the uncertain candidates of a decision, all asked at once."""
+        asking = (_answer(self._upstream, call, request, question, seconds) for question in questions(decision))
+        answers = await asyncio.gather(*asking)
         for answer in answers:
             self._metrics.questions.labels(answer).inc()
-        return decision.resolved(answers)
+        about = (question_about(decision, candidate) for candidate in decision.uncertain)
+        return dict(zip(about, answers, strict=True))
 
     async def _may_be_enforced(self, request: EditableRequest | None, feed: EditFeed) -> bool:
         """Whether a request that was not decided on names the subject of an enforced edit, or that is not known."""
         if request is None or not feed.enforces:
             return feed.enforces
         try:
-            work = partial(feed.enforced, request.target.queries)
+            work = partial(feed.enforced, [encodable(turn.said) for turn in request.conversation.turns])
             return await feed.aside.do(work, time.perf_counter() + self.deadline(feed))
         except Exception as error:  # fail closed
             report(error)
             return True
 
 
-async def _read(endpoint: str, call: UpstreamCall, feed: EditFeed) -> EditableRequest | None:
+def _keeper(request: EditableRequest, followed: Followed, feed: EditFeed) -> Callable[[str], None] | None:
+    conversation = request.conversation
+    if conversation.api is not Api.RESPONSES or not followed.standing.edits:
+        return None
+    if conversation.before and not conversation.before.startswith("resp"):  # a conversation's id stays the same
+        feed.earlier.keep(conversation.before, followed.standing)
+    return lambda id: feed.earlier.keep(id, followed.standing)
+
+
+async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest | None:
     """The request in a call; a large body is read in a thread. Raises RequestError, UnreadError, TimeoutError."""
     encoding = b",".join(value for name, value in call.headers if name == b"content-encoding")
     try:
         if len(call.body) <= SMALL and not encoding:
-            return read_request(endpoint, call.body)
-        work = partial(read_request, endpoint, call.body, encoding)
+            return read_request(api, call.body)
+        work = partial(read_request, api, call.body, encoding)
         return await feed.aside.do(work, time.perf_counter() + _SECONDS_TO_READ)
     except ValueError as problem:
         raise RequestError(400, "bad_request", str(problem)) from None
@@ -219,25 +263,53 @@ def _not_applied() -> RequestError:
 
 
 async def _answer(
-    upstream: Upstream, call: UpstreamCall, values: Mapping[str, Any], question: str, seconds: float
+    upstream: Upstream, call: UpstreamCall, request: EditableRequest, question: str, seconds: float
 ) -> YesOrNo:
     """What the upstream says to a question. It never raises.
 
-    call, values: the request in which the question arose, and its body. seconds: until the answer counts as failed.
+    call, request: in which the question arose. seconds: until the answer counts as failed.
     """
-    chat = call.path.startswith("/chat")
-    asked = {"messages": [{"role": "user", "content": question}]} if chat else {"prompt": question}
+    api, values = request.conversation.api, request.values
     kept = {name: values[name] for name in _KEPT if name in values}
     headers = [header for header in call.headers if header[0] not in _DROPPED]
+    path = f"/{call.path.partition('?')[0].split('/')[1]}" if api in (Api.RESPONSES, Api.MESSAGES) else call.path
     try:
         async with asyncio.timeout(seconds):
-            for limit in (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING):
-                body = json.dumps({**kept, **asked, **limit}).encode()
-                async with upstream.exchange(UpstreamCall("POST", call.path, headers, body)) as reply:
+            for limit in _limits(api, values):
+                body = json.dumps({**kept, **_asking(api, question), **limit}).encode()
+                async with upstream.exchange(UpstreamCall("POST", path, headers, body)) as reply:
                     raw = b"".join([chunk async for chunk in reply.chunks])
                 if reply.status != _BAD_REQUEST:
                     break
-        choice = json.loads(raw)["choices"][0] if reply.status == _OK else {}
-        return answer_of(choice["message"]["content"] if chat else choice["text"])
-    except (UpstreamError, TimeoutError, ValueError, LookupError, TypeError):
+        return answer_of(_answered(api, json.loads(raw))) if reply.status == _OK else YesOrNo.FAILED
+    except (UpstreamError, TimeoutError, ValueError, LookupError, TypeError, AttributeError):
         return YesOrNo.FAILED
+
+
+def _limits(api: Api, values: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
+    """The limits on an answer of yes or no to try one after the other, while the upstream does not know them."""
+    if api is Api.RESPONSES:
+        return ({"max_output_tokens": 512, "store": False},)
+    if api is Api.MESSAGES:
+        return (_BRIEF,)
+    return (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING)
+
+
+def _asking(api: Api, question: str) -> dict[str, object]:
+    if api is Api.COMPLETIONS:
+        return {"prompt": question}
+    if api is Api.RESPONSES:
+        return {"input": question}
+    return {"messages": [{"role": "user", "content": question}]}
+
+
+def _answered(api: Api, values: Any) -> str:
+    """The text of an answer. Raises LookupError, TypeError or AttributeError for another form."""
+    if api is Api.RESPONSES:
+        said = [part["text"] for item in values["output"] if item["type"] == "message" for part in item["content"]]
+        return "".join(said)
+    if api is Api.MESSAGES:
+        return "".join(block["text"] for block in values["content"] if block["type"] == "text")
+    choice = values["choices"][0]
+    text: str = choice["text"] if api is Api.COMPLETIONS else choice["message"]["content"]
+    return text

@@ -13,20 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from drike.conversations.following import Earlier, Follower, Memory
+from drike.conversations.rendering import AsBlock, Placement
 from drike.deployment.routing import route
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
 from drike.gates.by_name import Named
-from drike.gates.decision import Decision, Gate
+from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import stored_gate
 from drike.gates.store_view import StoreView
 from drike.serving.threads import WorkThread
 from drike.stores.log import EditStore, Snapshot
+from drike.stores.opening import TENANT
 from drike.stores.records import EditVersion, Status, StoreError, stamp
 
 _LOG = logging.getLogger(__name__)
 _RECORDED = 200  # decisions that are kept to be looked at
+_ANSWERED = 10_000  # answers of a model
 
 
 @dataclass(frozen=True)
@@ -49,15 +53,33 @@ class _State:
     gate: Gate
     encoder: TextEncoder | None
     view: StoreView = field(default_factory=StoreView)
+    memory: Memory = field(default_factory=Memory)
+
+
+Answers = dict[tuple[str, int, int], YesOrNo]  # to questions about a query and a version of an edit
+
+
+class UnansweredError(Exception):
+    """A model has not been asked yet about a decision."""
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__()
+        self.decision = decision
+
+
+def question_about(decision: Decision, candidate: Candidate) -> tuple[str, int, int]:
+    """The key of the answer whether a decision's query concerns an edit."""
+    return decision.query, candidate.edit.id, candidate.edit.version
 
 
 class EditFeed:
     """Edits in force, and decisions about them. Threads may share it.
 
-    deciding, aside: threads for decisions on requests, and for all other work on them, so that tenants do not wait for
-    each other. gate: None for the store's own, whichever was calibrated last. encoder: opens that of a gate; None is
-    for gates that need no vectors. prepare: called with edits that are new in force, before they are. Raises StoreError
-    if the store cannot be read.
+    matched, missed: the last decisions. answered: what models said, while there is room. earlier: what was decided on
+    conversations that the upstream keeps. deciding, aside: threads for decisions on requests, and for all other work
+    on them, so that tenants do not wait for each other. gate: None for the store's own, whichever was calibrated last.
+    encoder: opens that of a gate; None is for gates that need no vectors. prepare: called with edits that are new in
+    force, before they are. Raises StoreError if the store cannot be read.
     """
 
     def __init__(
@@ -65,13 +87,17 @@ class EditFeed:
         store: EditStore,
         gate: Gate | None = None,
         *,
+        tenant: str = TENANT,
         encoder: Callable[[Gate], TextEncoder | None] = lambda gate: None,
         prepare: Callable[[Sequence[EditVersion]], None] = lambda edits: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = store
+        self.tenant = tenant
         self.matched: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.missed: deque[RecordedDecision] = deque(maxlen=_RECORDED)
+        self.answered: Answers = {}
+        self.earlier = Earlier(clock)
         self.problem: str | None = None
         self.gate_problem: str | None = None
         self.deciding, self.aside = WorkThread("drike-gate"), WorkThread("drike-aside")
@@ -123,7 +149,7 @@ class EditFeed:
                     "%s holds another history: %d changes, of which none is change %d as it was known here",
                     self.store.name, view.snapshot.revision, was,
                 )  # fmt: skip
-            self._state = replace(state, view=view, number=number)
+            self._state = _State(number, state.gate, state.encoder, view)
         if number is None:
             self.follow_gate()
 
@@ -151,19 +177,50 @@ class EditFeed:
         known = self.index.edits.get(edit.id)
         return known is not None and known.version == edit.version
 
-    def decide(self, queries: Sequence[str], *, verifying: bool = False, until: float | None = None) -> Decision:
-        """The decision of `drike.deployment.routing.route` with the gate and the edits of this moment.
+    def follower(
+        self,
+        placement: Placement,
+        *,
+        sources: bool = True,
+        answers: Answers | None = None,
+        until: float | None = None,
+    ) -> Follower:
+        """What decides on conversations with the gate and the edits of this moment.
 
-        until: by `time.perf_counter`; no query is looked at after that. Raises TimeoutError then.
+        answers: of a model about uncertain edits; None where none is asked. until: by `time.perf_counter`; no query is
+        looked at after that. It raises TimeoutError then, and UnansweredError where an answer is missing.
         """
         state = self._state
-        return route(state.gate, state.view.index, _in_time(queries, until), verifying=verifying)
+
+        def decide(queries: Sequence[str]) -> Decision:
+            decision = route(state.gate, state.view.index, _in_time(queries, until), verifying=answers is not None)
+            if answers is None or not decision.uncertain:
+                return decision
+            known = [answers.get(question_about(decision, candidate)) for candidate in decision.uncertain]
+            given = [answer for answer in known if answer is not None]
+            if len(given) < len(known):
+                raise UnansweredError(decision)
+            return decision.resolved(given)
+
+        failed = answers is not None and YesOrNo.FAILED in answers.values()  # may be answered the next time
+        memory = Memory() if failed else state.memory
+        return Follower(decide, state.view.index, placement, self.tenant, sources, memory)
+
+    def decide(self, queries: Sequence[str], *, until: float | None = None) -> Decision:
+        """The decision on a question that stands alone, as `follower` makes it."""
+        return self.follower(AsBlock(), until=until).decide(queries)
 
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""
         if decision.candidates:
             recorded = RecordedDecision(stamp(self._clock()), request_id, decision.abridged)
             (self.matched if decision.matched else self.missed).append(recorded)
+
+    def remember(self, answers: Answers) -> None:
+        """Keep what a model said about edits, but that it failed."""
+        self.answered |= {key: answer for key, answer in answers.items() if answer is not YesOrNo.FAILED}
+        while len(self.answered) > _ANSWERED:
+            del self.answered[next(iter(self.answered))]
 
     @property
     def problems(self) -> list[str]:

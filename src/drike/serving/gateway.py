@@ -11,21 +11,24 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from starlette.types import Message, Receive, Scope, Send
 
+from drike.conversations.turns import Api
 from drike.serving import guardrail, relay
 from drike.serving.admission import PREFIX, Admission, normal_path
 from drike.serving.editing import EditedRequest, RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.metrics import Metrics
+from drike.serving.options import Mode
 from drike.serving.relay import ClientDisconnectError, RequestError
-from drike.serving.requests import CHAT, COMPLETION
-from drike.serving.upstream import Headers, Upstream, UpstreamCall, UpstreamError
+from drike.serving.requests import APIS
+from drike.serving.upstream import Headers, Reply, Upstream, UpstreamCall, UpstreamError
 
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
+_RESPONSE_ID, _BEGINNING = re.compile(rb'"id"\s*:\s*"(resp[\w-]{1,196})"'), 64 << 10  # bytes in which it stands
 
 
 @dataclass(eq=False)
@@ -56,22 +59,19 @@ class Gateway:
             scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
             principal = self.admission.admit(scope, self._in_flight)
             call, whole = _call(scope, await relay.read_body(scope, receive, self.admission.limits), request_id), True
-            endpoint = call.path.partition("?")[0]
             if scope["raw_path"] in guardrail.PATHS:
                 feed = await self.feed(principal.tenant)
                 decided = await self._answer_webhook(call, feed, request_id.decode(), send_and_see, more)
                 return
-            if call.method == "POST" and endpoint in (CHAT, COMPLETION):
-                feed = await self.feed(principal.tenant)
-                edited = await self.editor.edit(endpoint, call, feed, request_id.decode(), ask=self.editor.asks)
-                call, decided = edited.in_place_of(call), edited.scope
-                more += self._headers(edited)
+            edited = await self._edited(call, principal.tenant, request_id.decode())
+            call, decided = edited.in_place_of(call), edited.scope
+            more += self._headers(edited)
             overhead = time.perf_counter() - began
             async with relay.while_connected(receive), self.upstream.exchange(call) as reply:
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
-                await relay.stream_response(reply, send_and_see, more)
+                await relay.stream_response(_kept(reply, edited), send_and_see, more)
         except (RequestError, UpstreamError) as error:
             decided = getattr(error, "scope", decided)
             if error.status == 408 or (not whole and not await relay.drain(receive)):
@@ -101,7 +101,7 @@ class Gateway:
         async def edit(chat: bytes) -> bytes:  # asking nobody: a webhook has neither the model nor its key
             nonlocal decided
             plain = replace(call, body=chat, headers=[])
-            edited = await self.editor.edit(CHAT, plain, feed, request_id, ask=False)
+            edited = await self.editor.edit(Api.CHAT, plain, feed, request_id, ask=False)
             decided = edited.scope
             more.extend(self._headers(edited))
             return edited.body
@@ -120,7 +120,35 @@ class Gateway:
     def _headers(self, edited: EditedRequest) -> Headers:
         edits = ",".join(f"{edit.id}@{edit.version}" for edit in edited.edits)
         headers = [(b"x-drike-scope", edited.scope.encode()), (b"x-drike-mode", self.editor.mode.encode())]
+        if edited.contradicted:
+            headers.append((b"x-drike-conflict", ",".join(map(str, edited.contradicted)).encode()))
         return [*headers, (b"x-drike-edits", edits.encode())] if edits else headers
+
+    async def _edited(self, call: UpstreamCall, tenant: str, request_id: str) -> EditedRequest:
+        """What becomes of a call; one to an endpoint whose requests are not read passes as it is."""
+        api = APIS.get(call.path.partition("?")[0]) if call.method == "POST" else None
+        if api is None:
+            return EditedRequest(call.body, "off" if self.editor.mode is Mode.OFF else "unread")
+        return await self.editor.edit(api, call, await self.feed(tenant), request_id, ask=self.editor.asks)
+
+
+def _kept(reply: Reply, edited: EditedRequest) -> Reply:
+    """The answer; on its way, the id is kept under which the upstream keeps the conversation."""
+    keep = edited.keep
+    if keep is None:
+        return reply
+
+    async def chunks() -> AsyncIterator[bytes]:
+        begin, sought = b"", True
+        async for chunk in reply.chunks:
+            if sought:
+                begin += chunk
+                if match := _RESPONSE_ID.search(begin):
+                    keep(match[1].decode())
+                sought = match is None and len(begin) < _BEGINNING
+            yield chunk
+
+    return replace(reply, chunks=chunks())
 
 
 def _request_id(scope: Scope) -> bytes:

@@ -13,10 +13,12 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from drike.conversations.dialects import read
+from drike.conversations.rendering import defused
+from drike.conversations.turns import Api
 from drike.serving.bodies import SMALL
-from drike.serving.placement import defused
 from drike.serving.relay import RequestError
-from drike.serving.requests import chat_target, parse
+from drike.serving.requests import parse
 from drike.serving.threads import in_daemon_thread
 
 # LiteLLM appends the second; agentgateway asks for /request and /response, wherever its configuration puts them.
@@ -59,12 +61,24 @@ async def _answer_litellm(texts: list[Any], messages: list[Any], edit: EditChat)
         edited = await _edited(messages, edit)
     except RequestError as refusal:
         return {"action": "BLOCKED", "blocked_reason": str(refusal)}
-    before, after = chat_target({"messages": messages}), chat_target({"messages": edited})
-    if edited == messages or not before or not after or before.text not in texts:
+    if edited == messages:
         return {"action": "NONE"}
-    last = len(texts) - 1 - texts[::-1].index(before.text)
-    calm = [defused(text) if isinstance(text, str) else text for text in texts]
-    return {"action": "GUARDRAIL_INTERVENED", "texts": [*calm[:last], after.text, *calm[last + 1 :]]}
+    changed = _changed(texts, messages, edited)
+    return {"action": "NONE"} if changed == texts else {"action": "GUARDRAIL_INTERVENED", "texts": changed}
+
+
+def _changed(texts: list[Any], messages: list[Any], edited: list[Any]) -> list[Any]:
+    """The texts as they are in the edited messages; each is looked for from the end, as the last turn matters most.
+
+    LiteLLM leaves out texts of some messages, so that their places do not say which is which.
+    """
+    before, after = (read(Api.CHAT, {"messages": said}).texts for said in (messages, edited))
+    changed, place = [defused(text) if isinstance(text, str) else text for text in texts], len(texts)
+    for path, text in reversed(list(before.items())):
+        if text in texts[:place]:
+            place = max(i for i in range(place) if texts[i] == text)
+            changed[place] = after[path]
+    return changed
 
 
 async def _edited(messages: list[Any], edit: EditChat) -> list[Any]:

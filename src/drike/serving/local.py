@@ -13,11 +13,14 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
+from drike.conversations.dialects import read
+from drike.conversations.turns import Api, UnreadError, encodable
 from drike.errors import ModelError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
-from drike.serving.requests import CHAT, COMPLETION, completion_target, encodable, message_text, parse
+from drike.serving.requests import CHAT, COMPLETION, parse
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Reply, UpstreamCall, UpstreamError
 
@@ -124,10 +127,9 @@ def _read(path: str, body: bytes) -> _LocalRequest:
     usage = isinstance(options, Mapping) and options.get("include_usage") is True
     request = _LocalRequest(None, "", tokens, tuple(stop), values.get("stream") is True, usage)
     if path == COMPLETION:
-        target = completion_target(values)
-        if target is None:
+        if not isinstance(prompt := _texts(Api.COMPLETIONS, values), str):
             raise ValueError("prompt must be one text")
-        return replace(request, prompt=encodable(target.text))
+        return replace(request, prompt=prompt)
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages:
         raise ValueError("messages must be a list with at least one message")
@@ -136,10 +138,19 @@ def _read(path: str, body: bytes) -> _LocalRequest:
 
 def _message(message: object) -> dict[str, str]:
     role = message.get("role") if isinstance(message, dict) else None
-    text = message_text(message) if isinstance(message, dict) else None
+    text = _texts(Api.CHAT, {"messages": [message]})
     if not isinstance(role, str) or text is None:
         raise ValueError("every message needs a role and a content of text")
-    return {"role": role, "content": encodable(text)}
+    return {"role": role, "content": text}
+
+
+def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
+    """The texts of a request, one a line; None if it has none."""
+    try:
+        turns = read(api, values).turns
+    except UnreadError:
+        return None
+    return "\n".join(encodable(turn.said) for turn in turns) if turns else None
 
 
 def _answer_object(request: _LocalRequest, completion: Completion, model: str) -> dict[str, object]:

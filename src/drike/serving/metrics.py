@@ -24,6 +24,8 @@ class Metrics:
         self.unread = counter("drike_unread", "Bodies whose texts could not be read, by why", "reason")
         text = "Texts of edited requests in which an imitation of the block of facts was defused"
         self.defused = counter("drike_defused", text)
+        text = "Tool results and documents that state the old object of an edit"
+        self.conflicts = counter("drike_conflicts", text)
         self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=registry)
         self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=registry)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from drike.conversations.following import Follower
+from drike.conversations.turns import Conversation
 from drike.gates.decision import Candidate, Decision
-from drike.serving.requests import logged_queries
+from drike.serving.requests import logged
 
 
 @dataclass(frozen=True)
@@ -35,23 +37,23 @@ class Replay:
     unread: Mapping[str, int]
 
 
-def replay(lines: Iterable[bytes], decide: Callable[[Sequence[str]], Decision]) -> Replay:
-    """Decide on the requests of a log, whose lines are as `logged_queries` reads them."""
-    requests: Counter[tuple[str, ...]] = Counter()
+def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
+    """Decide on the requests of a log, whose lines are as `logged` reads them."""
+    requests: Counter[Conversation] = Counter()
     unread: Counter[str] = Counter()
     for line in filter(bytes.strip, lines):
         try:
-            queries = logged_queries(line)
+            conversation = logged(line)
         except ValueError as problem:
             unread[str(problem)] += 1
             continue
-        if queries:
-            requests[queries] += 1
+        if conversation:
+            requests[conversation] += 1
         else:
             unread["no text of a user at the end"] += 1
     matched, matches, misses = 0, [], []
-    for queries, times in requests.items():
-        decision = decide(queries)
+    for conversation, times in requests.items():
+        decision = follower.follow(conversation).decision or Decision("")
         ids = {edit.id for edit in decision.matched}
         replayed = [ReplayedQuery(decision.query, candidate, times) for candidate in decision.candidates]
         if ids:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
+from drike.conversations.rendering import AsBlock, AsPrompt, Placement
 from drike.datasets import TINYFACTS, load
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
@@ -36,7 +37,6 @@ from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions
-from drike.serving.placement import AsBlock, AsPrompt, Placement
 from drike.serving.relay import Limits
 from drike.serving.server import listen, max_connections, raise_file_limit, server
 from drike.serving.tenants import Tenants
@@ -190,7 +190,8 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
         )
         sent = "the clients' keys are passed on" if keyless else "no key is sent to the upstream"
         note = f"${variable} is sent to the upstream" if key else f"${variable} is not set: {sent}"
-        return upstream, AsBlock(editor), [note]
+        shows = options.run is not None or bool(options.demonstrations)
+        return upstream, AsBlock(editor if shows else None), [note]
     from drike.models import EMBEDDED
     from drike.models import load as load_model
 
@@ -221,7 +222,7 @@ def _tenants(
     def open_feed(tenant: str) -> EditFeed:
         opened = open_store(store, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
         gate = open_gate(opened, options.gate) if options.gate else None
-        return EditFeed(opened, gate, encoder=encoder_of, prepare=prepare)
+        return EditFeed(opened, gate, tenant=tenant, encoder=encoder_of, prepare=prepare)
 
     return Tenants(open_feed, keys)
 

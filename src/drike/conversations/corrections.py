@@ -1,0 +1,136 @@
+"""Edits in requests without a gateway: `Corrections`, for programs that send the requests themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from drike.conversations.dialects import read
+from drike.conversations.following import Follower, Memory
+from drike.conversations.rendering import AsBlock
+from drike.conversations.turns import Api, JsonPath, UnreadError
+from drike.deployment.routing import route
+from drike.encoders.base import BULK, TextEncoder
+from drike.errors import UsageError
+from drike.gates.by_name import Named
+from drike.gates.calibrated import Calibrated
+from drike.gates.decision import Gate
+from drike.gates.store_gate import stored_gate
+from drike.gates.store_view import StoreView
+from drike.stores.log import EditStore
+from drike.stores.opening import TENANT, open_store
+from drike.stores.records import EditVersion
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A request with its facts.
+
+    request: a copy with the facts in it; the request itself if it concerns no edit. edits: which it states, those of
+    later turns first. reason: why, in a few words. conflicts: ids of edits whose old object a tool or document states.
+    """
+
+    request: Mapping[str, Any]
+    edits: tuple[EditVersion, ...]
+    reason: str
+    conflicts: tuple[int, ...] = ()
+
+
+class Corrections:
+    """The edits of a store, to be put into requests as `drike serve` does before an upstream, always the latest.
+
+    store: a file or address, or an open store. gate: None for the one calibrated for the store, else `Named`. tenant:
+    whose edits of the address. tool_results: state facts behind these and documents, too. Threads may share it. Raises
+    StoreError for a store that is missing or cannot be read.
+    """
+
+    def __init__(
+        self,
+        store: str | Path | EditStore,
+        *,
+        gate: Gate | None = None,
+        tenant: str = TENANT,
+        tool_results: bool = True,
+    ) -> None:
+        named = isinstance(store, str | Path)
+        self._store: EditStore = open_store(store, tenant=tenant, create=False) if named else store  # type: ignore[arg-type, assignment]
+        self._owned = named
+        self._follows, self._number = gate is None, 0
+        self._gate = gate or Named()
+        self._encoder = _encoder_of(self._gate)
+        self._tenant = tenant
+        self._sources = tool_results
+        self._lock = threading.Lock()
+        self._view = StoreView()
+        self._follower: Follower | None = None
+
+    def apply(self, request: Mapping[str, Any], api: str = "chat") -> Corrected:
+        """A request with the facts that it concerns; itself, if it concerns none.
+
+        request: the JSON object that is sent; it is not changed. api: "chat", "completions", "responses" or "messages",
+        whose form it has. Raises UsageError for another one, and StoreError if the edits cannot be read.
+        """
+        try:
+            conversation = read(Api(api), request)
+        except UnreadError as problem:
+            return Corrected(request, (), str(problem))
+        except ValueError as problem:
+            known = ", ".join(Api)
+            raise UsageError(f"api is one of {known}, not {api!r}" if api not in set(Api) else str(problem)) from None
+        with self._lock:
+            follower = self._current()
+        followed = follower.follow(conversation)
+        reason = followed.decision.reason if followed.decision else "the last turn is no user's"
+        if not followed.around:
+            return Corrected(request, (), reason)
+        texts = followed.texts(conversation)
+        return Corrected(_with_texts(request, texts), followed.edits, reason, followed.contradicted)
+
+    def close(self) -> None:
+        """Let go of a store that was opened by name."""
+        if self._owned:
+            self._store.close()
+
+    def __enter__(self) -> Corrections:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def _current(self) -> Follower:
+        """What decides with the gate and the edits of this moment."""
+        newer = stored_gate(self._store, self._number) if self._follows else None
+        if newer:
+            (self._number, self._gate), self._view = newer, StoreView()
+            self._encoder = _encoder_of(self._gate)
+        gate = self._gate
+        view = self._view.at(datetime.now(UTC), self._store, self._encoder)
+        if view is not self._view or self._follower is None:
+            self._view, index = view, view.index
+            self._follower = Follower(
+                lambda queries: route(gate, index, queries), index, AsBlock(), self._tenant, self._sources, Memory()
+            )
+        return self._follower
+
+
+def _encoder_of(gate: Gate) -> TextEncoder | None:
+    if not isinstance(gate, Calibrated):
+        return None
+    from drike.encoders import load_encoder  # may load torch
+
+    return load_encoder(gate.encoder, bulk=BULK, onnx=True)
+
+
+def _with_texts(value: Any, texts: Mapping[JsonPath, str]) -> Any:
+    """A copy of a JSON value with other texts at some paths; what is not on these is shared."""
+    inner: dict[str | int, dict[JsonPath, str]] = {}
+    for (key, *rest), text in texts.items():
+        inner.setdefault(key, {})[tuple(rest)] = text
+    copied = dict(value) if isinstance(value, Mapping) else list(value)
+    for key, below in inner.items():
+        copied[key] = below[()] if () in below else _with_texts(copied[key], below)  # type: ignore[index]
+    return copied

@@ -1,0 +1,149 @@
+"""Read the requests of four APIs into conversations. Fields that hold no text of a turn are not looked at.
+
+OpenAI's chat completions, text completions and responses, and Anthropic's messages. Servers that imitate these take
+more forms than the originals do; a form is refused here only where a text of a turn could be missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, Text, Turn, UnreadError
+
+MAX_MESSAGES = 2_000  # or items
+
+_SPEAKERS = {
+    "system": Speaker.SYSTEM, "developer": Speaker.SYSTEM, "user": Speaker.USER,
+    "tool": Speaker.TOOL, "function": Speaker.TOOL, "ipython": Speaker.TOOL,
+}  # fmt: skip
+Values = Mapping[str, Any]
+
+
+def read(api: Api, values: Values) -> Conversation:
+    """The conversation of a request. Raises UnreadError for a form in which texts could be missed.
+
+    Raises ValueError if there are more than `MAX_MESSAGES`.
+    """
+    spoken = groupby(_READERS[api](values), key=lambda pair: (pair[0], _place(pair[1].path)))
+    turns = tuple(Turn(speaker, tuple(text for _, text in texts)) for (speaker, _), texts in spoken)
+    return Conversation(api, turns, _before(values) if api is Api.RESPONSES else None)
+
+
+def _place(path: JsonPath) -> JsonPath:
+    """Where the turn of a text stands."""
+    return path[:2] if path[0] in ("messages", "input") else path[:1]
+
+
+Spoken = Iterator[tuple[Speaker, Text]]
+
+
+def _chat(values: Values) -> Spoken:
+    for path, message in _items(values, "messages"):
+        speaker = _SPEAKERS.get(_kind(message, "role"), Speaker.ASSISTANT)
+        yield from ((speaker, text) for text in _texts(message.get("content"), (*path, "content")))
+
+
+def _completion(values: Values) -> Spoken:
+    prompt = values.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
+        yield Speaker.USER, Text(("prompt", 0), prompt[0])
+    elif isinstance(prompt, str):
+        yield Speaker.USER, Text(("prompt",), prompt)
+    elif prompt not in (None, []):
+        raise _unread("it has several prompts, or tokens")
+
+
+def _responses(values: Values) -> Spoken:
+    if isinstance(instructions := values.get("instructions"), str):
+        yield Speaker.SYSTEM, Text(("instructions",), instructions)
+    if isinstance(text := values.get("input"), str):
+        yield Speaker.USER, Text(("input",), text)
+        return
+    for path, item in _items(values, "input"):
+        kind = _kind(item, "type") or "message"
+        if kind == "message":
+            speaker = _SPEAKERS.get(_kind(item, "role"), Speaker.ASSISTANT)
+            yield from ((speaker, text) for text in _texts(item.get("content"), (*path, "content")))
+        elif "output" in item:  # of a function, a shell, a search, whatever the tool is
+            yield from ((Speaker.TOOL, text) for text in _texts(item["output"], (*path, "output"), strict=False))
+
+
+def _messages(values: Values) -> Spoken:
+    yield from ((Speaker.SYSTEM, text) for text in _texts(values.get("system"), ("system",)))
+    for path, message in _items(values, "messages"):
+        content, place = message.get("content"), (*path, "content")
+        if _kind(message, "role") != "user" or not isinstance(content, list):
+            speaker = _SPEAKERS.get(_kind(message, "role"), Speaker.ASSISTANT)
+            yield from ((speaker, text) for text in _texts(content, place))
+            continue
+        blocks = [((*place, i), block) for i, block in enumerate(content) if isinstance(block, dict)]
+        for kind, field in (("tool_result", "content"), ("search_result", "content")):
+            for at, block in blocks:
+                if block.get("type") == kind:
+                    yield from ((Speaker.TOOL, text) for text in _texts(block.get(field), (*at, field), strict=False))
+        yield from ((Speaker.USER, text) for text in _texts(content, place, kinds=("text",)))
+        for at, block in blocks:  # a document is read with the question that it comes with
+            match block:
+                case {"type": "document", "source": {"type": "text", "data": str(text)}}:
+                    yield Speaker.TOOL, Text((*at, "source", "data"), text)
+
+
+_READERS: Mapping[Api, Callable[[Values], Spoken]] = {
+    Api.CHAT: _chat, Api.COMPLETIONS: _completion, Api.RESPONSES: _responses, Api.MESSAGES: _messages,
+}  # fmt: skip
+
+
+def _before(values: Values) -> str | None:
+    """The id of a stored response or conversation that a request continues."""
+    conversation = values.get("conversation")
+    if isinstance(conversation, dict):
+        conversation = conversation.get("id")
+    before = values.get("previous_response_id") or conversation
+    return before if isinstance(before, str) else None
+
+
+def _items(values: Values, name: str) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
+    """The messages or items of a request, each with its keys."""
+    items = values.get(name)
+    if items is None:
+        return
+    if not isinstance(items, list):
+        raise _unread(f"{name} is no list")
+    if len(items) > MAX_MESSAGES:
+        raise ValueError(f"there are {len(items):,} messages: send {MAX_MESSAGES:,} at most")
+    for i, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise _unread(f"{name} has an item that is no object")
+        yield (name, i), item
+
+
+def _texts(
+    content: object, path: JsonPath, *, strict: bool = True, kinds: Collection[object] | None = None
+) -> Iterator[Text]:
+    """The texts of a content: itself, or of its parts. kinds: of parts that count; None is any that has a text."""
+    if isinstance(content, str):
+        yield Text(path, content)
+    elif isinstance(content, list):
+        for i, part in enumerate(content):
+            if isinstance(part, str):  # as some servers take it
+                yield Text((*path, i), part)
+            elif isinstance(part, dict) and (kinds is None or part.get("type") in kinds):
+                if isinstance(part.get("text"), str):  # whatever its type is called
+                    yield Text((*path, i, "text"), part["text"])
+                elif part.get("type") in ("text", "input_text", "output_text"):
+                    raise _unread("a part of a message has no text")
+            elif not isinstance(part, dict) and strict:
+                raise _unread("a message has a part that is neither text nor object")
+    elif content is not None and strict:
+        raise _unread("a message has a content of another form")
+
+
+def _kind(values: Values, name: str) -> str:
+    kind = values.get(name)
+    return kind if isinstance(kind, str) else ""
+
+
+def _unread(why: str) -> UnreadError:
+    return UnreadError("form", f"the body is in another form: {why}")

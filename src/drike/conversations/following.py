@@ -1,0 +1,299 @@
+"""Decide on every turn of a conversation, given only the turns up to it.
+
+So an earlier turn is decided on, and written, the same in every later request: an edit stays present through any number
+of turns and tool calls, and the upstream's caches of prefixes hold. No state is needed for that; what has been decided
+is remembered (`Memory`) only so that a turn costs once.
+
+* A user's turn that concerns edits by itself gets their facts. One that leans on what was said before (`phrases`) is
+  read together with it. One that names no subject, and asks what an edit
+  on a subject of the system's text is about, gets that edit.
+* A challenge of an answer under edits gets their facts again, said to stand.
+* A source (what a tool returned, a document) gets, at its end, the facts about subjects that it names: those that the
+  user's question asks for and that were not stated for it, and those that the source contradicts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from drike.conversations.phrases import is_aside, is_challenge, leans
+from drike.conversations.rendering import Around, Facts, Occasion, Placement, defused
+from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn, encodable
+from drike.gates.decision import MOST_MATCHED, Decision
+from drike.gates.index import EditIndex
+from drike.gates.relations import asks_relation, states_old
+from drike.stores.records import EditVersion, Status
+from drike.words import mentions
+
+_TOPIC, _TOPIC_LENGTH = 3, 2_000  # turns that a later one is read with, and characters of each
+_OBJECTION = 200  # characters of a turn that objects by stating the old object: "No, it is Lima"
+_STATED = 16  # edits of a conversation that are looked at when a turn has an old object
+_MOST_NAMED = 64  # edits on subjects of a system's text or a source that are looked at
+_REMEMBERED = 20_000  # turns
+_KEPT, _LONGEST_ID, _DAY = 10_000, 200, timedelta(days=1)  # conversations that an upstream keeps
+
+Decide = Callable[[Sequence[str]], Decision]  # on the first query that concerns an active edit, as `routing.route`
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a turn is read with.
+
+    topic: the last turn of the user that stood alone, and those after it. edits: which the last question got.
+    stated: which any question got, the last ones. of_system: ids of those whose subjects the system's texts name.
+    """
+
+    topic: tuple[str, ...] = ()
+    edits: tuple[EditVersion, ...] = ()
+    stated: tuple[EditVersion, ...] = ()
+    of_system: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TurnFacts:
+    """What is written around the texts of a turn: its first one, or each of a tool's.
+
+    decision: on what the turn asks; None for a turn that is no user's, and for challenges that ask nothing.
+    contradicted: ids of edits whose old object a source states.
+    """
+
+    around: tuple[tuple[int, Around], ...] = ()  # by the place of the text in the turn
+    edits: tuple[EditVersion, ...] = ()
+    decision: Decision | None = None
+    contradicted: tuple[int, ...] = ()
+
+
+class Memory:
+    """What followed from the turns of conversations, by a hash of all turns up to each; threads may share it.
+
+    It holds for one state of the edits: another one gets a new memory.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, tuple[Standing, TurnFacts]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes) -> tuple[Standing, TurnFacts] | None:
+        """What followed, if it is known."""
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None:
+                self._known.move_to_end(key)
+            return known
+
+    def put(self, key: bytes, followed: tuple[Standing, TurnFacts]) -> None:
+        """Remember what followed; of too many, the one that was needed least recently is forgotten."""
+        with self._lock:
+            self._known[key] = followed
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A conversation with its facts.
+
+    around: what is written around texts, by their keys in the request. edits: all that are written, those of later
+    turns first. decision: on the last turn, if it is a user's. standing: what a further turn would be read with.
+    """
+
+    around: dict[JsonPath, Around] = field(default_factory=dict)
+    edits: tuple[EditVersion, ...] = ()
+    contradicted: tuple[int, ...] = ()
+    decision: Decision | None = None
+    standing: Standing = Standing()
+
+    def texts(self, conversation: Conversation) -> dict[JsonPath, str]:
+        """The texts of the conversation that change, by their keys: with facts, or with imitations of these defused."""
+        if not self.around:
+            return {}
+        sent = conversation.texts
+        calm = {path: defused(text) for path, text in sent.items()}
+        changed = {path: text for path, text in calm.items() if text != sent[path]}
+        return changed | {path: f"{before}{calm[path]}{behind}" for path, (before, behind) in self.around.items()}
+
+
+@dataclass(frozen=True)
+class Follower:
+    """Decides on conversations. decide: on queries, with the edits of `index`. sources: write behind these, too."""
+
+    decide: Decide
+    index: EditIndex
+    placement: Placement
+    tenant: str = ""
+    sources: bool = True
+    memory: Memory = field(default_factory=Memory)
+
+    def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
+        """The facts of a conversation. standing: what was decided on turns that the request does not hold."""
+        standing = standing or Standing()
+        key = repr((self.tenant, self.sources, type(self.placement), standing)).encode("utf-8", "replace")
+        around: dict[JsonPath, Around] = {}
+        written: list[TurnFacts] = []
+        for turn in conversation.turns:
+            key = _digest(key, turn)
+            followed = self.memory.get(key)
+            if followed is None:
+                followed = self._turn(turn, standing)
+                self.memory.put(key, followed)
+            standing, facts = followed
+            written.append(facts)
+            around |= {turn.texts[i].path: parts for i, parts in facts.around}
+        edits = dict.fromkeys(edit for facts in reversed(written) for edit in facts.edits)
+        contradicted = dict.fromkeys(id for facts in written for id in facts.contradicted)
+        last = written[-1].decision if conversation.question else None
+        return Followed(around, tuple(edits), tuple(contradicted), last, standing)
+
+    def _turn(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
+        if turn.speaker is Speaker.USER:
+            return self._question(turn, standing)
+        if turn.speaker is Speaker.TOOL and self.sources and (standing.topic or standing.edits):
+            return self._sources(turn, standing)
+        if turn.speaker is Speaker.SYSTEM:
+            named = self._active(self.index.named(encodable(turn.said)))
+            ids = dict.fromkeys((*standing.of_system, *(edit.id for edit in named)))
+            return replace(standing, of_system=tuple(ids)[:_MOST_NAMED]), TurnFacts()
+        return standing, TurnFacts()
+
+    def _question(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
+        text = encodable(turn.said)
+        topic, short = standing.topic, _shortened(text)
+        if doubted := self._doubted(text, standing):
+            decision = self.decide([text])
+            edits = _first((*decision.applied, *self._active([edit.id for edit in doubted])))
+            facts = Facts(edits, decision.query, Occasion.CHALLENGE)
+            after = replace(standing, topic=(*topic, short)[-_TOPIC:], edits=edits)
+            return self._written(after, turn, facts, decision)
+        decision, leaning = self.decide([text]), leans(text)
+        if not decision.applied and leaning and (topic or standing.edits):
+            before = topic or tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
+            decision = self._with(before, text, decision)
+            after = replace(standing, topic=(*topic, short)[-_TOPIC:], edits=decision.applied or standing.edits)
+            return self._written(after, turn, Facts(decision.applied, decision.query), decision)
+        if is_aside(text) and not decision.applied:
+            return standing, TurnFacts(decision=decision)
+        if not decision.applied and standing.of_system and not self.index.named(text):
+            decision = self._about_system(text, standing, decision)
+        after = replace(standing, topic=(short,), edits=decision.applied)
+        return self._written(after, turn, Facts(decision.applied, decision.query), decision)
+
+    def _written(self, standing: Standing, turn: Turn, facts: Facts, decision: Decision) -> tuple[Standing, TurnFacts]:
+        """The facts before the first text of a user's turn."""
+        if not facts.edits:
+            return standing, TurnFacts(decision=decision)
+        around = self.placement.around(facts, turn.texts[0].text, self.tenant)
+        standing = replace(standing, stated=_first((*facts.edits, *standing.stated), _STATED))
+        return standing, TurnFacts(((0, around),), facts.edits, decision)
+
+    def _doubted(self, text: str, standing: Standing) -> tuple[EditVersion, ...]:
+        """The edits that a turn doubts: of the answer before it, or those stated earlier whose old object it has."""
+        if standing.edits and is_challenge(text):
+            return standing.edits
+        if len(text) > _OBJECTION:
+            return ()
+        olds = ((edit, edit.record.target_true) for edit in standing.stated)
+        return tuple(edit for edit, old in olds if old and mentions(text, old))
+
+    def _with(self, before: Sequence[str], text: str, alone: Decision) -> Decision:
+        """The decision on a turn that leans on others; where it names subjects itself, only on edits about these."""
+        decision = self.decide(["\n".join((*before, text))])
+        named = self.index.named(text)
+        if not decision.matched or not named or named & {edit.id for edit in decision.matched}:
+            kept = tuple(edit for edit in decision.matched if not named or edit.id in named)
+            return replace(decision, matched=kept)
+        return alone
+
+    def _about_system(self, text: str, standing: Standing, alone: Decision) -> Decision:
+        """The decision on a turn that names no subject, if it asks about one that the system's texts name."""
+        asked = [edit for edit in self._active(standing.of_system) if asks_relation(text, edit.record)]
+        for subject in dict.fromkeys(edit.record.subject for edit in asked):
+            ids = {edit.id for edit in asked if edit.record.subject == subject}
+            decision = self.decide([f"{subject}\n{text}"])
+            if kept := tuple(edit for edit in decision.matched if edit.id in ids):
+                return replace(decision, matched=kept)
+        return alone
+
+    def _sources(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
+        """The facts behind each text of a source."""
+        question = "\n".join(standing.topic)
+        around: list[tuple[int, Around]] = []
+        edits: dict[EditVersion, None] = {}
+        contradicted: dict[int, None] = {}
+        given = {edit.id for edit in standing.edits}
+        for i, (_, raw) in enumerate(turn.texts):
+            text = encodable(raw)
+            named = self._active(self.index.named(text))
+            against = [edit for edit in named if states_old(text, edit.record)]
+            asked = [e for e in named if e.id not in given and asks_relation(question, e.record)]
+            if stated := _first((*against, *asked)):
+                around.append((i, self.placement.around(Facts(stated, text, Occasion.SOURCE), raw, self.tenant)))
+                edits |= dict.fromkeys(stated)
+                contradicted |= dict.fromkeys(edit.id for edit in against)
+                given |= {edit.id for edit in stated}
+        stated = _first((*edits, *standing.stated), _STATED)
+        after = replace(standing, edits=_first((*standing.edits, *edits)), stated=stated)
+        return after, TurnFacts(tuple(around), tuple(edits), None, tuple(contradicted))
+
+    def _active(self, ids: Collection[int]) -> list[EditVersion]:
+        edits = (self.index.edits[id] for id in sorted(ids) if id in self.index.edits)
+        return [edit for edit in edits if edit.record.status is Status.ACTIVE][:_MOST_NAMED]
+
+
+def _first(edits: Iterable[EditVersion], most: int = MOST_MATCHED) -> tuple[EditVersion, ...]:
+    """The first different edits."""
+    first: dict[int, EditVersion] = {}
+    for edit in edits:
+        first.setdefault(edit.id, edit)
+    return tuple(first.values())[:most]
+
+
+def _shortened(text: str) -> str:
+    half = _TOPIC_LENGTH // 2
+    return text if len(text) <= _TOPIC_LENGTH else f"{text[:half]}\n{text[-half:]}"
+
+
+def _digest(key: bytes, turn: Turn) -> bytes:
+    """A hash of all turns up to this one. key: that of the turns before."""
+    digest = hashlib.blake2b(key, digest_size=20)
+    digest.update(turn.speaker.encode())
+    for _, text in turn.texts:
+        raw = text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d " % len(raw))
+        digest.update(raw)
+    return digest.digest()
+
+
+class Earlier:
+    """What was decided on turns that an upstream keeps under an id of its own: ids of edits, no texts, for a day.
+
+    clock: the time now. The oldest of more than `_KEPT` are forgotten. Threads may share it.
+    """
+
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._kept: OrderedDict[str, tuple[datetime, tuple[int, ...]]] = OrderedDict()
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def keep(self, id: str, standing: Standing) -> None:
+        """Keep what a further turn is read with."""
+        if not standing.edits or len(id) > _LONGEST_ID:
+            return
+        with self._lock:
+            self._kept.pop(id, None)
+            self._kept[id] = self._clock(), tuple(edit.id for edit in standing.edits)
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+
+    def standing(self, id: str | None, index: EditIndex) -> Standing | None:
+        """What a turn is read with that follows those of an id; None if nothing is known of them."""
+        with self._lock:
+            known = self._kept.get(id) if id else None
+        if known is None or self._clock() - known[0] > _DAY:
+            return None
+        edits = tuple(index.edits[id] for id in known[1] if id in index.edits)
+        return Standing(edits=edits, stated=edits)
