@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drike.conversations.corrections import Corrections
 
-from drike.adapters import self_test
+from drike.conversations.corrections import Corrections
 from drike.stores.opening import open_store
 from tests.worlds import clients
 from tests.worlds.speaking import speaker
@@ -125,17 +124,3 @@ def test_the_agents_sdk_reads_edits_in_a_thread_and_keeps_items_that_no_edit_con
         assert bool(BLOCK.search(given.input[0]["content"])) == concerned
         assert concerned or given.input[0] is items[0]  # the SDK tells items by what they are
     assert threading.main_thread() not in watched.threads
-
-
-@pytest.mark.parametrize(("name", "through"), [("langchain", "LangChain"), ("agents", "OpenAI's Agents SDK")])
-def test_the_self_test_says_whether_a_fact_reached_the_model(
-    name: str, through: str, store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip(name)
-    given = self_test.langchain if name == "langchain" else self_test.openai_agents
-    assert self_test.run(through, given, [str(store)]) == 0
-    said = f'edit 1 ("The capital of Peru is" -> "Oslo") reached the model through {through}\n'
-    assert capsys.readouterr().out == said
-    monkeypatch.setattr(Corrections, "apply", lambda corrections, request, api: type("Same", (), {"request": request}))
-    assert self_test.run(through, given, [str(store)]) == 1
-    assert capsys.readouterr().out == said.replace("reached", "did not reach")

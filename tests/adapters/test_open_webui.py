@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-import subprocess
 import sys
 import types
 from contextlib import closing
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 
 import drike.adapters
-from drike.adapters import self_test
 from drike.errors import DrikeError
 from drike.stores.opening import open_store
 from tests.worlds.talking import BLOCK, PERU
@@ -92,29 +90,6 @@ def test_open_webui_shows_what_it_is() -> None:
     assert front_matter(SOURCE).keys() == {"title", "description", "version"}
     fields = loaded(SOURCE).Valves.model_json_schema()["properties"]
     assert fields.keys() == {"store", "priority"} and fields["priority"]["default"] == 0
-
-
-def test_the_self_test_says_in_a_sentence_whether_a_fact_reached_a_chat(store: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "drike.adapters.open_webui"]
-    tried = subprocess.run([*command, str(store)], capture_output=True, text=True, check=False)
-    through = "reached the model through Open WebUI's filter"
-    assert (tried.returncode, tried.stdout) == (0, f'edit 1 ("The capital of Peru is" -> "Oslo") {through}\n')
-
-
-@pytest.mark.parametrize("arguments", [[], ["a.db", "b.db"], ["--help"]])
-def test_the_self_test_takes_a_store(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert self_test.run("x", self_test.open_webui, arguments or ["-h"]) == 2
-    assert "edits.db" in capsys.readouterr().out
-
-
-def test_the_self_test_refuses_a_store_that_is_missing_or_empty(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert self_test.run("x", self_test.open_webui, [str(tmp_path / "none.db")]) == 1
-    open_store(tmp_path / "empty.db").close()
-    assert self_test.run("x", self_test.open_webui, [str(tmp_path / "empty.db")]) == 1
-    missing, empty = capsys.readouterr().out.splitlines()
-    assert "none.db" in missing and "has no edit in force: add one" in empty
 
 
 @pytest.mark.parametrize("name", ["langchain", "openai_agents", "open_webui"])

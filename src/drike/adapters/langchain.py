@@ -4,13 +4,11 @@ Edits are stated in what the model is given; an agent's state keeps its messages
 """
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest
 
-from drike.adapters import self_test
 from drike.conversations.corrections import Corrections
 
 _ROLES = {"human": "user", "ai": "assistant"}  # LangChain calls the others as OpenAI does
@@ -40,7 +38,3 @@ class EditsMiddleware(AgentMiddleware):
         ]
         new = [m.model_copy(update={"content": content}) for m, content in zip(messages, contents, strict=True)]
         return request.override(system_message=new.pop(0) if request.system_message else None, messages=new)
-
-
-if __name__ == "__main__":
-    sys.exit(self_test.run("LangChain", self_test.langchain))

@@ -9,12 +9,10 @@ Edits are stated in what the model is given; stored chats stay as they were writ
 """
 
 import asyncio
-import sys
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from drike.adapters import self_test
 from drike.conversations.corrections import Corrections
 
 
@@ -39,7 +37,3 @@ class Filter:
         store = self.valves.store
         corrections = self._opened.get(store) or self._opened.setdefault(store, Corrections(store))
         return list(corrections.apply({"messages": messages}, api="chat").request["messages"])
-
-
-if __name__ == "__main__":
-    sys.exit(self_test.run("Open WebUI's filter", self_test.open_webui))

@@ -5,12 +5,10 @@ their items as they were written.
 """
 
 import asyncio
-import sys
 from typing import Any
 
 from agents.run import CallModelData, CallModelInputFilter, ModelInputData
 
-from drike.adapters import self_test
 from drike.conversations.corrections import Corrections
 
 
@@ -23,7 +21,3 @@ def stating(corrections: Corrections) -> CallModelInputFilter:
         return ModelInputData(input=corrected["input"], instructions=corrected["instructions"])
 
     return state
-
-
-if __name__ == "__main__":
-    sys.exit(self_test.run("OpenAI's Agents SDK", self_test.openai_agents))
