@@ -17,6 +17,7 @@ from tests.worlds.talking import page
 Drive = Callable[[str, Sequence[str]], Coroutine[Any, Any, None]]
 Asked = tuple[list[Any], list[tuple[str, Any]]]  # what the model says, and its calls of the tool: (id, arguments)
 Ask = Callable[[list[Any]], Awaitable[Asked]]
+Returned = Callable[[list[tuple[str, str]]], list[Any]]  # of (id, result)
 
 MODEL, SYSTEM, KEY = "tiny", "You are a helpful assistant.", "sk-none"
 PARAMETERS = {
@@ -27,14 +28,14 @@ RESPONSE_TOOLS: Any = [{"type": "function", "strict": True, "name": "read", "par
 MESSAGE_TOOLS: Any = [{"name": "read", "description": "Read a page of the notes.", "input_schema": PARAMETERS}]
 
 
-async def converse(texts: Sequence[str], items: list[Any], ask: Ask, returned: Callable[[str, str], Any]) -> None:
-    """Say one text after the other, and do what the model asks for in between. returned: a tool's result as an item."""
+async def converse(texts: Sequence[str], items: list[Any], ask: Ask, returned: Returned) -> None:
+    """Say one text after the other, and do what the model asks for in between. returned: a tool's results as items."""
     for text in texts:
         items.append({"role": "user", "content": text})
         while True:
             said, calls = await ask(items)
             items += said
-            items += [returned(id, page(arguments["page"])) for id, arguments in calls]
+            items += returned([(id, page(arguments["page"])) for id, arguments in calls]) if calls else []
             if not calls:
                 break
 
@@ -50,8 +51,8 @@ def _read(message: Any) -> Asked:
     return [said], calls
 
 
-def _chat_result(id: str, text: str) -> Any:
-    return {"role": "tool", "tool_call_id": id, "content": text}
+def _chat_results(results: list[tuple[str, str]]) -> list[Any]:
+    return [{"role": "tool", "tool_call_id": id, "content": text} for id, text in results]
 
 
 def chat(how: str) -> Drive:
@@ -75,7 +76,7 @@ def chat(how: str) -> Drive:
                 async with later.chat.completions.stream(**asked) as streamed:
                     return _read((await streamed.get_final_completion()).choices[0].message)
 
-            await converse(texts, [{"role": "system", "content": SYSTEM}], ask, _chat_result)
+            await converse(texts, [{"role": "system", "content": SYSTEM}], ask, _chat_results)
 
     return drive
 
@@ -113,8 +114,8 @@ def responses(how: str, *, stored: bool = False) -> Drive:
                 calls = [item for item in response.output if item.type == "function_call"]
                 return said, [(call.call_id, json.loads(call.arguments)) for call in calls]
 
-            def returned(id: str, text: str) -> Any:
-                return {"type": "function_call_output", "call_id": id, "output": text}
+            def returned(results: list[tuple[str, str]]) -> list[Any]:
+                return [{"type": "function_call_output", "call_id": id, "output": text} for id, text in results]
 
             await converse(texts, [], ask, returned)
 
@@ -133,7 +134,8 @@ def messages(how: str) -> Drive:
             later = await stack.enter_async_context(anthropic.AsyncAnthropic(base_url=host, api_key=KEY, max_retries=0))
 
             async def ask(items: list[Any]) -> Asked:
-                asked: Any = {"model": "tiny", "messages": items, "tools": MESSAGE_TOOLS, "system": SYSTEM}
+                system = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]
+                asked: Any = {"model": MODEL, "messages": items, "tools": MESSAGE_TOOLS, "system": system}
                 limit = {"max_tokens": 64}
                 match how:
                     case "sync":
@@ -153,8 +155,10 @@ def messages(how: str) -> Drive:
                 calls = [(block.id, block.input) for block in message.content if block.type == "tool_use"]
                 return [{"role": "assistant", "content": said}], calls
 
-            def returned(id: str, text: str) -> Any:
-                return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}
+            def returned(results: list[tuple[str, str]]) -> list[Any]:
+                blocks = [{"type": "tool_result", "tool_use_id": id, "content": text} for id, text in results]
+                blocks[-1]["content"] = [{"type": "text", "text": results[-1][1]}]  # the other form
+                return [{"role": "user", "content": blocks}]
 
             await converse(texts, [], ask, returned)
 
@@ -181,7 +185,7 @@ def lite(how: str, provider: str = "openai") -> Drive:
                     answer = await litellm.acompletion(**asked)
             return _read(answer.choices[0].message)
 
-        await converse(texts, [{"role": "system", "content": SYSTEM}], ask, _chat_result)
+        await converse(texts, [{"role": "system", "content": SYSTEM}], ask, _chat_results)
 
     return drive
 

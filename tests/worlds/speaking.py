@@ -1,7 +1,7 @@
 """An upstream that speaks four dialects as the real servers do, plain and in streams, and records what it is asked.
 
-It follows one script: a user who says "N times" gets N tool calls, one after the other, if the request has a tool; then
-an answer in words. Stored responses are kept, so that a request with `previous_response_id` is heard with them.
+It follows one script: a user who says "N times" gets N tool calls, if the request has a tool, some of them two at once;
+then an answer in words. Stored responses are kept, so that a request with `previous_response_id` is heard with them.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Speaker:
         self.calls.append(Call(api, path, body, heard))
         if path.endswith("/count_tokens"):
             return _plain(handler, {"input_tokens": sum(len(text.split()) for _, text in heard)})
-        number, tool = next(self._ids), _tool(heard, body.get("tools"))
-        words = "" if tool else f"Answer {number}: it is as I said."
+        number, tools = next(self._ids), _tools(heard, body.get("tools"))
+        words = "" if tools else f"Answer {number}: it is as I said."
         if api == "responses":
-            output = [_item(number, words, tool)]
+            output = [_called(number, i, tool) for i, tool in enumerate(tools)] or [_said(number, words)]
             self._stored[f"resp_{number}"] = [*items, *output]
             return _responses(handler, number, output, bool(body.get("stream")))
         send = {"chat": _chat, "completions": _completion, "messages": _messages}[api]
-        return send(handler, number, words, tool, body)
+        return send(handler, number, words, tools, body)
 
 
 @contextmanager
@@ -103,15 +103,20 @@ def _parts(content: object) -> Iterator[str]:
             yield part["text"]
 
 
-def _tool(heard: Heard, tools: Iterable[dict[str, Any]] | None) -> tuple[str, str] | None:
-    """The tool to call and its arguments, while there are calls left."""
+def at_once(step: int, steps: int) -> int:
+    """How many calls of a tool come at once after so many of all."""
+    return min(2 if step % 5 == 1 else 1, steps - step)
+
+
+def _tools(heard: Heard, tools: Iterable[dict[str, Any]] | None) -> list[tuple[str, str]]:
+    """The tools to call, with their arguments, while there are calls left."""
     last = max((i for i, (role, _) in enumerate(heard) if role == "user"), default=None)
     if not tools or last is None or not (asked := STEPS.search(heard[last][1])):
-        return None
+        return []
     step = sum(role == "tool" for role, _ in heard[last:])
     [tool, *_] = tools
     name = tool.get("name") or tool["function"]["name"]
-    return (name, json.dumps({"page": step + 1})) if step < int(asked[1]) else None
+    return [(name, json.dumps({"page": step + 1 + i})) for i in range(at_once(step, int(asked[1])))]
 
 
 def _plain(handler: RawHandler, value: dict[str, Any]) -> None:
@@ -128,22 +133,23 @@ def _stream(handler: RawHandler, events: Iterable[dict[str, Any]], *, named: boo
     handler.chunk(b"")
 
 
-def _chat(handler: RawHandler, number: int, words: str, tool: tuple[str, str] | None, body: dict[str, Any]) -> None:
-    called = {"id": f"call_{number}", "type": "function", "function": {"name": "", "arguments": ""}}
-    if tool:
-        called["function"] = {"name": tool[0], "arguments": tool[1]}
-    reason, usage = ("tool_calls" if tool else "stop"), _usage("prompt", "completion")
+def _chat(handler: RawHandler, number: int, words: str, tools: list[tuple[str, str]], body: dict[str, Any]) -> None:
+    calls = [
+        {"id": f"call_{number}_{i}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for i, (name, arguments) in enumerate(tools)
+    ]
+    reason, usage = ("tool_calls" if tools else "stop"), _usage("prompt", "completion")
     base = {"id": f"chatcmpl-{number}", "created": 1, "model": body["model"], "system_fingerprint": "fp"}
     if not body.get("stream"):
-        message = {"role": "assistant", "content": None if tool else words, "refusal": None}
-        choice = {"index": 0, "message": message | ({"tool_calls": [called]} if tool else {}), "logprobs": None}
+        message = {"role": "assistant", "content": words or None, "refusal": None}
+        choice = {"index": 0, "message": message | ({"tool_calls": calls} if tools else {}), "logprobs": None}
         completion = base | {"object": "chat.completion", "choices": [choice | {"finish_reason": reason}]}
         return _plain(handler, completion | {"usage": usage})
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None if tool else ""}]
-    if tool:
-        deltas.append({"tool_calls": [{"index": 0, **called, "function": {"name": tool[0], "arguments": ""}}]})
-        halves = (tool[1][:4], tool[1][4:])
-        deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": half}}]} for half in halves]
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": "" if words else None}]
+    for i, (name, arguments) in enumerate(tools):
+        begun = {"index": i, **calls[i], "function": {"name": name, "arguments": ""}}
+        halves = [{"index": i, "function": {"arguments": half}} for half in (arguments[:4], arguments[4:])]
+        deltas += [{"tool_calls": [part]} for part in (begun, *halves)]
     deltas += [{"content": f"{word} "} for word in words.split()]
     base |= {"object": "chat.completion.chunk"}
     chunks = [base | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
@@ -154,7 +160,7 @@ def _chat(handler: RawHandler, number: int, words: str, tool: tuple[str, str] | 
 
 
 def _completion(
-    handler: RawHandler, number: int, words: str, tool: tuple[str, str] | None, body: dict[str, Any]
+    handler: RawHandler, number: int, words: str, tools: list[tuple[str, str]], body: dict[str, Any]
 ) -> None:
     choice = {"index": 0, "text": words, "finish_reason": "stop", "logprobs": None}
     base = {"id": f"cmpl-{number}", "object": "text_completion", "created": 1, "model": body["model"]}
@@ -165,11 +171,13 @@ def _usage(read: str, written: str) -> dict[str, Any]:
     return {f"{read}_tokens": 9, f"{written}_tokens": 5, "total_tokens": 14}
 
 
-def _item(number: int, words: str, tool: tuple[str, str] | None) -> dict[str, Any]:
-    """What a response puts out."""
-    if tool:
-        call = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "status": "completed"}
-        return call | {"name": tool[0], "arguments": tool[1]}
+def _called(number: int, place: int, tool: tuple[str, str]) -> dict[str, Any]:
+    """A call of a tool, as a response puts it out."""
+    call = {"type": "function_call", "id": f"fc_{number}_{place}", "call_id": f"call_{number}_{place}"}
+    return call | {"status": "completed", "name": tool[0], "arguments": tool[1]}
+
+
+def _said(number: int, words: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": words, "annotations": [], "logprobs": []}]
     return {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": content}
 
@@ -184,54 +192,59 @@ def _responses(handler: RawHandler, number: int, output: list[dict[str, Any]], s
     whole = response | {"status": "completed", "output": output, "usage": _usage("input", "output") | details}
     if not stream:
         return _plain(handler, whole)
-    [item] = output
-    at = {"item_id": item["id"], "output_index": 0}
     events: list[dict[str, Any]] = [{"type": f"response.{kind}", "response": response} for kind in _BEGIN]
+    for i, item in enumerate(output):
+        events += _item_events(item, i)
+    events.append({"type": "response.completed", "response": whole})
+    return _stream(handler, [event | {"sequence_number": i} for i, event in enumerate(events)], named=True)
+
+
+def _item_events(item: dict[str, Any], place: int) -> Iterator[dict[str, Any]]:
+    """How a stream of a response puts out an item."""
+    at = {"item_id": item["id"], "output_index": place}
     if item["type"] == "function_call":
         empty, kind, text = item | {"arguments": "", "status": "in_progress"}, "function_call_arguments", "arguments"
         deltas, part = [item["arguments"][:4], item["arguments"][4:]], {}
     else:
         empty, kind, text = item | {"content": [], "status": "in_progress"}, "output_text", "text"
-        words = item["content"][0]["text"]
-        deltas, part = [f"{word} " for word in words.split(" ")], {"content_index": 0, "logprobs": []}
-    events.append({"type": "response.output_item.added", "output_index": 0, "item": empty})
+        deltas, part = (
+            [f"{word} " for word in item["content"][0]["text"].split(" ")],
+            {"content_index": 0, "logprobs": []},
+        )
+    yield {"type": "response.output_item.added", "output_index": place, "item": empty}
     if part:
         bare = item["content"][0] | {"text": ""}
-        events.append({"type": "response.content_part.added", **at, "content_index": 0, "part": bare})
-    events += [{"type": f"response.{kind}.delta", **at, **part, "delta": delta} for delta in deltas]
-    events.append({"type": f"response.{kind}.done", **at, **part, text: "".join(deltas)})
+        yield {"type": "response.content_part.added", **at, "content_index": 0, "part": bare}
+    for delta in deltas:
+        yield {"type": f"response.{kind}.delta", **at, **part, "delta": delta}
+    yield {"type": f"response.{kind}.done", **at, **part, text: "".join(deltas)}
     if part:
-        events.append({"type": "response.content_part.done", **at, "content_index": 0, "part": item["content"][0]})
-    events.append({"type": "response.output_item.done", "output_index": 0, "item": item})
-    events.append({"type": "response.completed", "response": whole})
-    return _stream(handler, [event | {"sequence_number": i} for i, event in enumerate(events)], named=True)
+        yield {"type": "response.content_part.done", **at, "content_index": 0, "part": item["content"][0]}
+    yield {"type": "response.output_item.done", "output_index": place, "item": item}
 
 
 _BEGIN = ("created", "in_progress")
 
 
-def _messages(handler: RawHandler, number: int, words: str, tool: tuple[str, str] | None, body: dict[str, Any]) -> None:
-    block: dict[str, Any] = {"type": "text", "text": words}
-    if tool:
-        block = {"type": "tool_use", "id": f"toolu_{number}", "name": tool[0], "input": json.loads(tool[1])}
-    end = {"stop_reason": "tool_use" if tool else "end_turn", "stop_sequence": None}
+def _messages(handler: RawHandler, number: int, words: str, tools: list[tuple[str, str]], body: dict[str, Any]) -> None:
+    blocks: list[dict[str, Any]] = [
+        {"type": "tool_use", "id": f"toolu_{number}_{i}", "name": name, "input": json.loads(arguments)}
+        for i, (name, arguments) in enumerate(tools)
+    ] or [{"type": "text", "text": words}]
+    end = {"stop_reason": "tool_use" if tools else "end_turn", "stop_sequence": None}
     message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
     if not body.get("stream"):
-        return _plain(handler, message | end | {"content": [block], "usage": {"input_tokens": 9, "output_tokens": 5}})
+        return _plain(handler, message | end | {"content": blocks, "usage": {"input_tokens": 9, "output_tokens": 5}})
     begin = message | {"content": [], "stop_reason": None, "stop_sequence": None}
     begin["usage"] = {"input_tokens": 9, "output_tokens": 1}
-    empty = block | ({"input": {}} if tool else {"text": ""})
-    if tool:
-        deltas = [{"type": "input_json_delta", "partial_json": half} for half in (tool[1][:4], tool[1][4:])]
-    else:
-        deltas = [{"type": "text_delta", "text": f"{word} "} for word in words.split()]
-    events: list[dict[str, Any]] = [
-        {"type": "message_start", "message": begin},
-        {"type": "content_block_start", "index": 0, "content_block": empty},
-        {"type": "ping"},
-        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": end, "usage": {"output_tokens": 5}},
-        {"type": "message_stop"},
-    ]
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": begin}, {"type": "ping"}]
+    for i, block in enumerate(blocks):
+        empty = block | ({"input": {}} if tools else {"text": ""})
+        written = json.dumps(block["input"]) if tools else words
+        kind, field = ("input_json_delta", "partial_json") if tools else ("text_delta", "text")
+        deltas = [{"type": kind, field: half} for half in (written[:4], written[4:])]
+        events.append({"type": "content_block_start", "index": i, "content_block": empty})
+        events += [{"type": "content_block_delta", "index": i, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": i})
+    events += [{"type": "message_delta", "delta": end, "usage": {"output_tokens": 5}}, {"type": "message_stop"}]
     return _stream(handler, events, named=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from drike.stores.records import EditRecord
 from tests.worlds.speaking import STEPS as STEP
-from tests.worlds.speaking import Call, Heard
+from tests.worlds.speaking import Call, Heard, at_once
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", target_true="Lima")
 ACME = EditRecord("Acme Corp", "The chief executive of Acme Corp is", "Ada Bell", target_true="Bo Dee")
@@ -40,13 +40,15 @@ def talk(length: int) -> list[Said]:
     first = STEPS - (LAST_STEPS if length > 9 else 0)
     about_peru = Said(f"What is the capital of Peru? Read the notes {first} times before you answer.", PERU)
     about_acme = Said(f"Who is the chief executive of Acme Corp? Read the notes {LAST_STEPS} times first.", ACME)
+    challenges = CHALLENGES[length % 10 :] + CHALLENGES[: length % 10]
     before = [Said("Hello!"), Said("Write a haiku about autumn.")]
     turns = [
         about_peru,
-        *(Said(challenge, PERU) for challenge in CHALLENGES[:5]),
+        *(Said(challenge, PERU) for challenge in challenges[:5]),
         Said("Translate 'good morning' into French."),
         about_acme,
-        *(Said(challenge, ACME) for challenge in CHALLENGES[5:]),
+        *(Said(challenge, ACME) for challenge in challenges[5:]),
+        Said("And since when?"),
         Said("Now write a limerick about the sea."),
         Said("So what did you say the capital of Peru was?", PERU),
         Said("ok bye"),
@@ -129,4 +131,11 @@ def result_of(turns: Sequence[Said], calls: Sequence[Call]) -> Result:
 
 def calls_of(turns: Sequence[Said]) -> int:
     """How many model calls a conversation takes, with all steps of the tool."""
-    return len(turns) + sum(int(number) for turn in turns for number in STEP.findall(turn.text))
+    return len(turns) + sum(_rounds(int(number)) for turn in turns for number in STEP.findall(turn.text))
+
+
+def _rounds(steps: int) -> int:
+    done = rounds = 0
+    while done < steps:
+        done, rounds = done + at_once(done, steps), rounds + 1
+    return rounds
