@@ -48,7 +48,7 @@ def talk(length: int) -> list[Said]:
         Said("Translate 'good morning' into French."),
         about_acme,
         *(Said(challenge, ACME) for challenge in challenges[5:]),
-        Said("And since when?"),
+        Said("And since when?", ACME),
         Said("Now write a limerick about the sea."),
         Said("So what did you say the capital of Peru was?", PERU),
         Said("ok bye"),
