@@ -10,13 +10,13 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 # The tests start drike dozens of times: its modules are compiled once, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test slow reliability soak browser ray server postgres check bench bench-gpu drawing tour clean
+.PHONY: demo test slow reliability soak browser ray clients server postgres check bench bench-gpu drawing tour clean
 
 demo: $(READY)
 	$(BIN)/drike demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not browser and not ray and not reliability"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not browser and not ray and not clients and not reliability"
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
@@ -33,6 +33,10 @@ browser: $(READY)
 ray: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,serve,ray]'
 	$(BIN)/python -m pytest -m ray
+
+clients: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,serve,clients]'
+	$(BIN)/python -m pytest -s -m clients
 
 server: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'transformers[serving]'

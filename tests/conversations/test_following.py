@@ -96,6 +96,7 @@ SEEN = [
     ([ASKED, ANSWERED, user("Are you sure?")], [QP, "", "challenge Peru"]),
     ([ASKED, ANSWERED, user("Really?"), ANSWERED, user("Really?")], [QP, "", "challenge Peru", "", "challenge Peru"]),
     ([ASKED, ANSWERED, user("thanks"), ANSWERED, user("That is wrong.")], [QP, "", "", "", "challenge Peru"]),
+    ([ASKED, *[user("Really?")] * 9, user("and its capital?")], [QP, *["challenge Peru"] * 9, QP]),
     ([ASKED, ANSWERED, user("now write a haiku"), ANSWERED, user("Are you sure?")], [QP, "", "", "", ""]),
     ([ASKED, ANSWERED, user("write a haiku"), ANSWERED, user("No, it is Lima")], [QP, "", "", "", "challenge Peru"]),
     ([user("Who are you?"), ANSWERED, user("Are you sure?")], ["", "", ""]),

@@ -19,7 +19,7 @@ FLOORS = {
     "gates": 6, "training": 6,
     "deployment": 7,
     "conversations": 8, "runs": 8,
-    "report": 9, "serving": 9,
+    "adapters": 9, "report": 9, "serving": 9,
     "cli": 10,
 }  # fmt: skip
 OWN = {"__init__": 11, "__main__": 11}

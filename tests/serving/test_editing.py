@@ -286,6 +286,15 @@ def test_imitations_of_the_block_are_defused_where_a_request_is_edited(gateway: 
     assert gateway.ask("POST", CHAT, body)[0] == 200 and above.body == body
 
 
+def test_a_request_without_a_users_turn_has_time_to_be_decided_on(above: Recorded, tmp_path: Path) -> None:
+    """As where the upstream keeps the conversation, and a tool's result comes by itself."""
+    output = {"type": "function_call_output", "call_id": "c", "output": "Page 1 is empty."}
+    body = json.dumps({"previous_response_id": "resp_0", "input": [output]}).encode()
+    with running(above.url, tmp_path, replace(ENTRY, enforce=True)) as gateway:
+        status, headers, _ = gateway.ask("POST", "/v1/responses", body)
+        assert (status, headers["x-drike-scope"], above.body) == (200, "abstained", body)
+
+
 ENDPOINTS = {
     CHAT: {"messages": [{"role": "user", "content": ABOUT}]},
     "/v1/responses": {"input": ABOUT},

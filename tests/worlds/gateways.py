@@ -194,6 +194,7 @@ class Running:
     admin: str
     metrics: Metrics
     tenants: Tenants
+    gateway: Gateway
 
     @property
     def feed(self) -> EditFeed:
@@ -271,7 +272,7 @@ def running(
     while not serving.started and time.monotonic() < until:
         time.sleep(0.005)
     try:
-        yield Running(f"http://127.0.0.1:{ports[0]}/v1", f"http://127.0.0.1:{ports[1]}", metrics, tenants)
+        yield Running(f"http://127.0.0.1:{ports[0]}/v1", f"http://127.0.0.1:{ports[1]}", metrics, tenants, gateway)
     finally:
         serving.should_exit = True
         thread.join(10)

@@ -167,13 +167,13 @@ class Follower:
             decision = self.decide([text])
             edits = _first((*decision.applied, *self._active([edit.id for edit in doubted])))
             facts = Facts(edits, decision.query, Occasion.CHALLENGE)
-            after = replace(standing, topic=(*topic, short)[-_TOPIC:], edits=edits)
+            after = replace(standing, topic=_continued(topic, short), edits=edits)
             return self._written(after, turn, facts, decision)
         decision, leaning = self.decide([text]), leans(text)
         if not decision.applied and leaning and (topic or standing.edits):
             before = topic or tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
             decision = self._with(before, text, decision)
-            after = replace(standing, topic=(*topic, short)[-_TOPIC:], edits=decision.applied or standing.edits)
+            after = replace(standing, topic=_continued(topic, short), edits=decision.applied or standing.edits)
             return self._written(after, turn, Facts(decision.applied, decision.query), decision)
         if is_aside(text) and not decision.applied:
             return standing, TurnFacts(decision=decision)
@@ -250,6 +250,11 @@ def _first(edits: Iterable[EditVersion], most: int = MOST_MATCHED) -> tuple[Edit
     for edit in edits:
         first.setdefault(edit.id, edit)
     return tuple(first.values())[:most]
+
+
+def _continued(topic: tuple[str, ...], short: str) -> tuple[str, ...]:
+    """A topic with a further turn. What it began with stays, as that has the subject; the last turns say what of it."""
+    return (*topic[:1], *(*topic[1:], short)[1 - _TOPIC :])
 
 
 def _shortened(text: str) -> str:

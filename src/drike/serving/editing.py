@@ -88,7 +88,7 @@ class RequestEditor:
     def deadline(self, feed: EditFeed, turns: int = 1) -> float:
         """Seconds for deciding on and editing a request; so many more for earlier turns, which may be new here, too."""
         seconds = (self._deadline_ms or (250 if feed.index.encoder else 50)) / 1000
-        return seconds * min(turns, _MOST_DEADLINES)
+        return seconds * max(1, min(turns, _MOST_DEADLINES))
 
     async def edit(self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool) -> EditedRequest:
         """The body of a call under the edits that it concerns. Raises RequestError.

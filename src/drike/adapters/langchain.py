@@ -1,0 +1,40 @@
+"""LangChain: `create_agent(model, tools, middleware=[EditsMiddleware(drike.Corrections("edits.db"))])`.
+
+Edits are stated in what the model is given; an agent's state keeps its messages as they were written.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, ModelRequest
+
+from drike.conversations.corrections import Corrections
+
+_ROLES = {"human": "user", "ai": "assistant"}  # LangChain calls the others as OpenAI does
+
+
+class EditsMiddleware(AgentMiddleware):
+    """States edits in the model calls of an agent that concern them."""
+
+    def __init__(self, corrections: Corrections) -> None:
+        super().__init__()
+        self._corrections = corrections
+
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
+        """Make a model call with its edits."""
+        return handler(self._corrected(request))
+
+    async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
+        """Make a model call with its edits, which are read in a thread."""
+        return await handler(await asyncio.to_thread(self._corrected, request))
+
+    def _corrected(self, request: ModelRequest) -> ModelRequest:
+        messages = [*filter(None, [request.system_message]), *request.messages]
+        roles = [getattr(message, "role", _ROLES.get(message.type, message.type)) for message in messages]
+        chat = [{"role": role, "content": message.content} for role, message in zip(roles, messages, strict=True)]
+        contents = [
+            new["content"] for new in self._corrections.apply({"messages": chat}, api="chat").request["messages"]
+        ]
+        new = [m.model_copy(update={"content": content}) for m, content in zip(messages, contents, strict=True)]
+        return request.override(system_message=new.pop(0) if request.system_message else None, messages=new)

@@ -1,0 +1,23 @@
+"""OpenAI's Agents SDK: `Runner.run(agent, question, run_config=RunConfig(call_model_input_filter=stating(edits)))`.
+
+Here `edits = drike.Corrections("edits.db")`. They are stated in what the model is given; results and sessions keep
+their items as they were written.
+"""
+
+import asyncio
+from typing import Any
+
+from agents.run import CallModelData, CallModelInputFilter, ModelInputData
+
+from drike.conversations.corrections import Corrections
+
+
+def stating(corrections: Corrections) -> CallModelInputFilter:
+    """State edits in the model calls of a run that concern them; they are read in a thread."""
+
+    async def state(call: CallModelData[Any]) -> ModelInputData:
+        request = {"input": call.model_data.input, "instructions": call.model_data.instructions}
+        corrected = (await asyncio.to_thread(corrections.apply, request, api="responses")).request
+        return ModelInputData(input=corrected["input"], instructions=corrected["instructions"])
+
+    return state

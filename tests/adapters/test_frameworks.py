@@ -1,0 +1,126 @@
+"""Edits by adapters for frameworks, without a gateway, against the real packages: `make clients` installs them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drike.conversations.corrections import Corrections
+from drike.stores.opening import open_store
+from tests.worlds import clients
+from tests.worlds.speaking import speaker
+from tests.worlds.talking import BLOCK, LONGEST, RECORDS, Result, result_of, talk
+from tests.worlds.tally import Tally
+
+pytestmark = pytest.mark.clients
+QUESTION = "What is the capital of Peru?"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("adapters") / "edits.db"
+    with closing(open_store(path)) as opened:
+        for record in RECORDS:
+            opened.put(record)
+    return path
+
+
+@pytest.fixture
+def edits(store: Path) -> Iterator[Corrections]:
+    with closing(Corrections(store)) as corrections:
+        yield corrections
+
+
+@pytest.mark.parametrize("how", ["langchain sync", "langchain async", "langchain stream", "agents", "agents stream"])
+def test_edits_are_in_every_model_call_of_conversations_with_tools(how: str, edits: Corrections, tally: Tally) -> None:
+    pytest.importorskip("langchain_openai" if how.startswith("langchain") else "agents")
+    framework, _, kind = how.partition(" ")
+    adapted = clients.langchain if framework == "langchain" else clients.openai_agents
+    drive = adapted(kind or "responses", edits=edits)
+
+    async def converse() -> Result:
+        result = Result()
+        with speaker() as above:  # a gateway is nowhere between
+            for turns in map(talk, range(1, LONGEST + 1)):
+                above.calls.clear()
+                await drive(above.url, [turn.text for turn in turns])
+                result += result_of(turns, above.calls)
+        return result
+
+    result = asyncio.run(converse())
+    tally("model calls through adapters, from a question on", result.concerned, result.concerned - result.right)
+    assert result.mistakes == () and result.right == result.concerned > 400
+
+
+class Watched:
+    """Corrections that note in which threads they are asked."""
+
+    def __init__(self, corrections: Corrections) -> None:
+        self.corrections, self.threads = corrections, set[threading.Thread]()
+
+    def apply(self, request: dict[str, Any], api: str) -> Any:
+        self.threads.add(threading.current_thread())
+        return self.corrections.apply(request, api=api)
+
+
+def langchain_messages() -> Sequence[Any]:
+    messages = pytest.importorskip("langchain_core.messages")
+    call = {"name": "read", "args": {"page": 1}, "id": "c", "type": "tool_call"}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    return [
+        messages.SystemMessage("Be brief.", id="s"),
+        messages.HumanMessage([image, {"type": "text", "text": QUESTION}, "please"], id="h", name="Ada"),
+        messages.AIMessage("", tool_calls=[call], id="a", response_metadata={"model": "m"}),
+        messages.ToolMessage("The capital of Peru is Lima.", tool_call_id="c", artifact=[1], status="error", id="t"),
+    ]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_langchain_messages_keep_all_but_their_contents(later: bool, edits: Corrections) -> None:
+    middleware = pytest.importorskip("langchain.agents.middleware")
+    from drike.adapters.langchain import EditsMiddleware
+
+    system, *rest = langchain_messages()
+    request = middleware.ModelRequest(model=None, messages=rest, system_message=system)
+    given: list[Any] = []
+    watched = Watched(edits)
+    adapter = EditsMiddleware(watched)  # type: ignore[arg-type]
+
+    async def handle(asked: Any) -> None:
+        given.append(asked)
+
+    if later:
+        asyncio.run(adapter.awrap_model_call(request, handle))
+        assert threading.main_thread() not in watched.threads  # other runs of the loop go on meanwhile
+    else:
+        adapter.wrap_model_call(request, given.append)
+    [asked] = given
+    assert request.messages == list(langchain_messages()[1:])  # an agent's state stays as it is
+    assert asked.system_message == system
+    human, model, tool = asked.messages
+    assert BLOCK.search(human.content[1]["text"]) and human.content[0] == rest[0].content[0]
+    assert BLOCK.search(tool.content) and tool.content.startswith(rest[2].content) and model == rest[1]
+    for old, new in zip(rest, asked.messages, strict=True):
+        assert type(new) is type(old)
+        assert new.model_dump(exclude={"content"}) == old.model_dump(exclude={"content"})
+
+
+def test_the_agents_sdk_reads_edits_in_a_thread_and_keeps_items_that_no_edit_concerns(edits: Corrections) -> None:
+    run = pytest.importorskip("agents.run")
+    from drike.adapters.openai_agents import stating
+
+    watched = Watched(edits)
+    for question, concerned in ((QUESTION, True), ("Hello!", False)):
+        items: list[Any] = [{"role": "user", "content": question}]
+        call = run.CallModelData(run.ModelInputData(input=items, instructions="Be brief."), None, None)
+        given = asyncio.run(stating(watched)(call))  # type: ignore[arg-type]
+        assert given.instructions == "Be brief." and items == [{"role": "user", "content": question}]
+        assert bool(BLOCK.search(given.input[0]["content"])) == concerned
+        assert concerned or given.input[0] is items[0]  # the SDK tells items by what they are
+    assert threading.main_thread() not in watched.threads

@@ -1,0 +1,161 @@
+"""Any request in any dialect is edited, passed as it is, or refused: never a fault of the gateway, never half edited.
+
+`make test` tries 500 through the whole gateway in process, `make reliability` 200,000, and 2,000 over sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from drike.conversations.rendering import defused
+from drike.serving.gateway import Gateway
+from drike.serving.upstream import Reply, UpstreamCall
+from tests.hostile.requesting import requests
+from tests.worlds.gateways import running, upstream
+from tests.worlds.talking import BLOCK, RECORDS
+from tests.worlds.tally import Tally
+
+FEW, MANY, OVER_SOCKETS = 500, 200_000, 2_000
+SCOPES = {"fired", "abstained", "unread"}
+
+
+class Keeping:
+    """An upstream that keeps the last body, and answers every request as if it had been stored."""
+
+    name = "keeping"
+    body: bytes | None = None
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def problem(self) -> None: ...
+
+    @asynccontextmanager
+    async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b'{"id": "resp_1", "object": "response"}'
+
+        self.body = call.body
+        yield Reply(200, [(b"content-type", b"application/json")], chunks())
+
+
+async def ask(gateway: Gateway, path: str, body: bytes, encoding: bytes) -> tuple[int, dict[bytes, bytes]]:
+    """Send a request to the gateway, without a socket; return the status and headers of its answer."""
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+        "headers": [*headers, (b"content-encoding", encoding)] if encoding else headers, "client": ("127.0.0.1", 1),
+    }  # fmt: skip
+    sent: list[Message] = []
+    whole = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        if whole:
+            return whole.pop()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await gateway(scope, receive, send)
+    return sent[0]["status"], dict(sent[0]["headers"])
+
+
+def differences(old: object, new: object, path: tuple[Any, ...] = ()) -> Iterator[str]:
+    """What is changed in an edited request beside blocks around texts, and prompts that end in the old text."""
+    if isinstance(old, str) and isinstance(new, str):
+        calm = defused(old)
+        block = BLOCK.search(new.removesuffix(calm) if new.endswith(calm) else new.removeprefix(calm))
+        right = block and new in (f"{block[0]}\n\n{calm}", f"{calm}\n\n{block[0]}")
+        if new not in (old, calm) and not right and not (path[:1] == ("prompt",) and new.endswith(calm)):
+            yield f"{path}: {old!r} became {new!r}"
+    elif isinstance(old, dict) and isinstance(new, dict) and list(old) == list(new):
+        for key, value in old.items():
+            yield from differences(value, new[key], (*path, key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, value in enumerate(old):
+            yield from differences(value, new[i], (*path, i))
+    elif json.dumps(old) != json.dumps(new):
+        yield f"{path}: another value"
+
+
+def wrong(status: int, scope: str, sent: tuple[bytes, bytes], got: bytes | None) -> Iterator[str]:
+    """What is wrong with the answer to a request. got: what the upstream got; None if it was not asked."""
+    body, encoding = sent
+    if status != 200:
+        if not 400 <= status < 500 or got is not None:
+            yield f"status {status}"
+    elif got is None or scope not in SCOPES:
+        yield f"status {status}, but {scope}"
+    elif scope != "fired":
+        if got != body:
+            yield f"{scope}, but the body has changed"
+    else:
+        yield from differences(json.loads(gzip.decompress(body) if encoding == b"gzip" else body), json.loads(got))
+
+
+def series(gateway: Gateway, number: int, seed: int) -> tuple[Counter[str], list[str]]:
+    """What became of made-up requests, and what was wrong."""
+    results, mistakes = Counter[str](), list[str]()
+
+    async def send_all() -> None:
+        for path, body, encoding in requests(number, seed):
+            above.body = None
+            status, headers = await ask(gateway, f"/v1{path}", body, encoding)
+            scope = headers.get(b"x-drike-scope", b"none").decode()
+            results[scope if status == 200 else str(status)] += 1
+            mistakes.extend(f"{path} {problem}" for problem in wrong(status, scope, (body, encoding), above.body))
+
+    above = gateway.upstream
+    assert isinstance(above, Keeping)
+    asyncio.run(send_all())
+    return results, mistakes
+
+
+def check(number: int, seed: int, place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(Keeping(), place, *RECORDS) as serving:
+        results, mistakes = series(serving.gateway, number, seed)
+    print(f"{number:,} made-up requests: {dict(results)}")
+    assert mistakes[:5] == [] and not caplog.records  # a fault would be logged
+    assert results.total() == number and {"fired", "abstained", "unread", "400"} <= results.keys()
+
+
+def test_any_request_is_edited_passed_or_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    check(FEW, 0, tmp_path, caplog)
+
+
+@pytest.mark.reliability
+def test_200_000_requests_are_edited_passed_or_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tally: Tally
+) -> None:
+    tally("made-up requests in four dialects", MANY)
+    check(MANY, 1, tmp_path, caplog)
+
+
+@pytest.mark.reliability
+def test_2_000_requests_over_sockets(tmp_path: Path, tally: Tally) -> None:
+    tally("made-up requests in four dialects", OVER_SOCKETS)
+    mistakes, results = list[str](), Counter[str]()
+    answering = upstream(lambda handler, call: handler.reply(200, b'{"id": "resp_1"}'))
+    with answering as above, running(above.url, tmp_path, *RECORDS) as gateway:
+        for path, body, encoding in requests(OVER_SOCKETS, 2):
+            above.calls.clear()
+            more = {"Content_Encoding": encoding.decode()} if encoding else {}
+            status, headers, _ = gateway.ask("POST", f"/v1{path}", body, **more)
+            got, scope = above.calls[-1].body if above.calls else None, headers.get("x-drike-scope", "none")
+            results[scope if status == 200 else str(status)] += 1
+            mistakes += [f"{path} {problem}" for problem in wrong(status, scope, (body, encoding), got)]
+    print(f"over sockets: {dict(results)}")
+    assert mistakes[:5] == []
