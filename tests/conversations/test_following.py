@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from drike.conversations.dialects import read
-from drike.conversations.following import Earlier, Follower, Standing
+from drike.conversations.following import Earlier, Follower, Memory, Standing, TurnFacts
 from drike.conversations.rendering import AsPrompt, Occasion
 from drike.conversations.turns import Api
 from drike.edits import Edit
@@ -199,3 +199,16 @@ def test_the_oldest_of_too_many_are_forgotten() -> None:
         earlier.keep(f"resp_{i}", Standing(edits=edits))
     index = EditIndex.of(edits)
     assert earlier.standing("resp_49", index) is None and earlier.standing("resp_50", index)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    memory, by = Memory(), follower()
+    standing, facts = Standing(topic=("x" * 2_000,)), TurnFacts(decision=Decision("y" * 8_000))
+    for i in range(4_000):
+        memory.put(b"%d" % i, (standing, facts))
+    assert memory.get(b"3999") and memory.get(b"0") is None
+    kept = sum(memory.get(b"%d" % i) is not None for i in range(4_000))
+    assert 1_500 < kept < 1_700
+    by.follow(read(Api.CHAT, chat([user("Peru " + "z" * 1_000_000)])))
+    [(_, long)] = by.memory._known.values()
+    assert long.decision and len(long.decision.query) < 10_000

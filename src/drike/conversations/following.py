@@ -28,13 +28,13 @@ from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.index import EditIndex
 from drike.gates.relations import asks_relation, states_old
 from drike.stores.records import EditVersion, Status
-from drike.words import mentions
+from drike.words import Words, mentions
 
 _TOPIC, _TOPIC_LENGTH = 3, 2_000  # turns that a later one is read with, and characters of each
 _OBJECTION = 200  # characters of a turn that objects by stating the old object: "No, it is Lima"
 _STATED = 16  # edits of a conversation that are looked at when a turn has an old object
 _MOST_NAMED = 64  # edits on subjects of a system's text or a source that are looked at
-_REMEMBERED = 20_000  # turns
+_REMEMBERED, _MOST_CHARACTERS = 20_000, 16 << 20  # turns, and of their texts what is kept
 _KEPT, _LONGEST_ID, _DAY = 10_000, 200, timedelta(days=1)  # conversations that an upstream keeps
 
 Decide = Callable[[Sequence[str]], Decision]  # on the first query that concerns an active edit, as `routing.route`
@@ -71,11 +71,13 @@ class TurnFacts:
 class Memory:
     """What followed from the turns of conversations, by a hash of all turns up to each; threads may share it.
 
-    It holds for one state of the edits: another one gets a new memory.
+    It holds for one state of the edits, and one way to decide: others get a new memory. Of more than `_REMEMBERED`
+    turns, or `_MOST_CHARACTERS` in all, those are forgotten that were needed least recently.
     """
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, tuple[Standing, TurnFacts]] = OrderedDict()
+        self._characters = 0
         self._lock = threading.Lock()
 
     def get(self, key: bytes) -> tuple[Standing, TurnFacts] | None:
@@ -87,11 +89,21 @@ class Memory:
             return known
 
     def put(self, key: bytes, followed: tuple[Standing, TurnFacts]) -> None:
-        """Remember what followed; of too many, the one that was needed least recently is forgotten."""
+        """Remember what followed."""
         with self._lock:
-            self._known[key] = followed
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+            if key not in self._known:
+                self._known[key] = followed
+                self._characters += _characters(followed)
+            while len(self._known) > _REMEMBERED or self._characters > _MOST_CHARACTERS:
+                self._characters -= _characters(self._known.popitem(last=False)[1])
+
+
+def _characters(followed: tuple[Standing, TurnFacts]) -> int:
+    """About how many characters a turn takes in memory, but for what it shares with others."""
+    standing, facts = followed
+    query = len(facts.decision.query) if facts.decision else 0
+    written = sum(len(before) + len(behind) for _, (before, behind) in facts.around)
+    return len(standing.topic[-1] if standing.topic else "") + query + written
 
 
 @dataclass(frozen=True)
@@ -139,7 +151,9 @@ class Follower:
             key = _digest(key, turn)
             followed = self.memory.get(key)
             if followed is None:
-                followed = self._turn(turn, standing)
+                after, facts = self._turn(turn, standing)
+                decision = facts.decision.abridged if facts.decision else None
+                followed = after, replace(facts, decision=decision)
                 self.memory.put(key, followed)
             standing, facts = followed
             written.append(facts)
@@ -228,7 +242,8 @@ class Follower:
         for i, (_, raw) in enumerate(turn.texts):
             text = encodable(raw)
             named = self._active(self.index.named(text))
-            against = [edit for edit in named if states_old(text, edit.record)]
+            read = Words.of(text)
+            against = [edit for edit in named if states_old(read, edit.record)]
             asked = [e for e in named if e.id not in given and asks_relation(question, e.record)]
             if stated := _first((*against, *asked)):
                 around.append((i, self.placement.around(Facts(stated, text, Occasion.SOURCE), raw, self.tenant)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 
 from drike.stores.records import EditRecord
 from drike.words import Words, masked, mentions, words
@@ -54,6 +55,7 @@ def contrary(first: str, second: str) -> bool:
 
 
 _NEAR = 200  # characters on either side of a name in which a text may say something about it
+_MOST_PLACES = 32  # at which a text names a subject
 _STEM = 5  # letters by which forms of a word are told from other words
 _EMPTY = re.compile(  # words that say nothing about what is asked
     r"a|an|and|are|as|at|be|been|by|did|do|does|for|from|had|has|have|in|is|it|its|known|mainly|main|most"
@@ -91,19 +93,20 @@ def asks_relation(question: str, record: EditRecord) -> bool:
     return False
 
 
-def states_old(text: str, record: EditRecord) -> bool:
+def states_old(read: Words, record: EditRecord) -> bool:
     """Whether a text seems to state the old object of an edit, and not the new one, near a name of its subject.
 
-    It must also have a word there that says what the edit is about, if the edit's wordings have one.
+    It must also have a word there that says what the edit is about, if the edit's wordings have one. Of many places
+    only the first are looked at.
     """
-    if record.target_true is None or not mentions(text, record.target_true):
+    old = Words.of(record.target_true or "")
+    if not len(old) or next(read.spans(old), None) is None:
         return False
-    read = Words.of(text)
-    for begin, end in (span for name in record.names for span in read.spans(Words.of(name))):
-        near = text[max(0, int(read.begins[begin]) - _NEAR) : int(read.ends[end - 1]) + _NEAR]
-        if not mentions(near, record.target_true) or mentions(near, record.target_new):
-            continue
-        wanted = [_asked_words(wording, record.names) for wording in (record.query, *record.paraphrases)]
-        if not all(wanted) or asks_relation(near, record):
+    wanted = [_asked_words(wording, record.names) for wording in (record.query, *record.paraphrases)]
+    named = (span for name in record.names for span in read.spans(Words.of(name)))
+    for begin, end in islice(named, _MOST_PLACES):
+        near = read.text[max(0, int(read.begins[begin]) - _NEAR) : int(read.ends[end - 1]) + _NEAR]
+        stated = mentions(near, old.text) and not mentions(near, record.target_new)
+        if stated and (not all(wanted) or asks_relation(near, record)):
             return True
     return False

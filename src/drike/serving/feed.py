@@ -54,6 +54,7 @@ class _State:
     encoder: TextEncoder | None
     view: StoreView = field(default_factory=StoreView)
     memory: Memory = field(default_factory=Memory)
+    memory_of_asked: Memory = field(default_factory=Memory)  # where a model is asked about uncertain edits
 
 
 Answers = dict[tuple[str, int, int], YesOrNo]  # to questions about a query and a version of an edit
@@ -203,7 +204,7 @@ class EditFeed:
             return decision.resolved(given)
 
         failed = answers is not None and YesOrNo.FAILED in answers.values()  # may be answered the next time
-        memory = Memory() if failed else state.memory
+        memory = Memory() if failed else state.memory if answers is None else state.memory_of_asked
         return Follower(decide, state.view.index, placement, self.tenant, sources, memory)
 
     def decide(self, queries: Sequence[str], *, until: float | None = None) -> Decision:
