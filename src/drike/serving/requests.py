@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.errors import DataError
-from drike.serving.bodies import JsonPath, UnreadError, read_json, read_object, text_spans, unpacked
+from drike.serving.bodies import JsonPath, UnreadError, read_json, read_object, text_spans, unpacked, value_at
 
 CHAT, COMPLETION = "/chat/completions", "/completions"  # below the address of an API
 MAX_MESSAGES = 2_000
@@ -62,7 +62,7 @@ class EditableRequest:
         """
         parts, done = [], 0
         for path, (start, end) in sorted(text_spans(self.json, texts).items(), key=lambda item: item[1]):
-            old, new = json.loads(self.json[start:end]), texts[path]
+            old, new = value_at(self.values, path), texts[path]
             added = new[: len(new) - len(old)] if new.endswith(old) else None
             parts.append(self.json[done : start + 1])
             parts.append(json.dumps(new if added is None else added)[1:-1].encode())
