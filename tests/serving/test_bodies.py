@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import sys
 import time
 import tracemalloc
 import zlib
@@ -67,6 +68,25 @@ def test_a_body_of_many_values_is_not_read_and_takes_neither_time_nor_memory(kin
 def test_a_long_text_is_read_whatever_it_holds(kind: str) -> None:
     seconds, memory, request = cost(hostile(kind, MB))
     assert request and memory <= 4 and seconds < 0.3
+
+
+@pytest.mark.parametrize("text", ["word " * 200_000 + "😀", "é" * 500_000, "京" * 300_000], ids=["😀", "é", "京"])
+def test_a_long_text_takes_as_much_memory_as_python_needs_for_it_twice(text: str) -> None:
+    body = json.dumps({"messages": [{"role": "user", "content": text}]}, ensure_ascii=False).encode()
+    size = max(2, sys.getsizeof(text) / len(body))
+    tracemalloc.start()
+    _, values = read_object(body)
+    _, reading = tracemalloc.get_traced_memory()
+    request = EditableRequest(CHAT, body, body, values, Target(("messages", 0, "content"), text, ()))
+    tracemalloc.reset_peak()
+    kept, new = tracemalloc.get_traced_memory()[0], {request.target.path: f"facts\n{text}"}
+    assert json.loads(request.with_texts(new))["messages"][0]["content"] == new[request.target.path]
+    assert reading <= 2.1 * size * len(body)
+    tracemalloc.reset_peak()
+    request.with_texts(new)
+    changing = tracemalloc.get_traced_memory()[1] - kept - sys.getsizeof(new[request.target.path])
+    tracemalloc.stop()
+    assert changing <= 4 * len(body)
 
 
 @pytest.mark.reliability

@@ -285,7 +285,7 @@ def test_a_store_of_an_earlier_version_compares_its_edits_as_new_ones(tmp_path: 
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(EditRecord("São Paulo", "The mayor of São Paulo is", "Ann"))
     with closing(sqlite3.connect(tmp_path / "edits.db")) as file, file:
-        file.execute("UPDATE settings SET name = 'claims' WHERE name = ?", [CLAIMS])
+        file.execute("DELETE FROM settings WHERE name = ?", [CLAIMS])
         file.execute("UPDATE claims SET key = replace(key, 'sao', 'são')")
     with closing(SqliteStore(tmp_path / "edits.db")) as store, pytest.raises(ConflictError):
         store.put(EditRecord("São Paulo", "The mayor of São Paulo is", "Bob"))

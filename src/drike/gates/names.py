@@ -175,9 +175,12 @@ class NameIndex:
 
         some: the words with which a name may begin. Of very many names the first and the last places are enough.
         """
+        if not some.any():
+            nothing = np.zeros(0, np.int64)
+            return (nothing, nothing, nothing), ~some
         found, reached = list[Spans](), np.int64(0)
         inside = np.zeros(len(words) + 1, np.int8)
-        for at in range(0, len(some) or 1, _BLOCK):
+        for at in range(0, len(some), _BLOCK):
             begins, ends, names = self._beginning(words, at + np.flatnonzero(some[at : at + _BLOCK]))
             before = np.maximum.accumulate(np.append(reached, ends))
             longest = ends > before[:-1]
@@ -259,7 +262,9 @@ class NameIndex:
 
     def _people(self, words: Words, some: Flags, free: Flags) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
-        outer, found = np.flatnonzero(some & free if self.people else []), list[Spans]()
+        outer, found = np.flatnonzero(some & free), list[Spans]()
+        if not self.people or len(outer) < 2:
+            return []
         for size in range(2, 3 + _MIDDLE_NAMES):
             begins = outer[: np.searchsorted(outer, len(words) - size, side="right")]
             begins = begins[some[begins + (size - 1)]]

@@ -15,7 +15,7 @@ from typing import Any
 from drike.conversations.dialects import read
 from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, Text, Turn, UnreadError, encodable
 from drike.errors import DataError
-from drike.serving.bodies import read_json, read_object, text_spans, unpacked
+from drike.serving.bodies import read_json, read_object, text_spans, unpacked, value_at
 
 # Below the address of an API: where requests are read, and the form of each.
 CHAT, COMPLETION, RESPONSES, MESSAGES = "/chat/completions", "/completions", "/responses", "/messages"
@@ -47,7 +47,7 @@ class EditableRequest:
         """
         parts, done = [], 0
         for path, (begin, end) in sorted(text_spans(self.json, texts).items(), key=lambda item: item[1]):
-            old, new = json.loads(self.json[begin:end]), texts[path]
+            old, new = value_at(self.values, path), texts[path]
             kept_from, kept_to, added = end - 1, begin + 1, new
             if new.endswith(old):
                 kept_from, added = begin + 1, new[: len(new) - len(old)]

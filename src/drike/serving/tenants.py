@@ -91,6 +91,7 @@ class Tenants:
         with ThreadPoolExecutor(_MAX_REFRESHED, "drike-edits") as threads:
             for look in count():
                 if self._stopped.wait(_FILES_INTERVAL):
+                    threads.shutdown(wait=False, cancel_futures=True)  # none waits for those that wait for a lock
                     break
                 for i, (tenant, feed) in enumerate(tuple(self.feeds.items())):
                     before, name = refreshing.get(tenant), feed.store.name
