@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from drike.conversations.following import Follower
-from drike.conversations.rendering import AsBlock
+from drike.conversations.rendering import AsBlock, Placement
 from drike.conversations.turns import Api
 from drike.deployment.routing import route
 from drike.edits import Edit
@@ -31,7 +31,7 @@ SAID = (
 Said = Sequence[tuple[str, str]]
 
 
-def follower(placement: AsBlock = AsBlock()) -> Follower:  # noqa: B008 - it is frozen
+def follower(placement: Placement = AsBlock()) -> Follower:  # noqa: B008 - it is frozen
     """A new one, which remembers nothing."""
     edits = [replace(edit, checksum=f"{edit.id:064x}") for edit in as_stored(EDITS)]
     index = EditIndex.of(edits)
