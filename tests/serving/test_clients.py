@@ -50,7 +50,7 @@ def converse(drive: Drive, above: Speaker, gateway: Running, *lengths: int) -> R
     return asyncio.run(all_of_them())
 
 
-@pytest.mark.parametrize("name", ["openai chat, async stream", "openai responses, sync"])
+@pytest.mark.parametrize("name", ["openai chat, async stream", "openai responses, previous_response_id"])
 def test_a_correction_is_in_every_model_call_from_its_question_on(name: str, above: Speaker, gateway: Running) -> None:
     result = converse(OPENAI[name], above, gateway, 12)
     assert result.mistakes == () and result.right == result.concerned == 26
