@@ -36,7 +36,7 @@ ray: $(READY)
 
 clients: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,serve,clients]'
-	$(BIN)/python -m pytest -s -m clients
+	$(BIN)/python -m pytest -s -m clients --attacks=docs/reliability.md
 
 server: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'transformers[serving]'

@@ -54,7 +54,11 @@ def test_edits_are_in_every_model_call_of_conversations_with_tools(how: str, edi
         return result
 
     result = asyncio.run(converse())
-    tally("model calls through adapters, from a question on", result.concerned, result.concerned - result.right)
+    tally(
+        f"model calls through the adapter for {framework}, from a question on",
+        result.concerned,
+        result.concerned - result.right,
+    )
     assert result.mistakes == () and result.right == result.concerned > 400
 
 

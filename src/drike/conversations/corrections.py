@@ -74,13 +74,12 @@ class Corrections:
         request: the JSON object that is sent; it is not changed. api: "chat", "completions", "responses" or "messages",
         whose form it has. Raises UsageError for another one, and StoreError if the edits cannot be read.
         """
+        if api not in set(Api):
+            raise UsageError(f"api is one of {', '.join(Api)}, not {api!r}")
         try:
             conversation = read(Api(api), request)
-        except UnreadError as problem:
+        except (UnreadError, ValueError) as problem:  # whoever gets the request may be able to read it
             return Corrected(request, (), str(problem))
-        except ValueError as problem:
-            known = ", ".join(Api)
-            raise UsageError(f"api is one of {known}, not {api!r}" if api not in set(Api) else str(problem)) from None
         with self._lock:
             follower = self._current()
         followed = follower.follow(conversation)
