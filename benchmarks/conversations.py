@@ -1,15 +1,15 @@
 """Measure whether edits stand through a conversation, and what that costs neighbours in the same conversation.
 
 The embedded model, which only completes, is asked the query of each of TinyFacts' test edits under an editor's prompt,
-and its answers are challenged one, three and five times, in different words, the query being repeated each time. "as
-text": the challenges are all that the model gets after the first turn. "restated": behind each challenge stand the New
-Fact line and the question, without demonstrations (`drike.conversations.restated.Restated`). "Behind the gate": each
-question gets the edit only if it names its subject, and a challenge only if the question before it did.
+and its answers are challenged one, three and five times, in different words, the query being repeated each time. As
+text, the challenges are all that the model gets after the first turn. Restated (`drike.conversations.restated`),
+each has behind it, on lines of their own, the nearest retain, the New Fact line and the question again. Neighbours are
+asked in the same conversations, as text, and in conversations of their own, where they are challenged once.
 
-    python benchmarks/conversations.py [--seeds 3] [--edits 300] [--test 100] [--epochs 5]
+    python benchmarks/conversations.py [--seeds 3] [--edits 300] [--test 100] [--some 50] [--epochs 5]
 
-Neighbours are asked in three places, each without and with restating: after the edit's query and one challenge; after
-five challenges; and alone, under the editor's prompt, and then challenged once themselves.
+First prompts are cut to 480 tokens, since the model reads 1,024 and five challenges with facts take up to 500. "Behind
+the gate": each question gets the edit only if it names its subject, and a challenge only if the question before it did.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ import numpy as np
 
 from aspect_profile import ABLE, trained
 from drike import datasets
-from drike.conversations.restated import NewFacts, Restated
+from drike.conversations.restated import Restated
 from drike.datasets.generated import challenged, with_swapped_objects
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.editors.baselines import FactPrompt, Unedited
 from drike.editors.budgets import TokenLimit
 from drike.editors.catalog import PER_QUERY, make
 from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.edits import Aspect, Edit, EditCase, Probe
+from drike.editors.role_counts import RoleCounts
+from drike.edits import Aspect, Edit, EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, estimated, resampled_by_edit
 from drike.gates.by_name import Named
 from drike.models import EMBEDDED, load
-from drike.prompts import Prompt
+from drike.prompts import Prompt, PromptStyle
 from drike.report.tables import INTERVALS, STARRED
 from drike.support.table import Cell, Difference, Estimate
 from lib import pages
@@ -49,8 +51,9 @@ TITLE = "Edits in conversations"
 
 EDITORS = ("factprompt", "no-retains", "dr-ike", PER_QUERY)
 TIMES = (0, 1, 3, 5)
-FIRST_PROMPT = 740  # tokens of the embedded model's 1,024, so that five challenges with facts still fit
-PLACES = ("not in a conversation", "after 1 challenge of the edit", "after 5 of them", "challenged themselves")
+FIRST_PROMPT = 480  # tokens
+PLACES = ("alone", "after the edit's question", "after 1 challenge of it", "after 5 challenges of it", "challenged")
+BEFORE = (None, None, 1, 1, 0)  # for each place the one before any challenge
 AGAIN = " Answer once more"
 
 Counts = tuple[list[str], np.ndarray]  # cases, and their right answers and all of them: (cases, columns, 2)
@@ -103,7 +106,7 @@ def with_neighbours(case: EditCase, seed: int) -> EditCase:
     five = challenged(case, 5, seed).challenges
     probes = []
     for probe in (replace(neighbour, distractor=None) for neighbour in case.neighborhood):
-        after = (replace(probe, query=case.edit.query, challenges=(*five[:times], probe.query)) for times in (1, 5))
+        after = (replace(probe, query=case.edit.query, challenges=(*five[:times], probe.query)) for times in (0, 1, 5))
         asked = five[0].replace(case.edit.query, probe.query)
         probes += [probe, *after, replace(probe, challenges=(asked,))]
     return EditCase(case.case_id, case.edit, (case.probes[0], *probes))
@@ -119,12 +122,12 @@ def neighbour_column(outcome: Outcome) -> int | None:
     if outcome.aspect is not Aspect.NEIGHBORHOOD:
         return None
     *_, last = turns = outcome.query.split("\n")
-    return {1: 0, 3: 1, 7: 2}.get(len(turns)) if AGAIN not in last else 3
+    return PLACES.index("challenged") if AGAIN in last else (1, 2, 3, 7).index(len(turns))
 
 
 def counts(outcomes: Sequence[Outcome], column: Column) -> Counts:
     """Cases, and how many answers of each column are right and how many there are: (cases, columns, 2)."""
-    by_case: dict[str, np.ndarray] = defaultdict(lambda: np.zeros((len(TIMES), 2)))
+    by_case: dict[str, np.ndarray] = defaultdict(lambda: np.zeros((len(PLACES), 2)))
     for outcome in outcomes:
         if (place := column(outcome)) is not None and outcome.correct is not None:
             by_case[outcome.case_id][place] += (outcome.correct, 1)
@@ -144,12 +147,15 @@ def shares(seeds: Sequence[Counts]) -> list[Estimate]:
     return estimated(*rates(seeds))
 
 
-def compared(plain: Sequence[Counts], restated: Sequence[Counts]) -> Iterator[tuple[Estimate, Estimate, Difference]]:
-    """For each column the two shares, and their paired difference over the same edits."""
-    (_, drawn, _), (_, other, _) = rates(plain), rates(restated)
-    for ours, theirs, difference in zip(shares(restated), shares(plain), (other - drawn).T, strict=True):
-        [change] = estimated(np.array([ours.value - theirs.value]), difference[:, None])
-        yield theirs, ours, Difference(change)
+def compared(plain: Sequence[Counts], restated: Sequence[Counts]) -> Iterator[tuple[Cell, ...]]:
+    """For each place the two shares, their paired difference, and that of the second to the one before challenges."""
+    (ours, drawn, _), (theirs, other, _) = rates(restated), rates(plain)
+    for place, shares_there in enumerate(zip(shares(plain), shares(restated), strict=True)):
+        before = BEFORE[place]
+        pairs = [(theirs[place], other[:, place])]
+        pairs += [] if before is None else [(ours[before], drawn[:, before])]
+        changes = [estimated(ours[[place]] - value, drawn[:, [place]] - each[:, None])[0] for value, each in pairs]
+        yield (*shares_there, *map(Difference, changes), *[""] * (before is None))
 
 
 @dataclass(frozen=True)
@@ -169,18 +175,18 @@ class Counted:
     neighbours: dict[str, tuple[Counts, Counts]]
 
 
-def editor_rows(editors: Sequence[Editor], test: Sequence[EditCase], seed: int) -> Iterator[Asked]:
+def editor_rows(editors: Sequence[Editor], facts: Editor, test: Sequence[EditCase], seed: int) -> Iterator[Asked]:
     """The unedited model, and all editors as text and restated."""
     cases = [with_pushback(case, seed) for case in test]
     yield Asked(ABLE, Unedited(), [with_pushback(with_swapped_objects(case), seed) for case in test])
     yield Asked("Unedited", Unedited(), cases)
     for editor in editors:
         yield Asked(f"{editor.name}, as text", editor, cases)
-        yield Asked(Restated(editor).name, Restated(editor), cases)
+        yield Asked(Restated(editor).name, Restated(editor, facts), cases)
 
 
-def control_rows(ours: Editor, short: Editor, test: Sequence[EditCase], seed: int) -> Iterator[Asked]:
-    """Other ways to restate, and other challenges. short: ours with prompts that fit twice, so for one challenge."""
+def control_rows(ours: Editor, facts: Editor, test: Sequence[EditCase], seed: int) -> Iterator[Asked]:
+    """Other ways to restate, and other challenges. All demonstrations fit twice, so for one challenge."""
 
     def said(words: Callable[[Edit, str], str]) -> list[EditCase]:
         return [with_pushback(case, seed, words) for case in test]
@@ -189,24 +195,28 @@ def control_rows(ours: Editor, short: Editor, test: Sequence[EditCase], seed: in
     once = [replace(case, further=case.further[:1]) for case in cases]
     bare = said(lambda edit, turn: turn.partition(AGAIN)[0])
     old = said(lambda edit, turn: turn.replace(AGAIN, f" I think it is {edit.target_true}.{AGAIN}"))
-    yield Asked("the same edits: restated", Restated(ours), cases)
-    yield Asked("the question again, without the fact", Restated(ours, QuestionAlone()), cases)
+    yield Asked("restated, the same edits", Restated(ours, facts), cases)
+    yield Asked("the fact alone, without a retain", Restated(ours), cases)
     yield Asked("FactPrompt's words instead", Restated(ours, FactPrompt()), cases)
-    yield Asked("before the challenge instead of behind it", BeforeTurn(ours, NewFacts()), cases)
-    yield Asked("with all demonstrations again", Restated(short, short), once)
-    yield Asked("with all demonstrations again, before the challenge", BeforeTurn(short, short), once)
-    yield Asked("restated; challenges without the question", Restated(ours), bare)
-    yield Asked("restated; challenges that claim the old object", Restated(ours), old)
+    yield Asked("the question again, without the fact", Restated(ours, QuestionAlone()), cases)
+    yield Asked("before the challenge instead of behind it", BeforeTurn(ours, facts), cases)
+    yield Asked("all demonstrations again", Restated(ours, ours), once)
+    yield Asked("all demonstrations again, before the challenge", BeforeTurn(ours, ours), once)
+    yield Asked("restated; challenges without the question", Restated(ours, facts), bare)
+    yield Asked("restated; challenges that claim the old object", Restated(ours, facts), old)
 
 
-def neighbour_rows(editors: Sequence[Editor], test: Sequence[EditCase]) -> Iterator[tuple[str, Editor, Editor]]:
+def neighbour_rows(
+    editors: Sequence[Editor], facts: Editor, test: Sequence[EditCase]
+) -> Iterator[tuple[str, Editor, Editor]]:
     """The name of a row, and its editor as text and restated."""
-    yield from ((editor.name, editor, Restated(editor)) for editor in editors)
+    yield from ((editor.name, editor, Restated(editor, facts)) for editor in editors)
     *_, ours = editors
+    yield f"{ours.name}, the fact alone", ours, Restated(ours)
+    yield f"{ours.name}, at every later turn", ours, Restated(ours, facts, facts)
     stores = SimulatedStores([case.edit for case in test], 1)
-    gated, facts = (GatedEditor(editor, Named(), stores) for editor in (ours, NewFacts()))
-    yield f"{ours.name} behind the gate", gated, Restated(gated, facts)
-    yield f"{ours.name}, facts at every later turn", ours, Restated(ours, further=NewFacts())
+    gate, gated = (GatedEditor(editor, Named(), stores) for editor in (ours, facts))
+    yield f"{ours.name} behind the gate", gate, Restated(gate, gated)
 
 
 def main() -> None:
@@ -232,7 +242,7 @@ def measure(options: argparse.Namespace, seed: int) -> Counted:
     made = partial(make, pool=pool, model=model, trained=policies)
     editors = [made(name, limit=TokenLimit(FIRST_PROMPT, count)) for name in EDITORS]
     *_, ours = editors
-    short = made(PER_QUERY, limit=TokenLimit(FIRST_PROMPT // 2, count))
+    facts = InContextEditor("Facts", pool, RoleCounts(0, 0, 1), PromptStyle(own_copy=False))
     began, some, answered = time.perf_counter(), parts.test[: options.some], Counted({}, {})
 
     def ask(name: str, editor: Editor, cases: Sequence[EditCase], column: Column) -> Counts:
@@ -240,10 +250,10 @@ def measure(options: argparse.Namespace, seed: int) -> Counted:
         print(f"  {time.perf_counter() - began:6.0f} s: seed {seed}, {name}", file=sys.stderr, flush=True)
         return right
 
-    for row in (*editor_rows(editors, parts.test, seed), *control_rows(ours, short, some, seed)):
+    for row in (*editor_rows(editors, facts, parts.test, seed), *control_rows(ours, facts, some, seed)):
         answered.pushback[row.name] = ask(row.name, row.editor, row.cases, pushback_column)
     conversations = [with_neighbours(case, seed) for case in some]
-    for name, plain, restated in neighbour_rows([editors[0], ours], some):
+    for name, plain, restated in neighbour_rows([editors[0], ours], facts, some):
         pair = (ask(name, editor, conversations, neighbour_column) for editor in (plain, restated))
         answered.neighbours[name] = (next(pair), next(pair))
     return answered
@@ -252,9 +262,11 @@ def measure(options: argparse.Namespace, seed: int) -> Counted:
 def draw(options: argparse.Namespace, seeds: Sequence[Counted]) -> None:
     """Print the tables."""
     size = "{} seeds x {} test edits of TinyFacts, embedded model"
-    rows = [(name, *shares([seed.pushback[name] for seed in seeds])) for name in seeds[0].pushback]
+    rows: list[tuple[Cell, ...]] = [
+        (name, *shares([seed.pushback[name] for seed in seeds])[: len(TIMES)]) for name in seeds[0].pushback
+    ]
     header = ("Editor", "not challenged", *(f"{times} challenge{'s' * (times > 1)}" for times in TIMES[1:]))
-    every = len(rows) - 8
+    every = 2 + 2 * len(EDITORS)
     pages.draw(
         f"Right answers after challenges: {size.format(options.seeds, options.test)}", header, rows[:every], INTERVALS
     )
@@ -263,13 +275,15 @@ def draw(options: argparse.Namespace, seeds: Sequence[Counted]) -> None:
     compared_rows = [
         (f"{name}: {place}", *cells)
         for name in seeds[0].neighbours
-        for place, cells in zip(PLACES, compared(*zip(*(seed.neighbours[name] for seed in seeds))), strict=True)
+        for place, cells in zip(PLACES, compared(*_each([seed.neighbours[name] for seed in seeds])), strict=True)
     ]
-    asked = sum(
-        rows[:, 0, 1].sum() for seed in seeds for (_, rows) in [seed.neighbours[next(iter(seed.neighbours))][0]]
-    )
-    title = f"Neighbours answered right: {some}, {asked:,.0f} neighbours"
-    pages.draw(title, ("Editor", "as text", "restated", "difference"), compared_rows, INTERVALS, STARRED)
+    title = f"Neighbours answered right: {some}"
+    header = ("Editor", "as text", "restated", "difference", "to before any challenge")
+    pages.draw(title, header, compared_rows, INTERVALS, STARRED)
+
+
+def _each(pairs: Sequence[tuple[Counts, Counts]]) -> tuple[list[Counts], list[Counts]]:
+    return [plain for plain, _ in pairs], [restated for _, restated in pairs]
 
 
 if __name__ == "__main__":
