@@ -77,14 +77,14 @@ def test_a_long_text_takes_as_much_memory_as_python_needs_for_it_twice(text: str
     tracemalloc.start()
     _, values = read_object(body)
     _, reading = tracemalloc.get_traced_memory()
-    request = EditableRequest(CHAT, body, body, values, Target(("messages", 0, "content"), text, ()))
+    request, path = EditableRequest(body, body, values, Conversation(Api.CHAT, ())), ("messages", 0, "content")
     tracemalloc.reset_peak()
-    kept, new = tracemalloc.get_traced_memory()[0], {request.target.path: f"facts\n{text}"}
-    assert json.loads(request.with_texts(new))["messages"][0]["content"] == new[request.target.path]
+    kept, new = tracemalloc.get_traced_memory()[0], {path: f"facts\n{text}"}
+    assert json.loads(request.with_texts(new))["messages"][0]["content"] == new[path]
     assert reading <= 2.1 * size * len(body)
     tracemalloc.reset_peak()
     request.with_texts(new)
-    changing = tracemalloc.get_traced_memory()[1] - kept - sys.getsizeof(new[request.target.path])
+    changing = tracemalloc.get_traced_memory()[1] - kept - sys.getsizeof(new[path])
     tracemalloc.stop()
     assert changing <= 4 * len(body)
 
