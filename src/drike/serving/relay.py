@@ -152,13 +152,17 @@ async def send_json(send: Send, status: int, body: bytes, more: Headers) -> None
 
 
 def error_body(sentence: str, code: str) -> bytes:
-    """An error as OpenAI's API writes it."""
-    return json.dumps({"error": {"message": sentence, "type": "drike_error", "param": None, "code": code}}).encode()
+    """An error as OpenAI's and Anthropic's clients read it."""
+    error = {"message": sentence, "type": "drike_error", "param": None, "code": code}
+    return json.dumps({"type": "error", "error": error}).encode()
 
 
 async def _send_failure(send: Send, ended: bool, error: RequestError | UpstreamError) -> None:
-    """End a stream with an event that holds an error. ended: whether the event before it is complete."""
-    event = b"data: " + error_body(str(error), error.code) + b"\n\n"
+    """End a stream with an event that holds an error; Anthropic's clients pass over one without a name.
+
+    ended: whether the event before it is complete.
+    """
+    event = b"event: error\ndata: " + error_body(str(error), error.code) + b"\n\n"
     await _send_chunk(send, event if ended else b"\n\n" + event)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
