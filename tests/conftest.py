@@ -4,6 +4,7 @@ Tests run in several processes at once: each process has its own cache, and noth
 load of the machine.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -27,6 +28,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("drike", deadline=None, max_examples=40)
 settings.load_profile("drike")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of later garbage collections, each of which would look at a million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

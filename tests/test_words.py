@@ -115,3 +115,10 @@ def test_what_stands_between_spaces_is_named_exactly_if_its_words_are(text: str,
     text = f"{text} {name} {text}" if between else text
     wanted = Words.of(name)
     assert mentions(text, name) == (any(True for _ in Words.of(text).spans(wanted)) if len(wanted) else name in text)
+
+
+@given(st.text("abAB01 _+#'.-é", max_size=9), st.text("abAB01 _+#'.-é", max_size=4))
+def test_short_cuts_of_mentions_change_nothing(text: str, name: str) -> None:
+    wanted = Words.of(name)
+    found = any(True for _ in Words.of(text).spans(wanted)) if len(wanted) else bool(name) and name in text
+    assert mentions(text, name) == found

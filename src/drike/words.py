@@ -48,6 +48,7 @@ _FUNCTION_WORDS = (
     "的是在和与與及跟同或对對于於从從到由向往被把给給让讓问問说說讲講谈談有了着过過去来來为為以比离離距住访訪找叫称稱即如像关關将將用因至自"
     "当當请請我你他她它这這那哪谁誰何其某每各该該本此前后後现現位座个個名家はがをにへとでのもやか"
 )
+_PLAIN_RUN = regex.compile("[A-Za-z0-9]+")  # of the ASCII letters of a word, which compare as they are in lower case
 _SPACELESS = r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _OPTIONAL = (  # diacritics, points of Hebrew and Arabic, tatweel, signs of format and variation
     r"[\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8"
@@ -253,6 +254,8 @@ def mentions(text: str, name: str) -> bool:
     plain = text.isascii() and name.isascii() and name[:1].isalnum() and name[-1:].isalnum()
     if plain and f" {name} " in f" {text} ":  # as most edits name their subjects; the rest takes ten times as long
         return True
+    if plain and (first := _PLAIN_RUN.match(name)) and first[0].lower() not in text.lower():
+        return False
     wanted = Words.of(name)
     if not len(wanted):
         return bool(name) and name in text

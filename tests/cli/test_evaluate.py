@@ -34,10 +34,10 @@ def test_evaluating_a_run_uses_the_settings_of_that_run(demo: Path, tmp_path: Pa
 def test_additional_test_edits_never_overlap_the_training_edits(demo: Path, tmp_path: Path) -> None:
     trained = set(SplitIds.load(demo / "split.json").train)
     assert (
-        run("evaluate", "--run", str(demo), "--editors", "unedited", "--test", "400", "--out", str(tmp_path / "e")) == 0
+        run("evaluate", "--run", str(demo), "--editors", "unedited", "--test", "200", "--out", str(tmp_path / "e")) == 0
     )
     tested = {outcome.case_id for outcome in read_outcomes(tmp_path / "e" / "outcomes" / "unedited.jsonl")}
-    assert len(tested) == 400 and not tested & trained
+    assert len(tested) == 200 and not tested & trained
     assert run("evaluate", "--run", str(demo), "--seed", "3", "--out", str(tmp_path / "f")) == 2
     assert run("evaluate", "--run", str(demo), "--test", "459", "--out", str(tmp_path / "g")) == 2
 
@@ -88,7 +88,7 @@ def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
 def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> None:
     """The same rows as another data set, alone and in a file with a different order."""
     folder = tmp_path / "run"
-    assert run("train", *SMALL, "--edits", "200", "--test", "10", "--epochs", "1", "--out", str(folder)) == 0
+    assert run("train", *SMALL, "--edits", "100", "--test", "10", "--epochs", "1", "--out", str(folder)) == 0
     rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))
     shuffled = tmp_path / "shuffled.json"
     shuffled.write_text(json.dumps([row | {"case_id": row["case_id"] + 7} for row in reversed(rows)]), "utf-8")
@@ -134,7 +134,7 @@ def test_a_run_folder_with_no_records_is_started_afresh(tmp_path: Path, capsys: 
 
 
 def test_prompts_too_long_even_without_retains_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["evaluate", "--encoder", "hashing", "--editors", "ike", "--test", "2", "--prompt-tokens"]
+    asked = ["evaluate", "--encoder", "hashing", "--editors", "ike", "--test", "1", "--prompt-tokens"]
     assert run(*asked, "10", "--out", str(tmp_path / "a")) == 0
     assert "are longer than 10 tokens" in " ".join(capsys.readouterr().out.split())
     assert run(*asked, "1000", "--out", str(tmp_path / "b")) == 0

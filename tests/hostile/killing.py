@@ -302,7 +302,8 @@ def series(
 ) -> Series:
     """Stop `command` on `model` at least `times` times; resume each run to its end and compare it with a whole one."""
     for name in (
-        "drike.cli",
+        "drike.cli.train",
+        "drike.cli.evaluate",
         "drike.models.served.openai",
         "torch._dynamo",
     ):  # every optimizer imports the last one, which takes 1 s

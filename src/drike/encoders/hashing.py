@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drike.encoders.base import FloatArray, Progress, unit
 from drike.errors import EncoderError, require_unicode
 
 NAME = "hashing"
 LARGEST = 1 << 16  # numbers per text
+_WORD = re.compile(r"\w+")
 
 
 class HashingEncoder:
@@ -28,22 +31,22 @@ class HashingEncoder:
         """Unit vectors [n, d]; a text without any word is the zero vector. Raises UsageError for half a character."""
         require_unicode(texts)
         vectors: FloatArray = np.zeros((len(texts), self.dim), dtype=np.float32)
-        places: dict[str, list[int]] = {}
-        for row, text in zip(vectors, texts, strict=True):
-            for word in re.findall(r"\w+", text.casefold()):
-                if word not in places:
-                    places[word] = self._places(word)
-                for place in places[word]:
-                    row[place % self.dim] += 1.0 if place & 1 << 31 else -1.0
+        split = [(row, word) for row, text in enumerate(texts) for word in _WORD.findall(text.casefold())]
+        hashed = [_places(word, self._seed) for _, word in split]
+        if hashed:
+            places, rows = np.concatenate(hashed), np.repeat([row for row, _ in split], [len(word) for word in hashed])
+            np.add.at(vectors, (rows, places % self.dim), np.where(places & 1 << 31, np.float32(1), np.float32(-1)))
         if progress:
             progress(len(texts), len(texts))
         return unit(vectors)
 
-    def _places(self, word: str) -> list[int]:
-        marked = f"<{word}>"
-        grams = [marked[i : i + n] for n in (3, 4) for i in range(len(marked) - n + 1)]
-        # Mixed once more: CRC is linear, so similar words have similar low bits.
-        return [_mix(zlib.crc32(gram.encode(), self._seed)) for gram in [marked, marked, *grams]]
+
+@lru_cache(maxsize=1 << 14)
+def _places(word: str, seed: int) -> NDArray[np.int64]:
+    marked = f"<{word}>"
+    grams = [marked[i : i + n] for n in (3, 4) for i in range(len(marked) - n + 1)]
+    # Mixed once more: CRC is linear, so similar words have similar low bits.
+    return np.array([_mix(zlib.crc32(gram.encode(), seed)) for gram in [marked, marked, *grams]], np.int64)
 
 
 def _mix(number: int) -> int:
