@@ -292,34 +292,23 @@ def contains(known: Fingerprints, wanted: Fingerprints) -> NDArray[np.bool_]:
 
 
 def _words(text: str) -> Words:
-    blocks = _blocks(text)
-    if len(blocks) == 1:
-        begins, ends, keys, kinds = _scanned(text)
-    else:  # into arrays that are large enough for any text: memory that is not touched takes no time
-        (begins, ends), keys = np.empty((2, len(text)), np.int64), np.empty(len(text), np.uint64)
-        kinds, count = np.empty(len(text), np.uint8), 0
-        for start, stop in blocks:
-            first, last, some, kinds[start:stop] = _scanned(text[start:stop])
-            was, count = count, count + len(some)
-            begins[was:count], ends[was:count], keys[was:count] = first + start, last + start, some
-        begins, ends, keys = begins[:count], ends[:count], keys[:count]
+    # Arrays that are large enough for any text: memory that is not touched takes no time.
+    (begins, ends), keys = np.empty((2, len(text)), np.int64), np.empty(len(text), np.uint64)
+    kinds, at, count = np.empty(len(text), np.uint8), 0, 0
+    while at < len(text):
+        stop = at + _BLOCK
+        if stop < len(text):  # not inside a word, if it can be helped
+            stop = max(text.rfind(" ", at, stop), text.rfind("\n", at, stop)) + 1 or stop
+        first, last, some, kinds[at:stop] = _scanned(text[at:stop])
+        was, count = count, count + len(some)
+        begins[was:count], ends[was:count], keys[was:count] = first + at, last + at, some
+        at = stop
+    begins, ends, keys = begins[:count], ends[:count], keys[:count]
     least = np.ones(len(keys), np.uint8)
     adjoining = np.flatnonzero(begins[1:] == ends[:-1])
     places = ends[adjoining]
     least[1:][adjoining] = _LEAST[16 * kinds[places - 1] + kinds[places]]
     return Words(text, begins, ends, keys, least, _closing(keys, least == _INNER))
-
-
-def _blocks(text: str) -> list[tuple[int, int]]:
-    """Where blocks of a text begin and end; not inside a word, if it can be helped."""
-    blocks, at = list[tuple[int, int]](), 0
-    while at < len(text) or not blocks:
-        stop = min(len(text), at + _BLOCK)
-        if stop < len(text):
-            stop = max(text.rfind(" ", at, stop), text.rfind("\n", at, stop)) + 1 or stop
-        blocks.append((at, stop))
-        at = stop
-    return blocks
 
 
 _short = lru_cache(maxsize=1 << 12)(_words)  # queries and names are compared many times

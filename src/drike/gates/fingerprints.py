@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.words import MODULUS, Fingerprints, Places, contains
+from drike.words import Fingerprints, Places, contains
 
 Flags = NDArray[np.bool_]
 
@@ -33,7 +33,7 @@ class FingerprintSet:
         """Which of the wanted ones are here, and a few others. kind: is combined with each, by exclusive or."""
         if len(wanted) < _MANY:
             return contains(self.sorted, wanted ^ np.uint64(kind))
-        shift, is_taken = self._taken
+        shift, is_taken, _, _ = self._tables
         found = np.empty(len(wanted), np.bool_)
         for at in range(0, len(found), _BLOCK):
             found[at : at + _BLOCK] = is_taken[(wanted[at : at + _BLOCK] ^ np.uint64(kind)) >> shift]
@@ -46,38 +46,25 @@ class FingerprintSet:
         if len(wanted) < _MANY:
             is_here = contains(self.sorted, wanted)
             return places[is_here], np.searchsorted(self.sorted, wanted[is_here])
-        shift, firsts, values = self._firsts
-        at = firsts[wanted >> shift]
-        left = np.flatnonzero(values[at] < wanted)
+        _, _, shift, firsts = self._tables
+        at, last = firsts[wanted >> shift], len(self.sorted) - 1
+        left = np.flatnonzero((at < last) & (self.sorted[at] < wanted))
         while len(left):
             at[left] += 1
-            left = left[values[at[left]] < wanted[left]]
-        is_here = values[at] == wanted
+            left = left[(at[left] < last) & (self.sorted[at[left]] < wanted[left])]
+        is_here = self.sorted[at] == wanted
         return places[is_here], at[is_here]
 
-    def distinct(self, places: Places) -> Places:
-        """Places here, each once."""
-        if len(places) < _MANY:
-            return np.unique(places)
-        is_among = np.zeros(len(self.sorted), np.bool_)
-        is_among[places] = True
-        return np.flatnonzero(is_among)
-
     @cached_property
-    def _taken(self) -> tuple[np.uint64, Flags]:
-        """Whether a fingerprint begins with some bits, and how many bits are not looked at."""
-        shift, size = self._shift(4, 10, 24)
-        table = np.zeros(size, np.bool_)
-        table[self.sorted >> shift] = True
-        return shift, table
+    def _tables(self) -> tuple[np.uint64, Flags, np.uint64, Places]:
+        """Whether one begins with some bits, for each; where the first begins so or is larger, for fewer bits.
 
-    @cached_property
-    def _firsts(self) -> tuple[np.uint64, Places, Fingerprints]:
-        """Where the first one is that begins with some bits or more, for each; and all, with a last one behind them."""
-        shift, size = self._shift(0, 10, 24)
-        counts = np.bincount((self.sorted >> shift).astype(np.int64), minlength=size)
-        return shift, np.cumsum(counts) - counts, np.append(self.sorted, np.uint64(MODULUS - 1))
-
-    def _shift(self, more: int, least: int, most: int) -> tuple[np.uint64, int]:
-        bits = min(most, max(least, len(self.sorted).bit_length() + more))
-        return np.uint64(64 - bits), 1 << bits
+        Before each table stands how many bits it does not look at.
+        """
+        size = len(self.sorted).bit_length()
+        many, few = (min(24, max(10, size + more)) for more in (4, 0))
+        unseen, unseen_here = np.uint64(64 - many), np.uint64(64 - few)
+        is_taken = np.zeros(1 << many, np.bool_)
+        is_taken[self.sorted >> unseen] = True
+        counts = np.bincount((self.sorted >> unseen_here).astype(np.int64), minlength=1 << few)
+        return unseen, is_taken, unseen_here, np.cumsum(counts) - counts

@@ -165,7 +165,7 @@ class NameIndex:
         """The ids of all edits with a name in a text, as `find` finds them, however many names there are."""
         some = self.known.may_have(words.keys, _WORD)
         (_, _, names), free = self._spelled(words, some)
-        wholes = self._wholes(self.known.distinct(names))
+        wholes = self._wholes(np.unique(names))
         found = {id for names_of in (self.full, self.short) for ids in names_of.values_of(wholes) for id in ids}
         others = (*self._misspelt(words, free), *self._people(words, some, free))
         return found.union(*(mention.edits for mention in others))
