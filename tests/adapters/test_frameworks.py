@@ -109,7 +109,7 @@ def test_langchain_messages_keep_all_but_their_contents(later: bool, edits: Corr
     assert asked.system_message == system
     human, model, tool = asked.messages
     assert BLOCK.search(human.content[1]["text"]) and human.content[0] == rest[0].content[0]
-    assert BLOCK.search(tool.content) and tool.content.startswith(rest[2].content) and model == rest[1]
+    assert BLOCK.search(tool.content) and tool.content.startswith(rest[2].content) and model is rest[1]
     for old, new in zip(rest, asked.messages, strict=True):
         assert type(new) is type(old)
         assert new.model_dump(exclude={"content"}) == old.model_dump(exclude={"content"})

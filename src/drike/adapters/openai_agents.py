@@ -20,7 +20,8 @@ def stating(corrections: Corrections) -> CallModelInputFilter:
         request: dict[str, Any] = {"input": given.input, "instructions": given.instructions}
         corrected = (await asyncio.to_thread(corrections.apply, request, api="responses")).request
         for item, new in zip(given.input, corrected["input"], strict=True):
-            item.update(new)  # in place: the SDK made the items for this call, and knows by them what has been sent
+            if new is not item:  # in place: the SDK made the items for this call, and knows by them what it has sent
+                item.update(new)
         return ModelInputData(input=given.input, instructions=corrected["instructions"])
 
     return state
