@@ -70,7 +70,7 @@ def test_an_upstream_that_dies_in_a_stream_ends_it_with_one_error(tmp_path: Path
         status, _, body = gateway.chat("Hello", stream=True)
         assert status == 200 and body.startswith(partial) and b"[DONE]" not in body
         [*_, last, nothing] = body.split(b"\n\n")
-        assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == "upstream_error" and not nothing
+        assert json.loads(last.removeprefix(b"event: error\ndata: "))["error"]["code"] == "upstream_error" and not nothing
 
 
 def test_other_answers_that_break_off_do_not_seem_complete(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_gateway_that_is_stopped_ends_its_answers_with_one_error(
     if partial:
         *_, last, end, _, _ = answer.split(b"\r\n")
         assert end == b"0" and b"[DONE]" not in answer and (partial.endswith(b"\n") or last.startswith(b"\n\n"))
-        error = json.loads(last.strip().removeprefix(b"data: "))["error"]
+        error = json.loads(last.strip().removeprefix(b"event: error\ndata: "))["error"]
     else:
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503") and b"connection: close" in head
