@@ -70,7 +70,9 @@ def test_an_upstream_that_dies_in_a_stream_ends_it_with_one_error(tmp_path: Path
         status, _, body = gateway.chat("Hello", stream=True)
         assert status == 200 and body.startswith(partial) and b"[DONE]" not in body
         [*_, last, nothing] = body.split(b"\n\n")
-        assert json.loads(last.removeprefix(b"event: error\ndata: "))["error"]["code"] == "upstream_error" and not nothing
+        assert (
+            json.loads(last.removeprefix(b"event: error\ndata: "))["error"]["code"] == "upstream_error" and not nothing
+        )
 
 
 def test_other_answers_that_break_off_do_not_seem_complete(tmp_path: Path) -> None:
