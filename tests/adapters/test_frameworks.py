@@ -109,22 +109,50 @@ def test_langchain_messages_keep_all_but_their_contents(later: bool, edits: Corr
     assert asked.system_message == system
     human, model, tool = asked.messages
     assert BLOCK.search(human.content[1]["text"]) and human.content[0] == rest[0].content[0]
-    assert BLOCK.search(tool.content) and tool.content.startswith(rest[2].content) and model == rest[1]
+    assert BLOCK.search(tool.content) and tool.content.startswith(rest[2].content) and model is rest[1]
     for old, new in zip(rest, asked.messages, strict=True):
         assert type(new) is type(old)
         assert new.model_dump(exclude={"content"}) == old.model_dump(exclude={"content"})
 
 
-def test_the_agents_sdk_reads_edits_in_a_thread_and_keeps_items_that_no_edit_concerns(edits: Corrections) -> None:
-    run = pytest.importorskip("agents.run")
+def test_the_agents_sdk_reads_edits_in_a_thread_and_keeps_items_as_they_were(edits: Corrections) -> None:
+    agents, testing = pytest.importorskip("agents"), pytest.importorskip("agents.testing")
     from drike.adapters.openai_agents import stating
 
     watched = Watched(edits)
-    for question, concerned in ((QUESTION, True), ("Hello!", False)):
-        items: list[Any] = [{"role": "user", "content": question}]
-        call = run.CallModelData(run.ModelInputData(input=items, instructions="Be brief."), None, None)
-        given = asyncio.run(stating(watched)(call))  # type: ignore[arg-type]
-        assert given.instructions == "Be brief." and items == [{"role": "user", "content": question}]
-        assert bool(BLOCK.search(given.input[0]["content"])) == concerned
-        assert concerned or given.input[0] is items[0]  # the SDK tells items by what they are
+    settings = agents.RunConfig(call_model_input_filter=stating(watched), tracing_disabled=True)  # type: ignore[arg-type]
+    model = testing.ScriptedModel([[testing.assistant_message("Oslo.")], [testing.assistant_message("Yes.")]])
+    agent, session = agents.Agent(name="A", instructions="Be brief.", model=model), agents.SQLiteSession("s")
+    content = [
+        {"type": "input_text", "text": QUESTION},
+        {"type": "input_image", "image_url": "data:,", "detail": "low"},
+    ]
+    asked = [{"role": "user", "content": content}]
+
+    async def run() -> None:
+        first = await agents.Runner.run(agent, asked, session=session, run_config=settings)
+        again = await agents.Runner.run(agent, "Are you sure?", session=session, run_config=settings)
+        for kept in (first.to_input_list(), again.to_input_list(), await session.get_items(), asked):
+            assert "corrected-facts" not in str(kept)
+
+    asyncio.run(run())
     assert threading.main_thread() not in watched.threads
+    first, again = (call.input for call in model.calls)
+    assert BLOCK.search(first[0]["content"][0]["text"]) and first[0]["content"][1] == content[1]
+    assert (
+        again[0] == first[0]
+        and BLOCK.search(again[-1]["content"])
+        and model.calls[0].system_instructions == "Be brief."
+    )
+
+
+def test_a_question_that_has_facts_is_sent_once_where_the_server_keeps_the_conversation(edits: Corrections) -> None:
+    pytest.importorskip("agents")
+    drive = clients.openai_agents("stored", edits=edits)
+    with speaker() as above:
+        asyncio.run(drive(above.url, [f"{QUESTION} Read the notes 3 times.", "What is the capital of Chad?"]))
+        first, *more, last = above.calls
+    assert [item.get("type", "message") for call in more for item in call.body["input"]] == ["function_call_output"] * 3
+    for call, city in ((first, "Oslo"), (last, "Rome")):
+        [item] = call.body["input"]
+        assert city in item["content"] and len(BLOCK.findall(item["content"])) == 1

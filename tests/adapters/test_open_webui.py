@@ -68,8 +68,8 @@ def test_a_chat_gets_its_edits_and_all_else_stays(store: Path) -> None:
     assert {key: result[key] for key in kept} == kept and result["messages"][0] == messages[0]
     assert "Oslo" in BLOCK.search(result["messages"][1]["content"])[2]  # type: ignore[index]
     assert body["messages"] == messages
-    other = {**kept, "messages": [{"role": "user", "content": "Hello!"}]}
-    assert asyncio.run(filtered(function, {"store": str(store)}, other)) == other
+    for other in ({**kept, "messages": [{"role": "user", "content": "Hello!"}]}, {"model": "m", "prompt": "Peru"}):
+        assert asyncio.run(filtered(function, {"store": str(store)}, other)) == other
 
 
 def test_another_store_holds_from_the_next_chat_on(store: Path, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_another_store_holds_from_the_next_chat_on(store: Path, tmp_path: Path) 
 
 def test_a_store_that_is_missing_is_an_error_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(DrikeError):
-        asyncio.run(filtered(loaded(SOURCE), {"store": str(tmp_path / "none.db")}, {"messages": []}))
+        asyncio.run(filtered(loaded(SOURCE), {"store": str(tmp_path / "none.db")}, {"messages": [{"role": "user"}]}))
 
 
 def test_open_webui_shows_what_it_is() -> None:

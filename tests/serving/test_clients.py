@@ -7,14 +7,19 @@ installs the clients and drives them through conversations of every length; `mak
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import pytest
+from openai import APIError, OpenAI
 
 from drike.conversations.rendering import AsBlock
+from drike.serving.keys import KeyRole, Keys
 from tests.worlds.clients import OPENAI, OTHERS, Drive
-from tests.worlds.gateways import Running, running
+from tests.worlds.gateways import RawHandler, Received, Running, running, upstream
 from tests.worlds.speaking import Speaker, speaker
 from tests.worlds.talking import LONGEST, RECORDS, Result, calls_of, result_of, talk
 from tests.worlds.tally import Tally
@@ -70,3 +75,41 @@ def test_real_clients_in_conversations_of_every_length(
     tally(f"model calls by {client}, from a question on", result.concerned, result.concerned - result.right)
     print(f"\n{name}: {result.calls:,} model calls, {result.concerned:,} from the question on, {result.right:,} right")
     assert result.mistakes == () and result.right == result.concerned
+
+
+def broken(handler: RawHandler, call: Received) -> None:
+    """Begin an answer, and break it off."""
+    handler.begin_stream()
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "tiny", "content": [], "stop_reason": None}
+    begun = [
+        {"type": "message_start", "message": message | {"usage": {"input_tokens": 1, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Os"}},
+    ]
+    for event in begun if call.path == "/v1/messages" else [{"type": "response.output_text.delta", "delta": "Os"}]:
+        handler.chunk(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+    handler.break_off()
+
+
+def test_a_broken_stream_ends_in_an_error_that_all_clients_know(tmp_path: Path) -> None:
+    asked = {"messages": [{"role": "user", "content": "Hello"}], "stream": True}
+    with upstream(broken) as above, running(above.url, tmp_path) as gateway:
+        _, _, answer = gateway.ask("POST", "/v1/messages", json.dumps(asked).encode())
+        kind, data = answer.decode().rstrip("\n").split("\n\n")[-1].split("\n")
+        assert kind == "event: error" and json.loads(data.removeprefix("data: "))["error"]["code"] == "upstream_error"
+        connected = OpenAI(base_url=gateway.url, api_key="k", max_retries=0)
+        with connected as client, pytest.raises(APIError, match="try again"):
+            list(client.responses.create(model="tiny", input="Hello", stream=True))
+
+
+@pytest.mark.clients
+def test_the_anthropic_client_raises_where_a_stream_breaks_off_or_its_key_is_wrong(tmp_path: Path) -> None:
+    anthropic = pytest.importorskip("anthropic")
+    keys = Keys(tmp_path / "keys.json")
+    right = keys.add("default", KeyRole.USE)
+    asked: Any = {"model": "tiny", "max_tokens": 5, "messages": [{"role": "user", "content": "Hello"}]}
+    with upstream(broken) as above, running(above.url, tmp_path, keys=keys) as gateway:
+        for key, error in ((right, anthropic.APIStatusError), ("drike-0-wrong", anthropic.AuthenticationError)):
+            client = anthropic.Anthropic(base_url=gateway.url.removesuffix("/v1"), api_key=key, max_retries=0)
+            with client, pytest.raises(error, match=r"try again|key"), client.messages.stream(**asked) as stream:
+                stream.get_final_message()

@@ -6,6 +6,7 @@ then an answer in words. Stored responses are kept, so that a request with `prev
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -120,7 +121,11 @@ def _tools(heard: Heard, tools: Iterable[dict[str, Any]] | None) -> list[tuple[s
 
 
 def _plain(handler: RawHandler, value: dict[str, Any]) -> None:
-    handler.reply(200, json.dumps(value).encode(), Content_Type="application/json")
+    """Answer in JSON, compressed for clients that take it."""
+    content = json.dumps(value).encode()
+    if "gzip" not in handler.headers.get("Accept-Encoding", ""):
+        return handler.reply(200, content, Content_Type="application/json")
+    return handler.reply(200, gzip.compress(content), Content_Type="application/json", Content_Encoding="gzip")
 
 
 def _stream(handler: RawHandler, events: Iterable[dict[str, Any]], *, named: bool, done: bytes = b"") -> None:

@@ -33,8 +33,10 @@ class EditsMiddleware(AgentMiddleware):
         messages = [*filter(None, [request.system_message]), *request.messages]
         roles = [getattr(message, "role", _ROLES.get(message.type, message.type)) for message in messages]
         chat = [{"role": role, "content": message.content} for role, message in zip(roles, messages, strict=True)]
-        contents = [
-            new["content"] for new in self._corrections.apply({"messages": chat}, api="chat").request["messages"]
+        corrected = self._corrections.apply({"messages": chat}, api="chat").request["messages"]
+        contents = [message["content"] for message in corrected]
+        new = [
+            m if c is m.content else m.model_copy(update={"content": c})
+            for m, c in zip(messages, contents, strict=True)
         ]
-        new = [m.model_copy(update={"content": content}) for m, content in zip(messages, contents, strict=True)]
         return request.override(system_message=new.pop(0) if request.system_message else None, messages=new)

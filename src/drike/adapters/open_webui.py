@@ -31,9 +31,9 @@ class Filter:
 
     async def inlet(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the chat with its edits, which are read in a thread."""
-        return {**body, "messages": await asyncio.to_thread(self._corrected, body["messages"])}
+        return await asyncio.to_thread(self._corrected, body) if body.get("messages") else body
 
-    def _corrected(self, messages: list[Any]) -> list[Any]:
+    def _corrected(self, body: dict[str, Any]) -> dict[str, Any]:
         store = self.valves.store
         corrections = self._opened.get(store) or self._opened.setdefault(store, Corrections(store))
-        return list(corrections.apply({"messages": messages}, api="chat").request["messages"])
+        return {**body, **corrections.apply({"messages": body["messages"]}, api="chat").request}

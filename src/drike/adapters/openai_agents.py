@@ -16,8 +16,12 @@ def stating(corrections: Corrections) -> CallModelInputFilter:
     """State edits in the model calls of a run that concern them; they are read in a thread."""
 
     async def state(call: CallModelData[Any]) -> ModelInputData:
-        request = {"input": call.model_data.input, "instructions": call.model_data.instructions}
+        given = call.model_data
+        request: dict[str, Any] = {"input": given.input, "instructions": given.instructions}
         corrected = (await asyncio.to_thread(corrections.apply, request, api="responses")).request
-        return ModelInputData(input=corrected["input"], instructions=corrected["instructions"])
+        for item, new in zip(given.input, corrected["input"], strict=True):
+            if new is not item:  # in place: the SDK made the items for this call, and knows by them what it has sent
+                item.update(new)
+        return ModelInputData(input=given.input, instructions=corrected["instructions"])
 
     return state

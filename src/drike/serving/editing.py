@@ -64,11 +64,11 @@ class EditedRequest:
     keep: Callable[[str], None] | None = None
 
     def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
-        """The call with this body, which is not compressed if it has changed."""
-        if self.body is call.body:
-            return call
-        headers = [header for header in call.headers if header[0] != b"content-encoding"]
-        return replace(call, body=self.body, headers=headers)
+        """The call with this body, which is not compressed if it has changed; nor may an answer be whose id is kept."""
+        dropped = {b"content-encoding"} if self.body is not call.body else set()
+        added = [(b"accept-encoding", b"identity")] if self.keep else []
+        kept = [header for header in call.headers if header[0] not in dropped | {name for name, _ in added}]
+        return replace(call, body=self.body, headers=[*kept, *added])
 
 
 class RequestEditor:

@@ -158,9 +158,9 @@ def error_body(sentence: str, code: str) -> bytes:
 
 
 async def _send_failure(send: Send, ended: bool, error: RequestError | UpstreamError) -> None:
-    """End a stream with an event that holds an error; Anthropic's clients pass over one without a name.
+    """End a stream with an event that holds an error. ended: whether the event before it is complete.
 
-    ended: whether the event before it is complete.
+    Its name is for Anthropic's clients, which pass over an event without one, and would take the answer for whole.
     """
     event = b"event: error\ndata: " + error_body(str(error), error.code) + b"\n\n"
     await _send_chunk(send, event if ended else b"\n\n" + event)
