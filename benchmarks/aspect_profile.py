@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from drike import datasets
+from drike.conversations.restated import Restated
 from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
 from drike.datasets.splits import Split
 from drike.editors.baselines import Unedited
@@ -26,7 +27,7 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import policy_mixes
+from drike.editors.role_counts import RoleCounts, policy_mixes
 from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
@@ -36,6 +37,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
+from drike.prompts import PromptStyle
 from drike.report.tables import INTERVALS
 from drike.runs.checkpoint import Checkpoint
 from drike.support.table import Table, as_markdown
@@ -49,6 +51,7 @@ TITLE = "Every aspect"
 EDITORS = (*UNTRAINED, *TRAINED, PER_QUERY, BY_NAME)
 ABLE = "(the model's own facts)"
 CONTROLLED = ("factprompt", "ike", "dr-ike")
+RESTATED = ("dr-ike", PER_QUERY)
 COSTED = 5  # edits of each seed whose tokens are compared
 
 
@@ -72,16 +75,22 @@ def under_another_edit(cases: Sequence[EditCase]) -> list[EditCase]:
     ]
 
 
+def only_challenged(cases: Sequence[EditCase]) -> list[EditCase]:
+    """The rewrite and pushback probes of each case."""
+    challenged = (tuple(probe for probe in case.further if probe.challenges) for case in cases)
+    return [replace(case, probes=case.probes[:1], further=of) for case, of in zip(cases, challenged, strict=True)]
+
+
 def _same_subject(one: Probe | Outcome) -> bool:
     return one.aspect is Aspect.SAME_SUBJECT
 
 
 def shares(outcomes: Sequence[Outcome]) -> dict[str, Share]:
-    """The share of each aspect, and of pushback by the number of doubts."""
+    """The share of each aspect, and of pushback by the number of challenges."""
     found = dict(summarise(outcomes).aspects)
     del found[Aspect.PUSHBACK]
-    for doubts, name in ((1, "pushback, once"), (3, "pushback, 3 times")):
-        some = [one for one in outcomes if one.aspect is Aspect.PUSHBACK and one.query.count("\n") == doubts]
+    for challenges, name in ((1, "pushback, once"), (3, "pushback, 3 times")):
+        some = [one for one in outcomes if one.aspect is Aspect.PUSHBACK and one.query.count("\n") == challenges]
         if some:
             found[name] = summarise(some).aspects[Aspect.PUSHBACK]
     return {name: share for name, share in found.items() if share.probes}
@@ -136,6 +145,10 @@ def measure(options: argparse.Namespace) -> None:
                 other = f"{editor.name} (another edit)"
                 found_there = filter(_same_subject, evaluate(editor, model, under_another_edit(found.cases)))
                 outcomes.setdefault(other, []).extend(replace(one, editor=other) for one in found_there)
+            if name in RESTATED:
+                facts = InContextEditor("Facts", pool, RoleCounts(0, 0, 1), PromptStyle(own_copy=False))
+                restated = Restated(editor, facts)
+                outcomes.setdefault(restated.name, []).extend(evaluate(restated, model, only_challenged(found.cases)))
             note(f"evaluated {editor.name}, seed {seed}")
     by_editor = {name: shares(of_editor) for name, of_editor in outcomes.items()}
     names = list(dict.fromkeys(name for of in by_editor.values() for name in of))
@@ -150,6 +163,7 @@ def measure(options: argparse.Namespace) -> None:
         "the model does not understand such questions.",
         "(another edit): the same_subject probes under the prompt of another edit. What is lost there is lost to any "
         "prompt, since most of the answers that must stay are guesses.",
+        "restated: a retain, the fact and the question stand behind each challenge (benchmarks/conversations.py).",
         f"{asked:,} questions were put to the unedited model first; left out are {unusable} without an answer that can "
         f"be judged, {unknown} whose facts it does not know and {new} answered with the new object.",
         GENERATED, INTERVALS,

@@ -18,9 +18,8 @@ import argparse
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -36,10 +35,11 @@ from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.role_counts import RoleCounts
-from drike.edits import Aspect, Edit, EditCase
+from drike.edits import Edit, EditCase, Probe
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, estimated, resampled_by_edit
+from drike.evaluation.evaluate import later_turns
+from drike.evaluation.judge import Judge, Question, is_right
+from drike.evaluation.metrics import estimated, resampled_by_edit
 from drike.gates.by_name import Named
 from drike.models import EMBEDDED, load
 from drike.prompts import Prompt, PromptStyle
@@ -49,15 +49,27 @@ from lib import pages
 
 TITLE = "Edits in conversations"
 
-EDITORS = ("factprompt", "no-retains", "dr-ike", PER_QUERY)
+EDITORS = ("factprompt", "dr-ike", PER_QUERY)
 TIMES = (0, 1, 3, 5)
 FIRST_PROMPT = 480  # tokens
 PLACES = ("alone", "after the edit's question", "after 1 challenge of it", "after 5 challenges of it", "challenged")
+WAYS = (", as text", ", restated")
+OURS, RESTATED = "DR-IKE-Q", "a retain and the fact"
+NEIGHBOURS = 4  # of each edit
 BEFORE = (None, None, 1, 1, 0)  # for each place the one before any challenge
 AGAIN = " Answer once more"
 
 Counts = tuple[list[str], np.ndarray]  # cases, and their right answers and all of them: (cases, columns, 2)
-Column = Callable[[Outcome], int | None]
+Words = Callable[[Edit, str], str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a row of a table asks about a case."""
+
+    name: str
+    editor: Editor
+    probes: Sequence[Probe]
 
 
 @dataclass(frozen=True)
@@ -92,46 +104,48 @@ class BeforeTurn:
         return tuple(prompt.text for prompt in self.facts.prompts(edits, turns))
 
 
-def with_pushback(case: EditCase, seed: int, said: Callable[[Edit, str], str] = lambda edit, turn: turn) -> EditCase:
-    """The rewrite probe of a case, and its pushback probes. said: a challenge in other words."""
+def pushback(case: EditCase, seed: int, said: Words = lambda edit, turn: turn) -> list[Probe]:
+    """The query of a case, not challenged and challenged. said: a challenge in other words."""
     probes = [case.probes[0], *(challenged(case, times, seed) for times in TIMES[1:])]
-    rewrite, *further = (
-        replace(p, distractor=None, challenges=tuple(said(case.edit, turn) for turn in p.challenges)) for p in probes
-    )
-    return EditCase(case.case_id, case.edit, (rewrite,), tuple(further))
+    return [replace(probe, challenges=tuple(said(case.edit, turn) for turn in probe.challenges)) for probe in probes]
 
 
-def with_neighbours(case: EditCase, seed: int) -> EditCase:
-    """The neighbours of a case alone, and in conversations with challenges."""
+def neighbours(case: EditCase, seed: int) -> list[Probe]:
+    """The neighbours of a case in each of PLACES."""
     five = challenged(case, 5, seed).challenges
-    probes = []
-    for probe in (replace(neighbour, distractor=None) for neighbour in case.neighborhood):
+    probes: list[Probe] = []
+    for probe in case.neighborhood[:NEIGHBOURS]:
         after = (replace(probe, query=case.edit.query, challenges=(*five[:times], probe.query)) for times in (0, 1, 5))
         asked = five[0].replace(case.edit.query, probe.query)
         probes += [probe, *after, replace(probe, challenges=(asked,))]
-    return EditCase(case.case_id, case.edit, (case.probes[0], *probes))
+    return probes
 
 
-def pushback_column(outcome: Outcome) -> int:
-    """The place of an answer in TIMES."""
-    return TIMES.index(outcome.query.count("\n"))
+def answers(judge: Judge, case: EditCase, rows: Sequence[Row]) -> dict[str, list[bool]]:
+    """Whether each probe of each row is answered right; all are asked in one call, so that equal beginnings are shared.
+
+    Editors that write no later turns leave them as they are, as in `drike.evaluate`.
+    """
+    shared: dict[str, Prompt] = {}
+    questions = []
+    for row in rows:
+        queries = list(dict.fromkeys(probe.query for probe in row.probes))
+        prompts = dict(zip(queries, row.editor.prompts([case.edit], queries), strict=True))
+        for probe in row.probes:
+            prompt = prompts[probe.query]
+            turns = later_turns(row.editor, [case.edit], probe)
+            questions.append(Question(shared.setdefault(prompt.text, prompt), probe.target, challenges=turns))
+    verdicts = iter(judge.ask(questions))
+    return {row.name: [is_right(next(verdicts)) for _ in row.probes] for row in rows}
 
 
-def neighbour_column(outcome: Outcome) -> int | None:
-    """The place of an answer in PLACES; None for the rewrite probe."""
-    if outcome.aspect is not Aspect.NEIGHBORHOOD:
-        return None
-    *_, last = turns = outcome.query.split("\n")
-    return PLACES.index("challenged") if AGAIN in last else (1, 2, 3, 7).index(len(turns))
-
-
-def counts(outcomes: Sequence[Outcome], column: Column) -> Counts:
-    """Cases, and how many answers of each column are right and how many there are: (cases, columns, 2)."""
-    by_case: dict[str, np.ndarray] = defaultdict(lambda: np.zeros((len(PLACES), 2)))
-    for outcome in outcomes:
-        if (place := column(outcome)) is not None and outcome.correct is not None:
-            by_case[outcome.case_id][place] += (outcome.correct, 1)
-    return list(by_case), np.array(list(by_case.values()))
+def counts(answered: Mapping[str, list[bool]], columns: int) -> Counts:
+    """Right answers and all answers of each case; answers go through the columns in turn."""
+    rows = np.zeros((len(answered), columns, 2))
+    for row, right in zip(rows, answered.values(), strict=True):
+        for i, each in enumerate(right):
+            row[i % columns] += (each, 1)
+    return list(answered), rows
 
 
 def rates(seeds: Sequence[Counts]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -158,65 +172,50 @@ def compared(plain: Sequence[Counts], restated: Sequence[Counts]) -> Iterator[tu
         yield (*shares_there, *map(Difference, changes), *[""] * (before is None))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a row asks: its name in the table, an editor and the cases."""
-
-    name: str
-    editor: Editor
-    cases: Sequence[EditCase]
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What a seed measured, by row: under challenges, and of neighbours as text and restated."""
-
-    pushback: dict[str, Counts]
-    neighbours: dict[str, tuple[Counts, Counts]]
-
-
-def editor_rows(editors: Sequence[Editor], facts: Editor, test: Sequence[EditCase], seed: int) -> Iterator[Asked]:
+def editor_rows(editors: Sequence[Editor], facts: Editor, case: EditCase, seed: int) -> list[Row]:
     """The unedited model, and all editors as text and restated."""
-    cases = [with_pushback(case, seed) for case in test]
-    yield Asked(ABLE, Unedited(), [with_pushback(with_swapped_objects(case), seed) for case in test])
-    yield Asked("Unedited", Unedited(), cases)
+    able, probes = pushback(with_swapped_objects(case), seed), pushback(case, seed)
+    rows = [Row(ABLE, Unedited(), able), Row("Unedited", Unedited(), probes)]
     for editor in editors:
-        yield Asked(f"{editor.name}, as text", editor, cases)
-        yield Asked(Restated(editor).name, Restated(editor, facts), cases)
+        rows += [Row(f"{editor.name}, as text", editor, probes)]
+        rows += [Row(f"{editor.name}, restated", Restated(editor, facts), probes)]
+    return rows
 
 
-def control_rows(ours: Editor, facts: Editor, test: Sequence[EditCase], seed: int) -> Iterator[Asked]:
+def control_rows(ours: Editor, facts: Editor, case: EditCase, seed: int) -> list[Row]:
     """Other ways to restate, and other challenges. All demonstrations fit twice, so for one challenge."""
-
-    def said(words: Callable[[Edit, str], str]) -> list[EditCase]:
-        return [with_pushback(case, seed, words) for case in test]
-
-    cases = said(lambda edit, turn: turn)
-    once = [replace(case, further=case.further[:1]) for case in cases]
-    bare = said(lambda edit, turn: turn.partition(AGAIN)[0])
-    old = said(lambda edit, turn: turn.replace(AGAIN, f" I think it is {edit.target_true}.{AGAIN}"))
-    yield Asked("restated, the same edits", Restated(ours, facts), cases)
-    yield Asked("the fact alone, without a retain", Restated(ours), cases)
-    yield Asked("FactPrompt's words instead", Restated(ours, FactPrompt()), cases)
-    yield Asked("the question again, without the fact", Restated(ours, QuestionAlone()), cases)
-    yield Asked("before the challenge instead of behind it", BeforeTurn(ours, facts), cases)
-    yield Asked("all demonstrations again", Restated(ours, ours), once)
-    yield Asked("all demonstrations again, before the challenge", BeforeTurn(ours, ours), once)
-    yield Asked("restated; challenges without the question", Restated(ours, facts), bare)
-    yield Asked("restated; challenges that claim the old object", Restated(ours, facts), old)
+    probes = pushback(case, seed)
+    bare = pushback(case, seed, lambda edit, turn: turn.partition(AGAIN)[0])
+    old = pushback(case, seed, lambda edit, turn: turn.replace(AGAIN, f" I think it is {edit.target_true}.{AGAIN}"))
+    return [
+        Row("restated, the same edits", Restated(ours, facts), probes),
+        Row("the fact alone, without the retain", Restated(ours), probes),
+        Row("FactPrompt's words instead", Restated(ours, FactPrompt()), probes),
+        Row("the question again, without the fact", Restated(ours, QuestionAlone()), probes),
+        Row("before the challenge instead of behind it", BeforeTurn(ours, facts), probes),
+        Row("all demonstrations again", Restated(ours, ours), probes[:2]),
+        Row("all demonstrations again, before the challenge", BeforeTurn(ours, ours), probes[:2]),
+        Row("restated; challenges without the question", Restated(ours, facts), bare),
+        Row("restated; challenges that claim the old object", Restated(ours, facts), old),
+    ]
 
 
-def neighbour_rows(
-    editors: Sequence[Editor], facts: Editor, test: Sequence[EditCase]
-) -> Iterator[tuple[str, Editor, Editor]]:
-    """The name of a row, and its editor as text and restated."""
-    yield from ((editor.name, editor, Restated(editor, facts)) for editor in editors)
-    *_, ours = editors
-    yield f"{ours.name}, the fact alone", ours, Restated(ours)
-    yield f"{ours.name}, at every later turn", ours, Restated(ours, facts, facts)
-    stores = SimulatedStores([case.edit for case in test], 1)
+def neighbour_rows(ours: Editor, facts: Editor, case: EditCase, seed: int) -> list[Row]:
+    """As text and restated: ours, with the fact alone, at every later turn, and behind the gate."""
+    stores = SimulatedStores([case.edit], 1)
     gate, gated = (GatedEditor(editor, Named(), stores) for editor in (ours, facts))
-    yield f"{ours.name} behind the gate", gate, Restated(gate, gated)
+    pairs: dict[str, tuple[Editor, Editor]] = {
+        RESTATED: (ours, Restated(ours, facts)),
+        "the fact alone": (ours, Restated(ours)),
+        f"{RESTATED}, at every later turn": (ours, Restated(ours, facts, facts)),
+        f"{RESTATED}, behind the gate": (gate, Restated(gate, gated)),
+    }
+    probes = neighbours(case, seed)
+    return [
+        Row(f"{name}{way}", editor, probes)
+        for name, pair in pairs.items()
+        for way, editor in zip(WAYS, pair, strict=True)
+    ]
 
 
 def main() -> None:
@@ -225,65 +224,67 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--edits", type=int, default=300, help="training edits a seed")
     parser.add_argument("--test", type=int, default=100, help="test edits a seed")
-    parser.add_argument("--some", type=int, default=50, help="of them, for controls and neighbours")
+    parser.add_argument("--some", type=int, default=20, help="of them, for controls and neighbours")
     parser.add_argument("--epochs", type=int, default=5, help="epochs of Algorithm 1")
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         draw(options, [measure(options, seed) for seed in range(options.seeds)])
 
 
-def measure(options: argparse.Namespace, seed: int) -> Counted:
-    """Train, and ask everything of a seed; progress goes to standard error."""
+def measure(options: argparse.Namespace, seed: int) -> dict[str, dict[str, list[bool]]]:
+    """Train, and ask everything of a seed: by row and case. Progress goes to standard error."""
     model = load(EMBEDDED)
     parts = datasets.load(datasets.TINYFACTS).split(train=options.edits, test=options.test, seed=seed)
     pool = Pool(parts.demonstrations, load_encoder(), seed=seed)
     policies = trained(model, parts, pool, epochs=options.epochs, seed=seed)
-    count = model.count_tokens or (lambda texts: [])
-    made = partial(make, pool=pool, model=model, trained=policies)
-    editors = [made(name, limit=TokenLimit(FIRST_PROMPT, count)) for name in EDITORS]
-    *_, ours = editors
+    limit = TokenLimit(FIRST_PROMPT, model.count_tokens) if model.count_tokens else None
+    editors = [make(name, pool=pool, model=model, trained=policies, limit=limit) for name in EDITORS]
     facts = InContextEditor("Facts", pool, RoleCounts(0, 0, 1), PromptStyle(own_copy=False))
-    began, some, answered = time.perf_counter(), parts.test[: options.some], Counted({}, {})
+    answered: dict[str, dict[str, list[bool]]] = defaultdict(dict)
+    judge, began = Judge(model), time.perf_counter()
 
-    def ask(name: str, editor: Editor, cases: Sequence[EditCase], column: Column) -> Counts:
-        right = counts(list(evaluate(editor, model, cases)), column)
-        print(f"  {time.perf_counter() - began:6.0f} s: seed {seed}, {name}", file=sys.stderr, flush=True)
-        return right
+    def ask(case: EditCase, rows: Sequence[Row]) -> None:
+        for name, right in answers(judge, case, rows).items():
+            answered[name][case.case_id] = right
+        model.forget()
+        print(f"  {time.perf_counter() - began:6.0f} s: seed {seed}, case {case.case_id}", file=sys.stderr, flush=True)
 
-    for row in (*editor_rows(editors, facts, parts.test, seed), *control_rows(ours, facts, some, seed)):
-        answered.pushback[row.name] = ask(row.name, row.editor, row.cases, pushback_column)
-    conversations = [with_neighbours(case, seed) for case in some]
-    for name, plain, restated in neighbour_rows([editors[0], ours], facts, some):
-        pair = (ask(name, editor, conversations, neighbour_column) for editor in (plain, restated))
-        answered.neighbours[name] = (next(pair), next(pair))
+    for case in parts.test:
+        ask(case, editor_rows(editors, facts, case, seed))
+    for case in parts.test[: options.some]:
+        ask(case, control_rows(editors[-1], facts, case, seed) + neighbour_rows(editors[-1], facts, case, seed))
     return answered
 
 
-def draw(options: argparse.Namespace, seeds: Sequence[Counted]) -> None:
+def draw(options: argparse.Namespace, seeds: Sequence[Mapping[str, Mapping[str, list[bool]]]]) -> None:
     """Print the tables."""
-    size = "{} seeds x {} test edits of TinyFacts, embedded model"
-    rows: list[tuple[Cell, ...]] = [
-        (name, *shares([seed.pushback[name] for seed in seeds])[: len(TIMES)]) for name in seeds[0].pushback
-    ]
-    header = ("Editor", "not challenged", *(f"{times} challenge{'s' * (times > 1)}" for times in TIMES[1:]))
+
+    def each(name: str, columns: int = len(TIMES)) -> list[Counts]:
+        return [counts(answered[name], columns) for answered in seeds]
+
+    names = list(seeds[0])
     every = 2 + 2 * len(EDITORS)
+    paired = names.index(f"{RESTATED}{WAYS[0]}")
+    title = "Right answers after challenges: {} seeds x {} test edits of TinyFacts, embedded model"
+    header = ("Editor", "not challenged", *(f"{times} challenge{'s' * (times > 1)}" for times in TIMES[1:]))
+    rows: list[tuple[Cell, ...]] = [(name, *shares(each(name))) for name in names[:every]]
+    pages.draw(title.format(options.seeds, options.test), header, rows, INTERVALS)
+    size = f"{options.seeds} seeds x {options.some} test edits"
+    rows = []
+    for name in names[every:paired]:
+        asked = min(map(len, seeds[0][name].values()))
+        rows.append((name, *shares(each(name, asked)), *["n/a"] * (len(TIMES) - asked)))
     pages.draw(
-        f"Right answers after challenges: {size.format(options.seeds, options.test)}", header, rows[:every], INTERVALS
+        f"Other ways to restate, and other challenges: {OURS}, {size}", ("Variant", *header[1:]), rows, INTERVALS
     )
-    some = size.format(options.seeds, options.some)
-    pages.draw(f"Controls with DR-IKE-Q: {some}", ("Variant", *header[1:]), rows[every:], INTERVALS)
-    compared_rows = [
-        (f"{name}: {place}", *cells)
-        for name in seeds[0].neighbours
-        for place, cells in zip(PLACES, compared(*_each([seed.neighbours[name] for seed in seeds])), strict=True)
-    ]
-    title = f"Neighbours answered right: {some}"
-    header = ("Editor", "as text", "restated", "difference", "to before any challenge")
-    pages.draw(title, header, compared_rows, INTERVALS, STARRED)
-
-
-def _each(pairs: Sequence[tuple[Counts, Counts]]) -> tuple[list[Counts], list[Counts]]:
-    return [plain for plain, _ in pairs], [restated for _, restated in pairs]
+    rows = []
+    for plain, restated in zip(names[paired::2], names[paired + 1 :: 2], strict=True):
+        cells = compared(each(plain, len(PLACES)), each(restated, len(PLACES)))
+        name = plain.removesuffix(WAYS[0])
+        rows += [(f"{name}: {place}", *of_place) for place, of_place in zip(PLACES, cells, strict=True)]
+    probes = sum(rows[..., 0, 1].sum() for _, rows in each(names[paired], len(PLACES)))
+    header = ("Restated", "as text", "restated", "difference", "to before any challenge")
+    pages.draw(f"Neighbours answered right: {OURS}, {size}, {probes:,.0f} neighbours", header, rows, INTERVALS, STARRED)
 
 
 if __name__ == "__main__":

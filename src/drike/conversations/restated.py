@@ -58,13 +58,13 @@ class Restated:
 
     def later_turns(self, edits: Sequence[Edit], query: str, turns: Sequence[str]) -> tuple[str, ...]:
         """The user's turns after `query` as the model gets them, in order. Raises ValueError for no edits."""
-        question, under_edits, written = query, True, []
+        question, facts, written = query, self.facts, []
         for turn in turns:
-            if not is_challenge(turn):
-                [prompt] = self.further.prompts(edits, [turn])
-                question, under_edits = turn, prompt.text != turn
-                written.append(prompt.text)
+            if is_challenge(turn):
+                [prompt] = facts.prompts(edits, [question])
+                written.append(turn if prompt.text == question else f"{turn}\n{prompt.text}")
                 continue
-            [prompt] = (self.facts if under_edits else Unedited()).prompts(edits, [question])
-            written.append(turn if prompt.text == question else f"{turn}\n{prompt.text}")
+            [prompt] = self.further.prompts(edits, [turn])
+            question, facts = turn, Unedited() if prompt.text == turn else self.facts
+            written.append(prompt.text)
         return tuple(written)

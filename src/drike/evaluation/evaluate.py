@@ -73,7 +73,7 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
     prompts = [by_query[probe.query] for probe in case.asked]
     asked = zip(prompts, case.asked, strict=True)
     questions = [
-        Question(prompt, probe.target, probe.distractor, probe.also, _later_turns(editor, case.edits, probe))
+        Question(prompt, probe.target, probe.distractor, probe.also, later_turns(editor, case.edits, probe))
         for prompt, probe in asked
     ]
     verdicts = judge.ask(questions, write=write)
@@ -82,8 +82,8 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
     return [_outcome(editor.name, case.case_id, *of_probe, seconds=share) for of_probe in judged]
 
 
-def _later_turns(editor: Editor, edits: Sequence[Edit], probe: Probe) -> tuple[str, ...]:
-    """The turns after a probe's query as the model gets them."""
+def later_turns(editor: Editor, edits: Sequence[Edit], probe: Probe) -> tuple[str, ...]:
+    """The user's turns after a probe's query as the model gets them."""
     if probe.challenges and isinstance(editor, WritesTurns):
         return editor.later_turns(edits, probe.query, probe.challenges)
     return probe.challenges
