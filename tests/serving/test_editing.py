@@ -257,6 +257,8 @@ def test_where_an_edit_is_enforced_a_body_that_cannot_be_read_is_refused(above: 
                 assert counted(gateway, "unread", reason=reason) == len(bodies)
             status, _, _ = gateway.ask("POST", CHAT, b"any", Content_Encoding="br")
             assert status == (200 if options["mode"] is Mode.SHADOW else 400)
+            old = gateway.ask("POST", "/v1/engines/m/chat/completions", turns(ABOUT))
+            assert (old[0], old[1]["x-drike-scope"]) == (status, "unread")
             gateway.manage("POST", "/admin/v1/edits/1/retire", {})
             assert gateway.ask("POST", CHAT, b"Peru")[0] == 200
 

@@ -85,4 +85,8 @@ class Conversation:
 
 def encodable(text: str) -> str:
     """A text with a question mark for each lone surrogate, which JSON may hold and UTF-8 may not."""
-    return text.encode("utf-8", "replace").decode()
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

@@ -106,16 +106,22 @@ class RequestEditor:
         except RequestError:
             raise
         except UnreadError as problem:
-            self._metrics.unread.labels(problem.reason).inc()
-            if self.mode is Mode.ON and feed.enforces:
-                sentence = f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
-                raise UnreadRequestError(400, "unread_body", sentence) from None
-            return EditedRequest(call.body, "unread")
+            return self.unread(call, feed, problem)
         except Exception as error:  # whatever is wrong with the gate, requests are answered
             report(error)
             if self.mode is Mode.ON and await self._may_be_enforced(request, feed):
                 raise _not_applied() from None
             return EditedRequest(call.body, "degraded")
+
+    def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
+        """A call that cannot be read passes as it is. Raises UnreadRequestError where an edit is enforced."""
+        if self.mode is Mode.OFF:
+            return EditedRequest(call.body, "off")
+        self._metrics.unread.labels(problem.reason).inc()
+        if self.mode is Mode.ON and feed.enforces:
+            sentence = f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
+            raise UnreadRequestError(400, "unread_body", sentence)
+        return EditedRequest(call.body, "unread")
 
     async def trial(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool

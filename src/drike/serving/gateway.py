@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from starlette.types import Message, Receive, Scope, Send
 
-from drike.conversations.turns import Api
+from drike.conversations.turns import Api, UnreadError
 from drike.serving import guardrail, relay
 from drike.serving.admission import PREFIX, Admission, normal_path
 from drike.serving.editing import EditedRequest, RequestEditor, report
@@ -24,9 +24,10 @@ from drike.serving.feed import EditFeed
 from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
 from drike.serving.relay import ClientDisconnectError, RequestError
-from drike.serving.requests import APIS
+from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.serving.upstream import Headers, Reply, Upstream, UpstreamCall, UpstreamError
 
+_ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 _RESPONSE_ID, _BEGINNING = re.compile(rb'"id"\s*:\s*"(resp[\w-]{1,196})"'), 64 << 10  # bytes in which it stands
 
@@ -126,10 +127,12 @@ class Gateway:
 
     async def _edited(self, call: UpstreamCall, tenant: str, request_id: str) -> EditedRequest:
         """What becomes of a call; one to an endpoint whose requests are not read passes as it is."""
-        api = APIS.get(call.path.partition("?")[0]) if call.method == "POST" else None
-        if api is None:
-            return EditedRequest(call.body, "off" if self.editor.mode is Mode.OFF else "unread")
-        return await self.editor.edit(api, call, await self.feed(tenant), request_id, ask=self.editor.asks)
+        path = call.path.partition("?")[0]
+        if call.method == "POST" and path in APIS:
+            return await self.editor.edit(APIS[path], call, await self.feed(tenant), request_id, ask=self.editor.asks)
+        if call.method == "POST" and path.endswith(_ENDS):  # /engines/MODEL/completions and the like, of older servers
+            return self.editor.unread(call, await self.feed(tenant), UnreadError("path", f"{path} is not read"))
+        return EditedRequest(call.body, "off" if self.editor.mode is Mode.OFF else "unread")
 
 
 def _kept(reply: Reply, edited: EditedRequest) -> Reply:
