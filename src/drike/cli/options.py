@@ -108,7 +108,7 @@ OPTIONS: Mapping[str, Any] = {
     "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, choices=tuple(SUBSETS)),
     "zsre_target": option("NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA),
     "paraphrases": option("NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's)", DATA),
-    "upstream": option("URL", "Where an OpenAI-compatible API begins, as https://host/v1", MODEL),
+    "upstream": option("URL", "Where the API begins, in the form of OpenAI or Anthropic: https://host/v1", MODEL),
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
     "device": option("NAME", "cpu, cuda, mps (default: the fastest available)", MODEL),
     "prompt_tokens": option("N", "Longest prompt in tokens; the last retains are dropped to fit", MODEL, minimum=1),
