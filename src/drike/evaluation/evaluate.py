@@ -66,27 +66,20 @@ def evaluate(
 
 
 def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
-    """The outcomes of a case's probes."""
     began = time.perf_counter()
     queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
     by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
     prompts = [by_query[probe.query] for probe in case.asked]
-    asked = zip(prompts, case.asked, strict=True)
-    questions = [
-        Question(prompt, probe.target, probe.distractor, probe.also, _later_turns(editor, case.edits, probe))
-        for prompt, probe in asked
-    ]
+    questions = []
+    for prompt, probe in zip(prompts, case.asked, strict=True):
+        later = probe.challenges
+        if later and isinstance(editor, WritesTurns):
+            later = editor.later_turns(case.edits, probe.query, later)
+        questions.append(Question(prompt, probe.target, probe.distractor, probe.also, later))
     verdicts = judge.ask(questions, write=write)
     share = (time.perf_counter() - began) / len(verdicts)
     judged = zip(case.asked, prompts, verdicts, strict=True)
     return [_outcome(editor.name, case.case_id, *of_probe, seconds=share) for of_probe in judged]
-
-
-def _later_turns(editor: Editor, edits: Sequence[Edit], probe: Probe) -> tuple[str, ...]:
-    """The turns after a probe's query as the model gets them."""
-    if probe.challenges and isinstance(editor, WritesTurns):
-        return editor.later_turns(edits, probe.query, probe.challenges)
-    return probe.challenges
 
 
 def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:

@@ -31,7 +31,7 @@ from drike.runs.run import Setup
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
 from drike.training.certify import certify, most_probes
-from drike.training.rewards import RecordedRollout, Reward, every_probe, replayed, rewrite_reward
+from drike.training.rewards import RecordedRollout, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import TrainingStep, train_query_policy
 from drike.training.schedules import disturbed, in_blocks
@@ -111,10 +111,12 @@ def run_training(
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
+    rewrite = rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)
+    reward = rewrite if method.reward == "rewrite" else every_probe(model, rule=method.rule)
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = algorithm1.train(
-        editor, replayed(past, _reward(method, model)), cases, epochs=epochs,
+        editor, replayed(past, reward), cases, epochs=epochs,
         learning_rate=method.learning_rate, choose=renormalised(choose) if method.renormalise else choose,
         schedule=in_blocks(blocks, model.info.calls_at_once),
         channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
@@ -210,9 +212,3 @@ def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
     probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
     compares = method.judge == LIKELIHOOD.name
     return (*probes, *(replace(probe, target=probe.distractor) for probe in probes if probe.distractor and compares))
-
-
-def _reward(method: Method, model: LanguageModel) -> Reward:
-    if method.reward == "probes":
-        return every_probe(model, rule=method.rule)
-    return rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)
