@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from drike.editors.budgets import Budget, Flip, Fraction, Threshold, TokenLimit
+from drike.editors.budgets import Flip, Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
 from drike.editors.query_policy import QueryPolicy
@@ -190,21 +190,10 @@ def new_editor(
     method: Method, setup: Setup, encoder: TextEncoder, *, seed: int, limit: TokenLimit | None = None
 ) -> InContextEditor[RankAndCut]:
     """An untrained DR-IKE. encoder: under the head, which `seed` draws. limit: on the prompts."""
-    retriever = Retriever(encoder, form=method.form, seed=seed)
-    budget = new_budget(method.budget, encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)
+    retriever, most, flip = Retriever(encoder, form=method.form, seed=seed), method.max_shots, method.flip
+    fixed = {"threshold": Threshold(0.0, most, flip), "all": Fraction(1.0, most), "half": Fraction(0.5, most)}
+    budget = fixed.get(method.budget) or untrained(method.budget, encoder, max_shots=most, flip=flip, seed=seed)
     return InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget), method.style, limit)
-
-
-def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, seed: int) -> Budget:
-    """An untrained budget: threshold, all, half, or a kind of learned budget."""
-    match name:
-        case "threshold":
-            return Threshold(0.0, max_shots, flip)
-        case "all":
-            return Fraction(1.0, max_shots)
-        case "half":
-            return Fraction(0.5, max_shots)
-    return untrained(name, encoder, max_shots=max_shots, flip=flip, seed=seed)
 
 
 def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
