@@ -22,7 +22,7 @@ from pathlib import Path
 from drike.datasets.splits import SplitIds
 from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome, counted, summary_of
-from drike.report.tables import costs, differences, table1
+from drike.report.tables import costs, paired, table1
 from drike.runs.folder import append, outcomes_path, write_record
 from drike.runs.run import FILE, SPLIT
 from drike.support.files import with_checksum
@@ -70,7 +70,11 @@ def tables(cases: int, editors: tuple[str, ...]) -> list[Table]:
     outcomes = {editor: list(made_up(editor, cases)) for editor in editors}
     counts = {editor: counted(found, outcomes["Unedited"]) for editor, found in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
-    return [table1(summaries, "lands"), costs(summaries), differences(counts["DR-IKE"], counts["IKE"])]
+    return [
+        table1(summaries, "lands"),
+        costs(summaries),
+        *paired(counts, [("DR-IKE", "IKE")], "DR-IKE minus IKE, paired"),
+    ]
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
-from drike.report.tables import costs, differences, table1
+from drike.report.tables import COLUMNS, STARRED, costs, differences, table1
 from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
@@ -102,10 +102,8 @@ def draw_epochs(by_run: dict[str, Sequence[Episode]]) -> None:
 def minus(outcomes: Mapping[str, Sequence[Outcome]], base: str, names: Iterable[str]) -> Table:
     """Paired differences of editors from one of them, a row each."""
     counts = {name: counted(outcomes[name]) for name in (base, *names)}
-    compared = {name: differences(counts[name], counts[base]) for name in names}
-    first = next(iter(compared.values()))
-    rows = tuple((name, *table.rows[0][1:]) for name, table in compared.items())
-    return Table(f"Minus {base}, paired", ("", *first.header[1:]), rows, first.notes)
+    rows = tuple((name, *differences(counts[name], counts[base])) for name in names)
+    return Table(f"Minus {base}, paired", ("", *COLUMNS), rows, (STARRED,))
 
 
 def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:

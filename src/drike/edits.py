@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -155,8 +155,14 @@ class TrainedOnEdits(Protocol):
 
 
 def trained_on(*parts: object) -> frozenset[Key]:
-    """Keys of the edits that any of the parts was trained on; parts without the property count as untrained."""
-    return frozenset().union(*(part.trained_on for part in parts if isinstance(part, TrainedOnEdits)))
+    """Keys of the edits that any of the parts was trained on, or a part of them; other parts count as untrained."""
+    keys: frozenset[Key] = frozenset()
+    for part in parts:
+        if isinstance(part, TrainedOnEdits):
+            keys |= part.trained_on
+        elif is_dataclass(part):
+            keys |= trained_on(*vars(part).values())
+    return keys
 
 
 def rewrite_probe(edit: Edit) -> Probe:

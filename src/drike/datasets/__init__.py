@@ -100,8 +100,7 @@ def _local(source: str | Path) -> Path:
         return tinyfacts.rows_path()
     if isinstance(source, str) and source in PUBLISHED:
         return fetch(PUBLISHED[source].address, expected=PUBLISHED[source].sha256)
-    at_address = str(source).lower().startswith(("http://", "https://"))
-    if at_address:
+    if str(source).lower().startswith(("http://", "https://")):
         return fetch(str(source))
     path = Path(source).expanduser()
     near = get_close_matches(str(source).casefold(), (TINYFACTS, *PUBLISHED), n=1, cutoff=0.8)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from drike.datasets.counts import Cut, ReadLog
-from drike.datasets.paraphrases import Templates
+from drike.datasets.paraphrases import Templates, query_template
 from drike.datasets.rows import Row
 from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe, rewrite_probe
 from drike.matching import normalise
@@ -89,6 +89,17 @@ def read_cases(
         yield row, EditCase(row.case_id(), edit, probes, answered, unanswered, edits[1:])
 
 
+def edit_about(row: Row, field: str) -> Callable[[str, str | None], Edit]:
+    """From new and old object to the edit of a row that names its subject; its relation is the query around that."""
+    query, subject = row.text(field), row.text("subject")
+    return lambda new, true: Edit(query, new, true, subject, query_template(query, subject))
+
+
+def question(text: str) -> str:
+    """A text with a question mark; "" for a blank one."""
+    return f"{text.removesuffix('?').rstrip()}?" if text else ""
+
+
 def is_answer(text: str, answers: Iterable[str]) -> bool:
     """Whether a text is one of the known answers, as answers are compared everywhere."""
     return normalise(text) in map(normalise, answers)
@@ -117,7 +128,6 @@ def _defect_together(edits: Sequence[Edit]) -> str | None:
 
 
 def _paraphrases(entry: Entry, texts: Iterable[str]) -> Iterator[Probe]:
-    """Paraphrase probes of the entry's edit."""
     for text in _distinct(entry, "paraphrase", texts):
         yield Probe(Aspect.PARAPHRASE, text, entry.edit.target_new, entry.edit.target_true)
 

@@ -49,11 +49,8 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
     for aspect in Aspect:
         counts = [sum(probe.aspect is aspect for probe in case.asked) for case in cases]
         missing = f"; {none:,} cases have none" if (none := counts.count(0)) else ""
-        without = (
-            "none published"
-            if any(question.aspect is aspect for case in cases for question in case.baseline_questions)
-            else "n/a"
-        )
+        unpublished = any(question.aspect is aspect for case in cases for question in case.baseline_questions)
+        without = "none published" if unpublished else "n/a"
         yield f"  {aspect.value} probes: " + (f"{sum(counts):,}{missing}" if any(counts) else without)
     yield from _by_number("hops", "multi_hop probes", [probe.hops for case in cases for probe in case.further])
     if unanswered := [question.aspect.value for case in cases for question in case.baseline_questions]:

@@ -47,7 +47,6 @@ def _objects() -> dict[tuple[str, str], str]:
 
 @cache
 def _named(relation: str) -> tuple[str, ...]:
-    """The objects of a relation."""
     return tuple(sorted({fact.object for fact in facts() if fact.relation == relation}))
 
 

@@ -113,10 +113,6 @@ def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
     head = before[start:]
     # A cut at the subject may lose the question's first words, one at a sentence end may leave too many.
     guessed = how == "subject" or (how == "sentence" and head != "")
-    return Cut(text, text[start:], how, suspicious=guessed or _odd(head) or not after.strip())
-
-
-def _odd(head: str) -> bool:
-    """Whether the text kept before the subject looks like a remnant of something else."""
-    first = head.lstrip()[:1]
-    return len(head.split()) > _LONG_HEAD or (first != "" and not first.isalpha()) or "\n" in head
+    first = head.lstrip()[:1]  # of what may be a remnant of something else
+    odd = len(head.split()) > _LONG_HEAD or (first != "" and not first.isalpha()) or "\n" in head
+    return Cut(text, text[start:], how, suspicious=guessed or odd or not after.strip())

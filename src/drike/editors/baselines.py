@@ -2,8 +2,7 @@
 
 `EditCoT` takes one call, as the paper's timing implies (2.02 s against FactPrompt's 1.99 s). `EditCoTFull` is the
 published pipeline without its fine-tuned editor: the model answers, gives the reasons for its answer, says whether the
-edit contradicts them, rewrites them if so, and answers from them. The edit is given, not retrieved. The wording of both
-is ours.
+edit contradicts them, rewrites them if so, and answers from them. The edit is given, not retrieved. The words are ours.
 """
 
 from __future__ import annotations

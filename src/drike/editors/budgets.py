@@ -14,7 +14,6 @@ from typing import Literal, Protocol
 
 from drike.demonstrations import DemonstrationSet
 from drike.editors.rankers import Ranker
-from drike.edits import Key, trained_on
 from drike.prompts import Prompt
 
 Flip = Literal["offender", "algorithm1"]
@@ -118,11 +117,6 @@ class SameCount(Budget):
 
     ranker: Ranker
     budget: Budget
-
-    @property
-    def trained_on(self) -> frozenset[Key]:
-        """Keys of the edits that the ranker was trained on."""
-        return trained_on(self.ranker)
 
     def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
         """The k of `ranker`'s ranking."""

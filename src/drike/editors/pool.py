@@ -39,8 +39,7 @@ class Pool:
     16. seed: of the assignment of roles; the same edit, records and seed always give the same demonstrations.
     remembered: how many demonstration sets are cached; None caches all, which a server cannot afford.
 
-    `fallbacks` says, in one sentence each, what replaces probes that no record has. Raises PoolError if there are fewer
-    records than demonstrations.
+    `fallbacks`: a sentence on each kind of probe that is replaced. Raises PoolError for fewer records than roles.
     """
 
     def __init__(

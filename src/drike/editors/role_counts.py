@@ -13,7 +13,7 @@ from typing import Protocol
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.pool import Pool
 from drike.editors.selectors import Selection, Selector
-from drike.edits import Edit, Key, trained_on
+from drike.edits import Edit
 from drike.words import mentions
 
 _ROLES = (Role.COPY, Role.UPDATE, Role.RETAIN)
@@ -98,7 +98,6 @@ def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
 
 
 def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
-    """Copies, updates and retains among the demonstrations of an edit."""
     return roles.count(Role.COPY), roles.count(Role.UPDATE), roles.count(Role.RETAIN)
 
 
@@ -125,11 +124,6 @@ class SameSize(RoleCountPolicy):
 
     policy: RoleCountPolicy
     pool: Pool
-
-    @property
-    def trained_on(self) -> frozenset[Key]:
-        """Keys of the edits that the policy was trained on."""
-        return trained_on(self.policy)
 
     def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
         """How many of the nearest demonstrations have each role. Raises PoolError."""

@@ -12,7 +12,6 @@ from typing import Protocol
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, interleave
 from drike.editors.budgets import Budget
 from drike.editors.rankers import Ranker, Ranking
-from drike.edits import Key, trained_on
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,6 @@ class RankAndCut(Selector):
 
     ranker: Ranker
     budget: Budget
-
-    @property
-    def trained_on(self) -> frozenset[Key]:
-        """Keys of the edits that the ranker, or the ranker behind the budget, was trained on."""
-        return trained_on(self.ranker, self.budget)
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """One selection, which all queries share."""

@@ -66,7 +66,6 @@ def evaluate(
 
 
 def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
-    """The outcomes of a case's probes."""
     began = time.perf_counter()
     queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
     by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))

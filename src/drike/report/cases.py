@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -29,24 +29,18 @@ _ANSWER = 7
 
 def packed(groups: Sequence[Group]) -> dict[str, object]:
     """Pack all cases of all groups."""
-    strings: dict[str, int] = {}
-    shown: dict[tuple[int, ...], int] = {}
-    prompts: dict[tuple[int, int], int] = {}
     editors = list(dict.fromkeys(editor for group in groups for editor in group.outcomes))
-    cases = [
-        case
-        for number, group in enumerate(groups)
-        for run in group.runs
-        for case in _Packing(run, editors, strings, shown, prompts).cases(number)
-    ]
+    packing = _Packing(editors)
+    numbered = ((number, run) for number, group in enumerate(groups) for run in group.runs)
+    cases = [case for number, run in numbered for case in packing.cases(number, run)]
     return {
         "aspects": list(ASPECTS),
         "roles": list(ROLES),
         "editors": editors,
         "groups": [group.label for group in groups],
-        "strings": list(strings),
-        "shown": list(map(list, shown)),
-        "prompts": list(map(list, prompts)),
+        "strings": list(packing.strings),
+        "shown": list(map(list, packing.shown)),
+        "prompts": list(map(list, packing.prompts)),
         "cases": sorted(cases, key=lambda case: not any(case[4][_ANSWER - 1 :: _ANSWER])),
     }
 
@@ -74,41 +68,40 @@ def as_script(data: object) -> str:
 
 @dataclass(frozen=True)
 class _Packing:
-    """Packs the cases of a run; what cases share is collected in the three dicts."""
+    """Packs the cases of runs; what cases share is collected in the three dicts."""
 
-    run: ReportedRun
     editors: Sequence[str]
-    strings: dict[str, int]
-    shown: dict[tuple[int, ...], int]
-    prompts: dict[tuple[int, int], int]
+    strings: dict[str, int] = field(default_factory=dict)
+    shown: dict[tuple[int, ...], int] = field(default_factory=dict)
+    prompts: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def cases(self, group: int) -> list[list[Any]]:
+    def cases(self, group: int, run: ReportedRun) -> list[list[Any]]:
         """The run's cases, in the order they were tested."""
         by_case: dict[str, list[list[Outcome]]] = {}
-        for editor in sorted(self.run.outcomes, key=self.editors.index):
-            for case_id, of_case in groupby(self.run.outcomes[editor], key=lambda outcome: outcome.case_id):
+        for editor in sorted(run.outcomes, key=self.editors.index):
+            for case_id, of_case in groupby(run.outcomes[editor], key=lambda outcome: outcome.case_id):
                 by_case.setdefault(case_id, []).append(list(of_case))
         cases: list[list[Any]] = []
         for case_id, parts in by_case.items():
             probes: list[int] = []
             for o in parts[0]:
                 probes += [ASPECTS.index(o.aspect), self.at(o.query), self.at(o.target), self.at(o.distractor)]
-            answers = [value for of_editor in parts for value in self.answers(of_editor)]
-            cases.append([group, self.run.seed, self.at(case_id), probes, answers])
+            answers = [value for of_editor in parts for value in self.answers(run, of_editor)]
+            cases.append([group, run.seed, self.at(case_id), probes, answers])
         return cases
 
     def at(self, text: str | None) -> int:
         """The index of a text, which is added if it is new."""
         return -1 if text is None else self.strings.setdefault(text, len(self.strings))
 
-    def answers(self, outcomes: Sequence[Outcome]) -> list[object]:
+    def answers(self, run: ReportedRun, outcomes: Sequence[Outcome]) -> list[object]:
         """An editor's answers to a case."""
         name = outcomes[0].editor
-        texts = [self.at(text) for text in self.run.written.get(name, {}).get(outcomes[0].case_id, ())]
+        texts = [self.at(text) for text in run.written.get(name, {}).get(outcomes[0].case_id, ())]
         nats = [None if o.logprob_margin is None else round(o.logprob_margin, 2) for o in outcomes]
         tokens = [o.prompt_tokens for o in outcomes if o.prompt_tokens is not None]
         shots = [o.shots for o in outcomes]
-        saved = self.run.prompts.get(name, {}).get(outcomes[0].case_id)
+        saved = run.prompts.get(name, {}).get(outcomes[0].case_id)
         return [
             self.editors.index(name),
             "".join("-" if o.correct is None else "01"[o.correct] for o in outcomes),

@@ -120,7 +120,6 @@ def _editors(group: Group, names: Mapping[str, str] = {BASELINE: BASELINE, METHO
 
 
 def _groups(editor: str, heading: str, named: Mapping[str, Group]) -> Block:
-    """One editor in several groups."""
     return heading, {name: (group, editor) for name, group in named.items()}
 
 

@@ -93,7 +93,6 @@ def latex(document: Document) -> str:
 
 
 def _summary(groups: Sequence[Group]) -> Section:
-    """Best editor, its scores, cost and uncertainty."""
     text = [sentence for part in (gaps, findings) for group in groups for sentence in part(group)]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
@@ -109,8 +108,7 @@ def _summary(groups: Sequence[Group]) -> Section:
 
 
 def _hops(groups: Sequence[Group]) -> Section:
-    """Multi-hop questions by their number of hops, where it varies."""
-    by_group = [_labelled(group.label, hops(list(group.summaries.values()))) for group in groups]
+    by_group = (_labelled(group.label, hops(list(group.summaries.values()))) for group in groups)
     return Section("hops", "Multi-hop questions", tables=[*chain.from_iterable(by_group)])
 
 
@@ -128,7 +126,6 @@ def _differences(groups: Sequence[Group]) -> Section:
 
 
 def _deployed(groups: Sequence[Group]) -> Section:
-    """What the editors and the gate did where runs were evaluated with many edits in force."""
     of_runs = [deployed_of(run) for group in groups for run in group.runs]
     drawn = [figure for _, of_run in of_runs for figure in of_run]
     tables = [table for of_run, _ in of_runs for table in of_run]
@@ -149,7 +146,6 @@ def _variants(groups: Sequence[Group]) -> Section:
 
 
 def _cost(groups: Sequence[Group]) -> Section:
-    """The cost of each editor, and the model's work."""
     tables: list[Table] = []
     for group in groups:
         tables += _labelled(group.label, costs(list(group.summaries.values())))
@@ -164,7 +160,6 @@ def _labelled(label: str, *tables: Table | None) -> list[Table]:
 
 
 def _training(groups: Sequence[Group]) -> Section:
-    """Training by epoch of every run; empty if no run was trained."""
     runs = {f"{group.label}, seed {run.seed}": run for group in groups for run in group.runs if run.episodes}
     if not runs:
         return Section("training", "Training")
@@ -182,7 +177,6 @@ def _training(groups: Sequence[Group]) -> Section:
 
 
 def _budgets(groups: Sequence[Group]) -> Section:
-    """How many retains DR-IKE keeps on test edits, here and in the paper."""
     with_budgets = [
         (group, editor) for group in groups for editor in group.outcomes
         if editor.startswith(METHOD) and editor != PER_QUERY  # which has no budget per edit

@@ -51,6 +51,12 @@ class _Plot:
         ends = f'x1="{self.x(x1)}" y1="{self.y(y1)}" x2="{self.x(x2)}" y2="{self.y(y2)}"'
         self.parts.append(f'<line class="{kind}" {ends}/>')
 
+    def curve(self, kind: str, points: Sequence[tuple[float, float]]) -> None:
+        for start, end in pairwise(points):
+            self.line(kind, start, end)
+        for point in points:
+            self.point(kind, *point, 3)
+
     def point(self, kind: str, x: float, y: float, radius: float) -> None:
         self.parts.append(f'<circle class="{kind}" cx="{self.x(x)}" cy="{self.y(y)}" r="{radius}"/>')
 
@@ -81,9 +87,8 @@ def pareto(group: Group) -> Figure | None:
         return None
     tokens = [summary.prompt_tokens for summary in ranked if summary.prompt_tokens is not None]
     counted = len(tokens) == len(ranked)
-    sizes, unit = (
-        (tokens, "prompt tokens") if counted else ([summary.shots for summary in ranked], "retains per prompt")
-    )
+    sizes = tokens if counted else [summary.shots for summary in ranked]
+    unit = "prompt tokens" if counted else "retains per prompt"
     points = [
         _Point(size, value.value or 0.0, value.low or 0.0, value.high or 0.0, summary.editor)
         for size, summary in zip(sizes, ranked, strict=True)
@@ -128,9 +133,8 @@ def _draw_named(plot: _Plot, points: Sequence[_Point], best: str) -> None:
         plot.line(f"interval {kind}", (point.size, point.low), (point.size, point.high))
         plot.point(kind, point.size, point.value, 6 if kind == "best" else 4.5)
         plot.parts.append('<svg x="100%" overflow="visible">')
-        name = point.editor
-        if len(name) > _NAME_LETTERS:
-            name = f"{name[: _NAME_LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+        long = len(point.editor) > _NAME_LETTERS
+        name = f"{point.editor[: _NAME_LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}" if long else point.editor
         plot.text(name, "6", round(plot.y(label) + 4, 1), kind=kind, anchor="start")
         plot.parts.append("</svg>")
 
@@ -170,10 +174,7 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
     high = 1.0 if curve == "ESR" else max(*ys, 0.0) or 1.0
     plot = _Plot(130, 1 if last > 1 else 0, last, min(0.0, *ys), high)
     for i, _, points in lines:
-        for start, end in pairwise(points):
-            plot.line(f"c{i % 8}", start, end)
-        for point in points:
-            plot.point(f"c{i % 8}", *point, 3)
+        plot.curve(f"c{i % 8}", points)
     several = len(groups) > 1
     values = "; ".join(
         f"{f'{groups[i].label}, ' if several else ''}seed {seed}: {', '.join(f'{y:.3g}' for _, y in points)}"
@@ -204,10 +205,7 @@ def gate_curve(points: Sequence[tuple[float, float]], xs: str, caption: str, *, 
     plot = _Plot(170, 0, 1 if diagonal else max(0.01, 1.1 * max(x for x, _ in points)), 0, 1)
     if diagonal:
         plot.line("front", (0, 0), (1, 1))
-    for start, end in pairwise(points):
-        plot.line("c0", start, end)
-    for point in points:
-        plot.point("c0", *point, 3)
+    plot.curve("c0", points)
     values = ", ".join(f"{y:.3g} at {x:.3g}" for x, y in points)
     return Figure(plot.svg("curve", xs), caption, f"{caption}. By {xs}: {values}.")
 

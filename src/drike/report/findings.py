@@ -134,7 +134,6 @@ def _length(group: Group, best: Summary) -> str:
 
 
 def _against_baseline(group: Group) -> str:
-    """DR-IKE minus IKE, metric by metric, in words."""
     of_metrics = {name: group.difference(METHOD, BASELINE, name) for name in SCORES}
     in_words = [
         f"{name} {as_text(difference.estimate, signed=True)} ({_direction(difference)})"

@@ -151,7 +151,6 @@ def _asked(aspect: Aspect, summaries: Sequence[Summary]) -> str:
 
 
 def _line(text: str | None) -> str:
-    """The first line of an answer."""
     return NOT_WRITTEN if text is None else next(iter(text.strip().splitlines()), "(nothing)")
 
 

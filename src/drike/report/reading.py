@@ -217,7 +217,6 @@ def _written(folder: Path, outcomes: Sequence[Outcome]) -> dict[str, tuple[str |
 
 
 def _prompts(folder: Path, editor: str) -> dict[str, files.CasePrompts]:
-    """The prompts that were kept of an editor, by case id."""
     path = files.outcomes_path(folder, editor, files.PROMPTS)
     cases = files.read_lines(path, files.CasePrompts, "delete the file and evaluate again")
     return {case.case_id: case for case in cases}

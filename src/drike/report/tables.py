@@ -150,11 +150,10 @@ def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> t
     return (*map(number, columns), *([row.extra_parameters] if extra else []))
 
 
-def differences(ours: Counts, theirs: Counts) -> Table:
-    """Paired differences of every metric. Raises ValueError if the two are not about the same cases."""
+def differences(ours: Counts, theirs: Counts) -> tuple[Difference, ...]:
+    """Paired differences of the metrics in COLUMNS. Raises ValueError if the two are not about the same cases."""
     by_name = paired_differences(ours, theirs)
-    row: tuple[Cell, ...] = ("difference", *(Difference(by_name[column]) for column in COLUMNS))
-    return Table(f"{ours.editor} minus {theirs.editor}, paired", ("", *COLUMNS), (row,), (STARRED,))
+    return tuple(Difference(by_name[column]) for column in COLUMNS)
 
 
 def compared(editors: Sequence[str]) -> list[tuple[str, str]]:
@@ -167,6 +166,6 @@ def compared(editors: Sequence[str]) -> list[tuple[str, str]]:
 
 def paired(counts: Mapping[str, Counts], pairs: Iterable[tuple[str, str]], title: str) -> list[Table]:
     """A row for each pair of editors: the paired differences of every metric; no table without pairs."""
-    rows = tuple((f"{a} minus {b}", *differences(counts[a], counts[b]).rows[0][1:]) for a, b in pairs)
+    rows: tuple[tuple[Cell, ...], ...] = tuple((f"{a} minus {b}", *differences(counts[a], counts[b])) for a, b in pairs)
     notes = ("Paired bootstrap over the same edits.", STARRED)
     return [Table(title, ("", *COLUMNS), rows, notes)] if rows else []

@@ -11,7 +11,7 @@ from drike.edits import Aspect
 from drike.evaluation.metrics import Counts, Outcome, Summary, share_over_cases, summary_of
 from drike.prompts import ORDERS
 from drike.report.tables import STARRED, cell, differences
-from drike.support.table import Estimate, Number, Table
+from drike.support.table import Cell, Estimate, Number, Table
 
 _BAR = 30
 
@@ -59,17 +59,14 @@ def agreement_table(
     outcomes: Mapping[str, Sequence[Outcome]], counts: Mapping[str, Counts], pairs: Sequence[tuple[str, str]]
 ) -> Table:
     """The first editor of each pair against the second: share of equal verdicts, and paired differences."""
-    rows = []
-    for name, base in pairs:
-        same, [row] = agreement(outcomes[name], outcomes[base]), differences(counts[name], counts[base]).rows
-        rows.append((name, same, *row[1:5]))
-    header = ("Editor", "same verdict", "S", "ESR", "PC", "RR")
-    notes = (
-        "Differences from the same editor in its own order. same verdict: share of probes both answer right or both "
-        "wrong.",
-        STARRED,
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, agreement(outcomes[name], outcomes[base]), *differences(counts[name], counts[base])[:4])
+        for name, base in pairs
     )
-    return Table("Effect of the order of retains, paired", header, tuple(rows), notes)
+    header = ("Editor", "same verdict", "S", "ESR", "PC", "RR")
+    same = "same verdict: share of probes both answer right or both wrong."
+    notes = (f"Differences from the same editor in its own order. {same}", STARRED)
+    return Table("Effect of the order of retains, paired", header, rows, notes)
 
 
 def frontier_table(summaries: Sequence[Summary]) -> Table:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from drike.editors.budgets import Budget, Flip, Fraction, Threshold, TokenLimit
+from drike.editors.budgets import Flip, Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
 from drike.editors.query_policy import QueryPolicy
@@ -31,7 +31,7 @@ from drike.runs.run import Setup
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
 from drike.training.certify import certify, most_probes
-from drike.training.rewards import RecordedRollout, Reward, every_probe, replayed, rewrite_reward
+from drike.training.rewards import RecordedRollout, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import TrainingStep, train_query_policy
 from drike.training.schedules import disturbed, in_blocks
@@ -111,10 +111,12 @@ def run_training(
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
+    rewrite = rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)
+    reward = rewrite if method.reward == "rewrite" else every_probe(model, rule=method.rule)
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = algorithm1.train(
-        editor, replayed(past, _reward(method, model)), cases, epochs=epochs,
+        editor, replayed(past, reward), cases, epochs=epochs,
         learning_rate=method.learning_rate, choose=renormalised(choose) if method.renormalise else choose,
         schedule=in_blocks(blocks, model.info.calls_at_once),
         channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
@@ -188,21 +190,10 @@ def new_editor(
     method: Method, setup: Setup, encoder: TextEncoder, *, seed: int, limit: TokenLimit | None = None
 ) -> InContextEditor[RankAndCut]:
     """An untrained DR-IKE. encoder: under the head, which `seed` draws. limit: on the prompts."""
-    retriever = Retriever(encoder, form=method.form, seed=seed)
-    budget = new_budget(method.budget, encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)
+    retriever, most, flip = Retriever(encoder, form=method.form, seed=seed), method.max_shots, method.flip
+    fixed = {"threshold": Threshold(0.0, most, flip), "all": Fraction(1.0, most), "half": Fraction(0.5, most)}
+    budget = fixed.get(method.budget) or untrained(method.budget, encoder, max_shots=most, flip=flip, seed=seed)
     return InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget), method.style, limit)
-
-
-def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, seed: int) -> Budget:
-    """An untrained budget: threshold, all, half, or a kind of learned budget."""
-    match name:
-        case "threshold":
-            return Threshold(0.0, max_shots, flip)
-        case "all":
-            return Fraction(1.0, max_shots)
-        case "half":
-            return Fraction(0.5, max_shots)
-    return untrained(name, encoder, max_shots=max_shots, flip=flip, seed=seed)
 
 
 def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
@@ -210,9 +201,3 @@ def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
     probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
     compares = method.judge == LIKELIHOOD.name
     return (*probes, *(replace(probe, target=probe.distractor) for probe in probes if probe.distractor and compares))
-
-
-def _reward(method: Method, model: LanguageModel) -> Reward:
-    if method.reward == "probes":
-        return every_probe(model, rule=method.rule)
-    return rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)

@@ -1,5 +1,5 @@
 """Stores of edits.
 
-`records` has what is kept, `log` the protocol, `tables` the rules; `sqlite` and `postgres` (with `connection`) keep
-edits, `opening` chooses one by its address, `importing` reads files of edits.
+`records` has what is kept, `log` the protocol, `tables` the rules; `sqlite` and `postgres` keep edits, `opening`
+chooses one by its address, `importing` reads files of edits.
 """

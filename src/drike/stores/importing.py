@@ -90,7 +90,6 @@ def _published(row: Row) -> Form | None:
 
 
 def _record(row: Row) -> EditRecord:
-    """The record of a row. Raises DataError, ValueError."""
     if form := _published(row):
         edit = form.edit(row, "alt")
         true = edit.target_true or None

@@ -5,8 +5,7 @@ edits are now follows from the log (`Snapshot`), so a gate can be a pure functio
 answer the same question at the same time: a new one is refused, or supersedes the others, which are then retired.
 
 The log is a chain: the checksum of a change covers that of the change before it, and the store keeps the number and the
-checksum of the last one apart from the log, as the setting `head`. Changes before version 3 of the tables have
-checksums of their own.
+checksum of the last one apart from the log, as the setting `head`. Changes before version 3 have their own checksums.
 """
 
 from __future__ import annotations

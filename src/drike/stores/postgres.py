@@ -6,9 +6,10 @@ advisory lock, as SQLite locks its file; numbers of changes are unique, should a
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, LiteralString
 
@@ -18,9 +19,8 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.stores.connection import ImpatientConnection, explained
-from drike.stores.records import MissingStoreError, StoreError
-from drike.stores.tables import CLAIMS, HEAD, LogEnd, Row, TableStore, claim_hash
+from drike.stores.records import MissingStoreError, StoreError, UnavailableError
+from drike.stores.tables import LogEnd, Row, TableStore, claim_hash, damaged
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
     """
@@ -59,6 +59,45 @@ _TIMEOUT = 5  # seconds to connect
 _POLL = 0.5  # seconds between looks for changes whose notification was lost
 _SETTINGS = {"application_name": "drike", "connect_timeout": _TIMEOUT, "keepalives_idle": 5, "keepalives_interval": 2,
              "keepalives_count": 3, "tcp_user_timeout": 10_000}  # fmt: skip
+_BUSY = ("55P03", "23505", "40P01")  # codes of a lock that is not free, and of a change made at the same time
+_REMEDIES = (  # for connections that fail: a pattern of the server's message, what to do
+    (r"password", "set PGPASSWORD, write the password into ~/.pgpass, or correct the user"),
+    (r"database .* does not exist", "create it with createdb, or correct the address"),
+    (r"role .* does not exist", "create it with createuser, or correct the user"),
+    (r"pg_hba\.conf|permission denied", "let the server accept this user and host"),
+    (r"starting up|shutting down|too many|remaining connection", "try again later"),
+    ("", "check the address, and that the server is running"),
+)
+
+
+class ImpatientConnection(psycopg.Connection[TupleRow]):
+    """A connection that is closed where its server says nothing for `patience` seconds, as if it were frozen."""
+
+    patience = 5.0
+
+    def wait(self, gen: Generator[Any, Any, Any], *rest: Any, **named: Any) -> Any:
+        """Wait for an answer. Raises psycopg.OperationalError for none in time."""
+        try:
+            return super().wait(_within(gen, self.patience), *rest, **named)
+        except psycopg.errors.ConnectionTimeout:
+            self.pgconn.finish()
+            raise
+
+
+def _within(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
+    """The generator of psycopg's waiting, which raises ConnectionTimeout once nothing was ready for so many seconds."""
+    end = time.monotonic() + seconds
+    try:
+        state = next(gen)
+        while True:
+            ready = yield state
+            if ready:
+                end = time.monotonic() + seconds
+            elif time.monotonic() > end:
+                raise psycopg.errors.ConnectionTimeout(f"no answer within {seconds:g} s")
+            state = gen.send(ready)
+    except StopIteration as done:
+        return done.value
 
 
 class PostgresStore(TableStore):
@@ -102,19 +141,6 @@ class PostgresStore(TableStore):
             self._connection.close()
             if self._listener is not None:
                 self._listener.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make all changes of the block at once, or none if it raises."""
-        with self._using():
-            if self._writing:
-                yield
-                return
-            try:
-                with self._explained(), self._committed():
-                    yield
-            finally:
-                self._writing = False
 
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has.
@@ -181,7 +207,6 @@ class PostgresStore(TableStore):
 
     @contextmanager
     def _committed(self) -> Iterator[None]:
-        """Begin a transaction and commit it, or roll it back if the block raises."""
         self._run("BEGIN ISOLATION LEVEL READ COMMITTED")  # what is read after the lock was taken, is up to date
         self._writing = True
         try:
@@ -192,18 +217,20 @@ class PostgresStore(TableStore):
             if self._connection.info.transaction_status is TransactionStatus.INERROR:
                 why = "a change of this transaction failed, so none of it was kept"
                 raise StoreError(f"{why}: correct it, and try again")
-            if self._end != began:
-                self.save_setting(HEAD, self._end.head)
-                self.save_setting(CLAIMS, str(self._end.claims))
+            self._save_end(began)
             try:
                 self._connection.execute("COMMIT")
             except psycopg.OperationalError:
                 if not self._connection.closed or self._state(mark) != "committed":
                     raise
-        except BaseException:
+        except BaseException as problem:
             with suppress(psycopg.Error):  # the server rolls back when the connection is lost
                 self._connection.rollback()
+            if isinstance(problem, psycopg.Error):  # explained here, as that of a change
+                raise explained(problem, self.name, writing=True) from problem
             raise
+        finally:
+            self._writing = False
 
     def _begun(self) -> LogEnd:
         self._version()
@@ -262,3 +289,29 @@ class PostgresStore(TableStore):
 def _hashes(keys: Collection[str]) -> list[bytes]:
     """The keys as short bytes, since PostgreSQL's text has no NUL and its index no long values."""
     return [claim_hash(key) for key in keys]
+
+
+def explained(problem: psycopg.Error, name: str, *, writing: bool) -> StoreError:
+    """An error of psycopg as a sentence. name: the store's. writing: whether it was in the middle of a change."""
+    code = problem.sqlstate or ""
+    lines = str(problem).splitlines() or [type(problem).__name__]
+    why = problem.diag.message_primary or lines[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
+    if not code or code.startswith(("08", "57P", "25P03")):
+        if writing:
+            remedy = f"lost its connection ({why}), so nothing of the change was kept: try again"
+        else:
+            remedy = f"cannot be reached ({why}): {next(then for words, then in _REMEDIES if re.search(words, why))}"
+    elif code in _BUSY:
+        remedy = "is in use by another process: wait for it to end, and try again"
+    elif code in ("42501", "25006"):
+        remedy = f"does not allow this ({why}): connect as a user with that right, to the primary server"
+    elif code.startswith("53"):
+        remedy = f"cannot be written ({why}): make room, or check the server; what was acknowledged stays"
+    elif code == "3F000":
+        remedy = f"cannot hold a store ({why}): create the schema that search_path names"
+    elif code.startswith(("42", "XX")):
+        return damaged(name, why)
+    else:
+        remedy = f"cannot be used ({why}): look into the server's log"
+    later = not code or code.startswith(("08", "53", "57")) or code in _BUSY
+    return (UnavailableError if later else StoreError)(f"{name} {remedy}")

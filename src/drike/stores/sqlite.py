@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from drike.stores.records import MissingStoreError, StoreError, UnavailableError
-from drike.stores.tables import CLAIMS, END, HEAD, Row, TableStore, check_end, claim_hash, claim_mark, damaged
+from drike.stores.tables import END, Row, TableStore, check_end, claim_hash, claim_mark, damaged
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
@@ -59,28 +59,6 @@ class SqliteStore(TableStore):
         with self._lock:  # SQLite crashes if another thread is using it
             self._file.close()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make all changes of the block at once, or none if it raises."""
-        with self._using():
-            if self._writing:
-                yield
-                return
-            self._file.execute("BEGIN IMMEDIATE")
-            try:
-                began = self._begun()
-                yield
-                if self._end != began:
-                    self.save_setting(HEAD, self._end.head)
-                    self.save_setting(CLAIMS, str(self._end.claims))
-                self._require_current()
-                self._file.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):  # the journal is rolled back when the file is next opened
-                    self._file.execute("ROLLBACK")
-                raise
-            self._require_current()
-
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
         end = time.monotonic() + timeout
@@ -93,6 +71,21 @@ class SqliteStore(TableStore):
             if left <= 0:
                 return False
             time.sleep(min(left, _PAUSE))
+
+    @contextmanager
+    def _committed(self) -> Iterator[None]:
+        self._file.execute("BEGIN IMMEDIATE")
+        try:
+            began = self._begun()
+            yield
+            self._save_end(began)
+            self._require_current()
+            self._file.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # the journal is rolled back when the file is next opened
+                self._file.execute("ROLLBACK")
+            raise
+        self._require_current()
 
     def _claimants(self, keys: Collection[str]) -> list[int]:
         query = f"SELECT DISTINCT edit FROM claims WHERE key IN ({', '.join('?' * len(keys))})"  # noqa: S608
@@ -194,7 +187,6 @@ class SqliteStore(TableStore):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn SQLite's errors into sentences."""
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter from a damaged file

@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -72,8 +72,8 @@ class TableStore(Protocol):
     def _writing(self) -> bool:
         """Whether this is in a transaction."""
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make all changes of the block at once, or none if it raises."""
+    def _committed(self) -> AbstractContextManager[None]:
+        """Begin a transaction and commit it, or roll it back if the block raises."""
 
     def _run(self, query: str, values: Sequence[object] = ()) -> Any:
         """Run a statement; returns a cursor."""
@@ -91,6 +91,12 @@ class TableStore(Protocol):
 
     def _replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
         """Let these edits have these conflict keys, and all others none; inside a transaction."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all changes of the block at once, or none if it raises."""
+        with self._using(), nullcontext() if self._writing else self._committed():
+            yield
 
     def put(
         self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
@@ -175,18 +181,20 @@ class TableStore(Protocol):
         if not (self._verified and claims):
             found = str(self._sum_of_claims())
             self._verified = claims == found  # else look once more, should this transaction fail
-            if not self._verified:
-                claims = self._claims_anew()
+            if not self._verified:  # make the claims again from the log
+                latest = {change.id: change.record for change in self.changes()}
+                anew = {id: conflict_keys(record) for id, record in latest.items() if record.status is Status.ACTIVE}
+                self._replace_claims(anew)
+                claims = str(sum(claim_mark(claim_hash(key), id) for id, keys in anew.items() for key in keys))
                 self.save_setting(CLAIMS, claims)
         self._end = replace(LogEnd(*row or ()), claims=int(claims))
         return self._end
 
-    def _claims_anew(self) -> str:
-        """Make the claims again from the log; returns their sum."""
-        latest = {change.id: change.record for change in self.changes()}
-        claims = {id: conflict_keys(record) for id, record in latest.items() if record.status is Status.ACTIVE}
-        self._replace_claims(claims)
-        return str(sum(claim_mark(claim_hash(key), id) for id, keys in claims.items() for key in keys))
+    def _save_end(self, began: LogEnd) -> None:
+        """Save where the log ends, unless it ended there before."""
+        if self._end != began:
+            self.save_setting(HEAD, self._end.head)
+            self.save_setting(CLAIMS, str(self._end.claims))
 
     def _check_end(self) -> int:
         """The number of the last change. Raises StoreError if changes at the end are missing."""
@@ -195,7 +203,6 @@ class TableStore(Protocol):
 
     @contextmanager
     def _using(self) -> Iterator[None]:
-        """Hold the connection. Raises StoreError."""
         if not self._lock.acquire(timeout=self._wait):
             raise UnavailableError(f"{self.name} is in use by another thread: try again")
         try:

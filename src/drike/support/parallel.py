@@ -96,7 +96,6 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int
 
 
 def _begin(group: TaskGroup, work: Callable[[Item], Result], item: Item) -> Result:
-    """Run one task, and stop the others if it fails."""
     if group.over:
         raise StoppedError
     try:

@@ -54,7 +54,6 @@ _DECODER = json.JSONDecoder(parse_constant=lambda name: _refuse(name, "a number 
 
 @cache
 def _reader(hint: Any) -> Reader:
-    """The function that reads values of a type."""
     origin, parts = get_origin(hint), get_args(hint)
     reader: Reader
     if hint in (int, float):

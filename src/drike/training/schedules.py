@@ -24,18 +24,11 @@ Arrival = tuple[Rollout, tuple[float, ...]]  # a rollout and the rewards it is l
 RewardChannel = Callable[[Rollout, Rewards], Iterable[Arrival]]
 
 
-def one_by_one(cases: Sequence[EditCase], roll_out: RollOut, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
-    """Each edit under the theta and sigma that the one before it left."""
-    for case in cases:
-        rollout = roll_out(case)
-        yield rollout, reward(rollout)
-
-
 def in_blocks(size: int, threads: int = 1) -> Schedule:
     """Blocks of edits under the theta and sigma from before the block, rewards computed by up to `threads` at once.
 
-    The updates follow one edit after the other, as in Algorithm 1, which blocks of 1 are. Threads and their timing do
-    not change the result. Raises ValueError for a size below 1.
+    The updates follow one edit after the other, as in Algorithm 1. Threads and their timing do not change the result.
+    Raises ValueError for a size below 1.
     """
     if size < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {size}")
@@ -47,6 +40,9 @@ def in_blocks(size: int, threads: int = 1) -> Schedule:
                 yield from zip(block, rewards, strict=True)
 
     return schedule
+
+
+one_by_one = in_blocks(1)  # each edit under the theta and sigma that the one before it left
 
 
 def at_once(rollout: Rollout, rewards: Rewards) -> Iterable[Arrival]:

@@ -12,20 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from drike.datasets.counts import Cut
-from drike.datasets.form import Entry, Form, Paraphrases, Target
-from drike.datasets.paraphrases import Template, Templates, around, begins, known_end, query_template
+from drike.datasets.form import Entry, Form, Paraphrases, edit_about
+from drike.datasets.paraphrases import Template, Templates, around, begins, known_end
 from drike.datasets.rows import Row
-from drike.edits import Edit
 
 
 def _recognises(row: Row) -> bool:
     asked = not row.values.keys().isdisjoint({"rephrase_prompt", "locality_prompt"})
     return asked and row.values.keys() >= {"prompt", "subject", "target_new", "ground_truth"}
-
-
-def _edit(row: Row, target: Target) -> Edit:
-    query, subject = row.text("prompt"), row.text("subject")
-    return Edit(query, row.text("target_new"), row.text("ground_truth"), subject, query_template(query, subject))
 
 
 def _learn(entries: Sequence[Entry]) -> Templates:
@@ -49,7 +43,7 @@ def _paraphrases(entry: Entry, known: Templates | None) -> Iterator[str]:
 FORM = Form(
     name="EasyEdit's flat CounterFact (case_id, prompt, subject, target_new, ground_truth)",
     recognises=_recognises,
-    edit=_edit,
+    edit=lambda row, target: edit_about(row, "prompt")(row.text("target_new"), row.text("ground_truth")),
     learn=_learn,
     paraphrases=_paraphrases,
     neighbours=lambda entry: [(entry.row.text("locality_prompt"), entry.row.text("locality_ground_truth"))],

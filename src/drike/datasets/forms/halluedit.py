@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from drike.datasets.form import Entry, Form, Target
+from drike.datasets.form import Entry, Form, Target, edit_about
 from drike.datasets.generated import choice, yes_no
-from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import Row, shown
 from drike.edits import Aspect, BaselineQuestion, Edit, Probe
 
@@ -20,12 +19,12 @@ _OPTION = re.compile(r"(?:^|\s{2,})([A-Z])\. ")  # two spaces stand between opti
 
 
 def _edit(row: Row, target: Target) -> Edit:
-    query, subject = row.text("question"), row.text("subject")
+    edit = edit_about(row, "question")
     said = [name for name in row.values if name.startswith("output_")]
     if len(said) > 1:
         raise row.wrong(said[1], f"is a second model's answer beside {said[0]}")
     true = row.text(said[0]) if said else None
-    return Edit(query, row.text("object"), true, subject, query_template(query, subject))
+    return edit(row.text("object"), true)
 
 
 def _choice(row: Row, query: str) -> Probe:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drike.datasets.form import Entry, Form, Target, is_answer
-from drike.datasets.paraphrases import Templates, query_template
+from drike.datasets.form import Entry, Form, Target, edit_about, is_answer
+from drike.datasets.paraphrases import Templates
 from drike.datasets.rows import Row
 from drike.edits import Aspect, Edit, Probe
 from drike.words import mentions
@@ -22,12 +22,12 @@ def _recognises(row: Row) -> bool:
 
 
 def _edit(row: Row, target: Target) -> Edit:
-    query, subject = row.text("prompt"), row.text("subject")
+    edit = edit_about(row, "prompt")
     true = row.answer("ground_truth") if "ground_truth" in row.values else None
     new = row.answer("target_new")
     if target == "answers" and "rephrase_prompt" in row.values:  # zsRE; WikiData's rows have one reading only
         new, true = true or "", None
-    return Edit(query, new, true, subject, query_template(query, subject))
+    return edit(new, true)
 
 
 def _answers(row: Row) -> tuple[str, ...]:

@@ -15,15 +15,11 @@ from drike.edits import Aspect, Edit, Probe
 
 
 def _edits(row: Row) -> list[tuple[Edit, Sequence[str]]]:
-    """Every edit of a row with its paraphrases."""
     if not (rewrites := row.objects("requested_rewrite")):
         raise row.wrong("requested_rewrite", "must hold an edit")
-    return [(_edit(rewrite), _texts_if_any(rewrite, "question")) for rewrite in rewrites]
-
-
-def _edit(rewrite: Row) -> Edit:
-    edit = edit_at(rewrite)
-    return replace(edit, query=" ".join(edit.query.split()))  # RippleEdits puts two spaces around the subject
+    pairs = ((edit_at(rewrite), _texts_if_any(rewrite, "question")) for rewrite in rewrites)
+    # RippleEdits puts two spaces around the subject.
+    return [(replace(edit, query=" ".join(edit.query.split())), paraphrases) for edit, paraphrases in pairs]
 
 
 def _texts_if_any(row: Row, field: str) -> tuple[str, ...]:

@@ -6,21 +6,14 @@ MEND's own model), `cond` and `portability` are not read.
 
 from __future__ import annotations
 
-from drike.datasets.form import Entry, Form, Target
-from drike.datasets.paraphrases import query_template
+from drike.datasets.form import Form, Target, edit_about, question
 from drike.datasets.rows import Row
 from drike.edits import Edit
 
 
 def _edit(row: Row, target: Target) -> Edit:
-    query, subject, true = row.text("src"), row.text("subject"), row.answer("answers")
-    new, old = (row.text("alt"), true) if target == "alt" else (true, None)
-    return Edit(query, new, old, subject, query_template(query, subject))
-
-
-def _neighbours(entry: Entry) -> list[tuple[str, str]]:
-    loc, answer = entry.row.text("loc"), entry.row.answer("loc_ans")
-    return [(f"{loc.removesuffix('?').rstrip()}?" if loc else "", answer)]
+    edit, true = edit_about(row, "src"), row.answer("answers")
+    return edit(row.text("alt"), true) if target == "alt" else edit(true, None)
 
 
 FORM = Form(
@@ -29,5 +22,5 @@ FORM = Form(
     edit=_edit,
     answers=lambda row: row.aliases("answers"),
     paraphrases=lambda entry, known: entry.row.aliases("rephrase"),
-    neighbours=_neighbours,
+    neighbours=lambda entry: [(question(entry.row.text("loc")), entry.row.answer("loc_ans"))],
 )

@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from drike.models.served.logprobs import is_logprob
 from drike.support.files import cache_folder
 from drike.support.keyvalue import KeyValueFile
 from drike.support.parallel import POLL_SECONDS, StoppedError, current_group
+from drike.support.records import parse, read
 
 if TYPE_CHECKING:
     from drike.models.served.openai import ServedModel
@@ -77,7 +78,7 @@ class CachedModel:
             return enumerate(self.inner.generate(new, max_tokens, stop))
 
         keys = [_key(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
-        return self._recall(prompts, keys, ask, _read_completion)
+        return self._recall(Completion, prompts, keys, ask)
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
         def ask(new: Sequence[Request]) -> Iterable[tuple[int, Score]]:
@@ -86,14 +87,14 @@ class CachedModel:
             return enumerate(self.inner.score(new))  # type: ignore[misc]  # only called if it scores
 
         keys = [_key(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests]
-        return self._recall(requests, keys, ask, _read_score)
+        return self._recall(Score, requests, keys, ask)
 
     def _recall(
         self,
+        kind: type[Answer],
         asked: Sequence[Asked],
         keys: Sequence[str],
         ask: Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]],
-        read: Callable[[bytes], Answer | None],
     ) -> list[Answer]:
         """Return the answer for every key, keep new ones; those that others ask for come last, against deadlock."""
         known: dict[str, Answer] = {}
@@ -101,7 +102,7 @@ class CachedModel:
         while unknown := [key for key in dict.fromkeys(keys) if key not in known]:
             with self.store.asking(unknown) as ours:
                 rows = self.store.get(ours)
-                known |= {key: answer for key, row in rows.items() if (answer := read(row)) is not None}
+                known |= {key: answer for key, row in rows.items() if (answer := _read(kind, row)) is not None}
                 missing = [keys.index(key) for key in ours if key not in known]
                 cached -= len(missing)
                 try:
@@ -117,30 +118,13 @@ class CachedModel:
         return [known[key] for key in keys]
 
 
-def _read_completion(row: bytes) -> Completion | None:
-    """Read a row; None if another version of drike wrote it."""
-    match _json(row):
-        case {"text": str(text), "prompt_tokens": int() | None as read, "completion_tokens": int() | None as written}:
-            return Completion(text, read, written)
+def _read(kind: type[Answer], row: bytes) -> Answer | None:
+    """Read a row; None if it is damaged, or another version of drike wrote it."""
+    with suppress(ValueError):
+        answer = read(kind, parse(row))
+        if isinstance(answer, Completion) or (answer.logprobs and all(map(is_logprob, answer.logprobs))):
+            return answer
     return None
-
-
-def _read_score(row: bytes) -> Score | None:
-    """Read a row; None if another version of drike wrote it."""
-    match _json(row):
-        case {
-            "logprobs": [_, *_] as logprobs, "greedy": bool(greedy), "logit_gap": gap,
-            "following": str() | None as following, "prompt_tokens": int() | None as read,
-        } if all(map(is_logprob, (*logprobs, gap))):  # fmt: skip
-            return Score(tuple(map(float, logprobs)), greedy, float(gap), following, read)
-    return None
-
-
-def _json(row: bytes) -> object:
-    try:
-        return json.loads(row)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _key(*parts: object) -> str:

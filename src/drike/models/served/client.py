@@ -72,8 +72,7 @@ class Connection:
 
     def __init__(self, server: Server, key: str | None, meter: Meter, concurrency: int) -> None:
         self.meter = meter
-        self._at = server
-        url, silence = server.url, server.deadline / server.attempts
+        self._at, silence = server, server.deadline / server.attempts
         self._process = os.getpid()
         self._hide_key = response.hiding(key)
         self._unwanted: set[str] = set()
@@ -81,14 +80,14 @@ class Connection:
         self._loop = asyncio.new_event_loop()
         self._client = openai.AsyncOpenAI(
             api_key="set on each request",
-            base_url=url,
+            base_url=server.url,
             max_retries=server.attempts - 1,
             # An attempt is given up after this long a silence; the deadline is asyncio's.
             timeout=httpx2.Timeout(silence, connect=min(_CONNECT_SECONDS, silence)),
             http_client=httpx2.AsyncClient(
                 # A redirect would take prompts to a server that nobody named; a proxy has no business on loopback.
                 follow_redirects=False,
-                trust_env=not is_loopback(httpx2.URL(url).host),
+                trust_env=not is_loopback(httpx2.URL(server.url).host),
                 event_hooks={"request": [_outgoing(key, meter)], "response": [response.read_body]},
                 limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
             ),

@@ -55,16 +55,13 @@ async def read_body(response: httpx2.Response) -> None:
     status = response.status_code
     if response.is_success:
         try:
-            response.extensions["json"] = json.loads(response.content.decode(), parse_int=_integer)
+            number = lambda digits: (int if len(digits) <= _LONGEST_INTEGER else float)(digits)  # noqa: E731
+            response.extensions["json"] = json.loads(response.content.decode(), parse_int=number)
         except (ValueError, RecursionError):
             kind = NOT_JSON if response.content.strip() else EMPTY
             raise httpx2.RemoteProtocolError(kind, request=response.request) from None
     elif status == 402 or (status == 429 and b"insufficient_quota" in response.content):
         raise RefusedError(f"the account has no money left ({status}): top it up, or use another key", status)
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _LONGEST_INTEGER else float(digits)
 
 
 def _count_reads(stream: Any) -> None:
