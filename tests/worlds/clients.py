@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from itertools import count
 from typing import Any
 
 import openai
@@ -19,6 +20,7 @@ Asked = tuple[list[Any], list[tuple[str, Any]]]  # what the model says, and its 
 Ask = Callable[[list[Any]], Awaitable[Asked]]
 Returned = Callable[[list[tuple[str, str]]], list[Any]]  # of (id, result)
 
+_NUMBERS = count()
 MODEL, SYSTEM, KEY = "tiny", "You are a helpful assistant.", "sk-none"
 PARAMETERS = {
     "type": "object", "properties": {"page": {"type": "integer"}}, "required": ["page"], "additionalProperties": False,
@@ -81,11 +83,12 @@ def chat(how: str) -> Drive:
     return drive
 
 
-def responses(how: str, *, stored: bool = False) -> Drive:
-    """The `openai` client's responses. stored: by `previous_response_id`, with new items only."""
+def responses(how: str, *, stored: str = "") -> Drive:
+    """The `openai` client's responses. stored: by `previous_response_id` or `conversation`, with new items only."""
 
     async def drive(url: str, texts: Sequence[str]) -> None:
-        before, sent = None, 0
+        sent, before = 0, None
+        name = f"conv_{next(_NUMBERS)}"
         async with AsyncExitStack() as stack:
             client = stack.enter_context(openai.OpenAI(base_url=url, api_key=KEY, max_retries=0))
             later = await stack.enter_async_context(openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0))
@@ -97,6 +100,8 @@ def responses(how: str, *, stored: bool = False) -> Drive:
                     new = items[sent:]
                     only = new[0]["content"] if len(new) == 1 and "content" in new[0] else new
                     asked |= {"input": only, "previous_response_id": before}
+                if stored == "conversation":
+                    asked = {**asked, "previous_response_id": openai.omit, "conversation": name}
                 match how:
                     case "sync":
                         response = client.responses.create(**asked)
@@ -288,8 +293,9 @@ OPENAI: dict[str, Drive] = {
     "openai responses, async": responses("async"),
     "openai responses, stream": responses("stream"),
     "openai responses, async stream": responses("async stream"),
-    "openai responses, previous_response_id": responses("sync", stored=True),
-    "openai responses, previous_response_id, stream": responses("stream", stored=True),
+    "openai responses, previous_response_id": responses("sync", stored="previous_response_id"),
+    "openai responses, conversation": responses("sync", stored="conversation"),
+    "openai responses, previous_response_id, stream": responses("stream", stored="previous_response_id"),
 }
 OTHERS: dict[str, Drive] = {
     "anthropic, sync": messages("sync"),

@@ -1,7 +1,8 @@
 """An upstream that speaks four dialects as the real servers do, plain and in streams, and records what it is asked.
 
 It follows one script: a user who says "N times" gets N tool calls, if the request has a tool, some of them two at once;
-then an answer in words. Stored responses are kept, so that a request with `previous_response_id` is heard with them.
+then an answer in words. Responses are kept, so that a request with `previous_response_id` or `conversation` is heard
+with what came before.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Speaker:
     url: str = ""
     recorded: Recorded = field(default_factory=Recorded)
     calls: list[Call] = field(default_factory=list)
-    _stored: dict[str, list[Any]] = field(default_factory=dict)
+    _stored: dict[str | None, list[Any]] = field(default_factory=dict)
     _ids: Iterator[int] = field(default_factory=lambda: count(1))
 
     def answer(self, handler: RawHandler, call: Received) -> None:
@@ -50,7 +51,11 @@ class Speaker:
         if path not in APIS:
             return handler.reply(200, b'{"object": "list", "data": []}', Content_Type="application/json")
         api, body = APIS[path], json.loads(call.body)
-        items = [*self._stored.get(body.get("previous_response_id", ""), []), *_listed(body.get("input", []))]
+        conversation = body.get("conversation", "")
+        items = [
+            *self._stored.get(conversation or body.get("previous_response_id"), []),
+            *_listed(body.get("input", [])),
+        ]
         heard = tuple(texts(api, {**body, "input": items} if api == "responses" else body))
         self.calls.append(Call(api, path, body, heard))
         if path.endswith("/count_tokens"):
@@ -59,7 +64,7 @@ class Speaker:
         words = "" if tools else f"Answer {number}: it is as I said."
         if api == "responses":
             output = [_called(number, i, tool) for i, tool in enumerate(tools)] or [_said(number, words)]
-            self._stored[f"resp_{number}"] = [*items, *output]
+            self._stored[conversation or f"resp_{number}"] = [*items, *output]
             return _responses(handler, number, output, bool(body.get("stream")))
         send = {"chat": _chat, "completions": _completion, "messages": _messages}[api]
         return send(handler, number, words, tools, body)
