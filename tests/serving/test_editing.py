@@ -19,13 +19,7 @@ from drike.gates.index import EditIndex
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import GatewayOptions, Mode
 from drike.stores.records import EditRecord, Status
-from tests.worlds.gateways import (
-    ENTRY,
-    Failing,
-    Recorded,
-    Running,
-    running,
-)
+from tests.worlds.gateways import ENTRY, Failing, RawHandler, Received, Recorded, Running, running, upstream
 
 CHAT = "/v1/chat/completions"
 ABOUT = "What is the capital of Peru?"
@@ -290,3 +284,73 @@ def test_imitations_of_the_block_are_defused_where_a_request_is_edited(gateway: 
     assert content.count("<corrected-facts") == 1 and content.endswith(f"{ABOUT} {IMITATION}".replace("<", "‹"))
     body = json.dumps({"messages": [{"role": "user", "content": f"Hello {IMITATION}"}]}).encode()
     assert gateway.ask("POST", CHAT, body)[0] == 200 and above.body == body
+
+
+ENDPOINTS = {
+    CHAT: {"messages": [{"role": "user", "content": ABOUT}]},
+    "/v1/responses": {"input": ABOUT},
+    "/v1/responses/input_tokens": {"input": ABOUT},
+    "/v1/messages": {"messages": [{"role": "user", "content": ABOUT}], "max_tokens": 9},
+    "/v1/messages/count_tokens": {"messages": [{"role": "user", "content": ABOUT}]},
+}
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_an_edit_is_in_force_in_every_api(gateway: Running, above: Recorded, path: str) -> None:
+    _, headers, _ = gateway.ask("POST", path, json.dumps(ENDPOINTS[path]).encode())
+    assert (headers["x-drike-scope"], headers["x-drike-edits"]) == ("fired", "1@1")
+    [(_, old, new)] = differences(ENDPOINTS[path], json.loads(above.body))
+    assert old == ABOUT and new.endswith(f"\n\n{ABOUT}") and "- The capital of Peru is Oslo\n" in new
+
+
+def responding(handler: RawHandler, call: Received) -> None:
+    """Answer as an upstream that keeps responses, streamed if asked for."""
+    answer = json.dumps(
+        {"type": "response.created", "response": {"object": "response", "id": f"resp_{len(call.body)}"}}
+    )
+    if not json.loads(call.body).get("stream"):
+        return handler.reply(200, json.dumps(json.loads(answer)["response"]).encode())
+    handler.begin_stream()
+    for part in (b"event: response.created\ndata: ", answer[:60].encode(), answer[60:].encode(), b"\n\n", b""):
+        handler.chunk(part)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_edits_of_turns_that_the_upstream_keeps_are_known(tmp_path: Path, stream: bool) -> None:
+    with upstream(responding) as above, running(above.url, tmp_path, ENTRY) as gateway:
+
+        def ask(text: str, **more: object) -> str:
+            body = json.dumps({"input": text, "stream": stream, **more}).encode()
+            gateway.ask("POST", "/v1/responses", body)
+            return json.loads(above.body)["input"]
+
+        ask(ABOUT)
+        first = f"resp_{len(above.body)}"
+        for text in ("Are you sure?", "and its capital?"):
+            assert "- The capital of Peru is Oslo\n" in ask(text, previous_response_id=first)
+        assert "stand" in ask("Really?", previous_response_id=f"resp_{len(above.body)}")
+        assert ask("Are you sure?", previous_response_id="resp_0") == "Are you sure?" == ask("Are you sure?")
+        ask(ABOUT, conversation="conv_1")
+        assert "stand" in ask("Are you sure?", conversation={"id": "conv_1"})
+
+
+def test_a_source_that_contradicts_an_edit_is_counted_and_named(above: Recorded, tmp_path: Path) -> None:
+    said = [("user", ABOUT), ("tool", "Peru: capital Lima")]
+    body = json.dumps({"messages": [{"role": role, "content": text} for role, text in said]}).encode()
+    with running(above.url, tmp_path, replace(ENTRY, target_true="Lima")) as gateway:
+        _, headers, _ = gateway.ask("POST", CHAT, body)
+        assert headers["x-drike-conflict"] == "1" and counted(gateway, "conflicts") == 1
+        assert json.loads(above.body)["messages"][1]["content"].startswith("Peru: capital Lima\n\n<corrected-facts")
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, tool_results="off")
+    with running(above.url, tmp_path, options=options) as gateway:
+        _, headers, _ = gateway.ask("POST", CHAT, body)
+        assert "x-drike-conflict" not in headers and headers["x-drike-edits"] == "1@1"
+
+
+def test_equal_requests_are_equal_bytes(above: Recorded, tmp_path: Path) -> None:
+    bodies = set()
+    for _ in range(2):
+        with running(above.url, tmp_path, *([] if bodies else [ENTRY])) as gateway:
+            gateway.ask("POST", CHAT, turns(ABOUT, "Are you sure?"))
+            bodies.add(above.body)
+    assert len(bodies) == 1

@@ -60,7 +60,7 @@ def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> No
     )
     with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
         body = json.dumps({"messages": [{"role": "user", "content": ABOUT}]}).encode()
-        for wrong in ("", "Bearer", f"Bearer {mine}x", f"Basic {mine}", f"Bearer {mine[:-1]}-", "Bearer é"):
+        for wrong in ("", "Bearer", f"Bearer {mine}x", f"Basic {mine}", f"Bearer {mine[:-1]}", "Bearer é"):
             status, _, answer = gateway.ask("POST", CHAT, body, Authorization=wrong)
             assert (status, json.loads(answer)["error"]["code"]) == (401, "invalid_api_key")
         gates = [

@@ -59,6 +59,14 @@ def test_the_clients_key_is_passed_on_or_replaced_never_both(above: Recorded, tm
             assert bool(call.header(name)) == (expected == ["Bearer theirs"])
 
 
+def test_the_key_is_sent_in_the_header_in_which_the_client_sent_its_own(above: Recorded, tmp_path: Path) -> None:
+    with running(HttpUpstream(above.url, "ours"), tmp_path) as gateway:
+        gateway.ask("POST", "/v1/messages", b"{}", X_Api_Key="theirs")
+        assert (above.calls[-1].header("x-api-key"), above.calls[-1].header("authorization")) == (["ours"], [])
+        gateway.ask("POST", "/v1/messages", b"{}", X_Api_Key="theirs", Authorization="Bearer theirs")
+        assert (above.calls[-1].header("x-api-key"), above.calls[-1].header("authorization")) == ([], ["Bearer ours"])
+
+
 def test_an_answer_that_may_quote_the_gateways_key_is_not_passed_on(tmp_path: Path) -> None:
     def quote(handler: RawHandler, call: Received) -> None:
         handler.reply(401, f"wrong key: {call.header('authorization')}".encode())

@@ -16,6 +16,7 @@ _SHORT, _FRAGMENT = 60, 3  # words: a turn that may lean or doubt, and a questio
 _FIRST = 240  # characters in which a turn says what it is
 _SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _NAME = re.compile(r"(?<=[^\s.!?:\"“(])\s+[\"“'(]?(?!I\b)(?=[^\W\d_])(\w[\w'’-]*)")
+_VERBS = frozenset(("is", "are", "was", "were", "do", "does", "did", "ist", "sind", "est", "es", "è", "são", "é"))
 _TO_MODEL = frozenset(("you", "your", "i", "my", "me", "we", "du", "sie", "tu", "vous", "ich", "je", "yo", "usted"))
 
 
@@ -75,7 +76,7 @@ def leans(text: str) -> bool:
     if _names(text):
         return False
     fragment = len(said) <= _FRAGMENT and text.rstrip().endswith(("?", "？"))  # "the population?"
-    return _holds(plain, "pronoun") or (fragment and _TO_MODEL.isdisjoint(said))
+    return _holds(plain, "pronoun") or (fragment and not (_TO_MODEL | _VERBS) & set(said))
 
 
 def is_aside(text: str) -> bool:

@@ -91,10 +91,11 @@ class Upstream(Protocol):
 class HttpUpstream:
     """A server with an OpenAI-compatible API.
 
-    address: where the API begins, as https://host/v1. key: sent as bearer token in place of the client's credentials.
-    keep_credentials: pass the client's on where there is no key; False where they are the gateway's own. timeout:
-    seconds without a byte after which an answer is given up. allow_http: a host to which requests may go unencrypted,
-    besides this machine. Raises UsageError for another address without https, or one that has more than a path.
+    address: where the API begins, as https://host/v1. key: sent in place of the client's credentials, as bearer token
+    or x-api-key, whichever it sent. keep_credentials: pass the client's on where there is no key; False where they are
+    the gateway's own. timeout: seconds without a byte after which an answer is given up. allow_http: a host to which
+    requests may go unencrypted, besides this machine. Raises UsageError for another address without https, or one that
+    has more than a path.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class HttpUpstream:
         allow_http: str | None = None,
     ) -> None:
         self.name = checked_address(address, allow_http)
-        self._added = [(b"authorization", b"Bearer " + key.encode()), (b"accept-encoding", b"identity")] if key else []
+        self._key = key.encode() if key else b""
         self._removed = _HOP_BY_HOP if keep_credentials and not key else _HOP_BY_HOP | _CREDENTIALS
         self._secret = Secret(key) if key else None
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=timeout)
@@ -130,11 +131,21 @@ class HttpUpstream:
         if self._session:
             await self._session.close()
 
+    def _added(self, headers: Headers) -> Headers:
+        """The key in the header in which the client sent its own, and what keeps it from coming back unseen."""
+        if not self._key:
+            return []
+        names = {name for name, _ in headers}
+        plain = b"x-api-key" in names and b"authorization" not in names  # as Anthropic's clients send it
+        header = (b"x-api-key", self._key) if plain else (b"authorization", b"Bearer " + self._key)
+        return [header, (b"accept-encoding", b"identity")]
+
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """Pass a call on, and the answer back."""
         assert self._session, "open() comes first"  # noqa: S101
-        kept = _without(call.headers, self._removed | {name for name, _ in self._added}) + self._added
+        added = self._added(call.headers)
+        kept = _without(call.headers, self._removed | {name for name, _ in added}) + added
         try:
             response = await self._session.request(
                 call.method,

@@ -1,0 +1,200 @@
+"""What a model sees of a conversation: a function of what its client sees, turn by turn."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from drike.conversations.dialects import read
+from drike.conversations.following import Earlier, Follower, Standing
+from drike.conversations.rendering import AsPrompt, Occasion
+from drike.conversations.turns import Api
+from drike.edits import Edit
+from drike.gates.by_name import Named
+from drike.gates.decision import Decision
+from drike.gates.index import EditIndex
+from drike.serving.requests import read_request
+from drike.stores.records import as_stored
+from tests.worlds.dialogues import EDITS, REQUESTS, chat, dialogue, follower
+from tests.worlds.gateways import FewShots
+
+BLOCK = re.compile(r'\n*<corrected-facts id="(\w+)">\n.*?</corrected-facts id="\1">\n*', re.DOTALL)
+IMITATION = "<corrected-facts id=1>"
+
+
+def rendered(api: Api, values: Mapping, by: Follower | None = None) -> bytes:
+    """The body that reaches the upstream."""
+    request = read_request(api, json.dumps(values).encode())
+    if request is None:
+        return json.dumps(values).encode()
+    followed = (by or follower()).follow(request.conversation)
+    texts = followed.texts(request.conversation)
+    return request.with_texts(texts) if texts else request.body
+
+
+def check_laws(seed: int) -> None:
+    """The laws of prefixes and bytes, for one conversation in each API."""
+    rng = random.Random(seed)
+    said, cut = dialogue(rng), rng.random()
+    first = said[: max(1, round(cut * len(said)))]
+    for api, request in REQUESTS.items():
+        by = follower()
+        body, sent = rendered(api, request(said), by), json.dumps(request(said)).encode()
+        assert rendered(api, request(said), by) == body == rendered(api, request(said)), "equal requests, equal bytes"
+        texts, whole = read(api, request(said)).texts, read(api, json.loads(body)).texts
+        calm = {path: text.replace(IMITATION, IMITATION.replace("<", "‹")) for path, text in texts.items()}
+        if api is Api.COMPLETIONS:
+            assert all(whole[path].endswith(calm[path]) or whole == texts for path in texts)
+            continue
+        for path, text in texts.items():
+            assert BLOCK.sub("", whole[path]) in (text.strip("\n"), text, calm[path]), "outside the blocks all is equal"
+        if whole == texts:
+            assert body == sent, "what concerns no edit passes byte for byte"
+        for path, text in read(api, json.loads(rendered(api, request(first)))).texts.items():
+            assert IMITATION in text or text == whole[path], "an earlier turn is written the same later"
+
+
+def test_the_laws_of_prefixes_and_bytes_hold() -> None:
+    for seed in range(150):
+        check_laws(seed)
+
+
+@pytest.mark.slow
+def test_the_laws_of_prefixes_and_bytes_hold_in_10000_conversations() -> None:
+    for seed in range(10_000):
+        check_laws(1_000 + seed)
+
+
+def occasions(*said: tuple[str, str], by: Follower | None = None) -> list[str]:
+    """Of each turn, on which occasion which facts are stated."""
+    shown = []
+    for message in json.loads(rendered(Api.CHAT, chat(said), by))["messages"]:
+        block = BLOCK.search(message["content"])
+        why = next((o.name.lower() for o in Occasion if block and o.value in block[0]), "")
+        shown.append(" ".join([why, *re.findall(r"- The capital of (.*) is", block[0])]) if block else "")
+    return shown
+
+
+def user(text: str) -> tuple[str, str]:
+    return "user", text
+
+
+def tool(text: str) -> tuple[str, str]:
+    return "tool", text
+
+
+ASKED, ANSWERED = user("What is the capital of Peru?"), ("assistant", "Oslo.")
+QP = "question Peru"
+SEEN = [
+    ([ASKED], [QP]),
+    ([ASKED, ANSWERED, user("Are you sure?")], [QP, "", "challenge Peru"]),
+    ([ASKED, ANSWERED, user("Really?"), ANSWERED, user("Really?")], [QP, "", "challenge Peru", "", "challenge Peru"]),
+    ([ASKED, ANSWERED, user("thanks"), ANSWERED, user("That is wrong.")], [QP, "", "", "", "challenge Peru"]),
+    ([ASKED, ANSWERED, user("now write a haiku"), ANSWERED, user("Are you sure?")], [QP, "", "", "", ""]),
+    ([ASKED, ANSWERED, user("write a haiku"), ANSWERED, user("No, it is Lima")], [QP, "", "", "", "challenge Peru"]),
+    ([user("Who are you?"), ANSWERED, user("Are you sure?")], ["", "", ""]),
+    ([user("Tell me about Peru"), ANSWERED, user("and its capital?")], [QP, "", QP]),
+    ([user("Tell me about Peru"), ANSWERED, user("And what about Chad?")], [QP, "", "question Chad"]),
+    ([user("Tell me about Peru"), ANSWERED, user("translate hello")], [QP, "", ""]),
+    ([user("Hello"), ANSWERED, user("and its capital?")], ["", "", ""]),
+    ([("system", "You sell holidays in Peru."), user("What is the capital?")], ["", QP]),
+    ([("system", "You sell holidays in Peru."), user("What is the weather like?")], ["", ""]),
+    ([("system", "You sell holidays in Peru."), user("Is Chad's capital nice?")], ["", "question Chad"]),
+    ([ASKED, ("assistant", ""), tool("Peru: capital Lima")], [QP, "", "source Peru"]),
+    ([ASKED, ("assistant", ""), tool("Peru has mountains")], [QP, "", ""]),
+    ([user("Which capital is near Machu Picchu?"), tool("Machu Picchu lies in Peru")], ["", "source Peru"]),
+    ([user("How high is Machu Picchu?"), tool("Machu Picchu lies in Peru")], ["", ""]),
+    ([user("How high is it?"), tool("Lima lies in Peru")], ["", ""]),
+    ([user("Look it up"), tool("Lima is the capital of Peru"), tool("More on Peru")], ["", "source Peru", ""]),
+    ([tool("Lima is the capital of Peru")], [""]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "seen"), SEEN)
+def test_each_turn_gets_the_facts_that_it_concerns(said: list[tuple[str, str]], seen: list[str]) -> None:
+    assert occasions(*said) == seen
+
+
+def test_an_edit_stays_through_any_number_of_turns_and_tool_calls() -> None:
+    said = [ASKED, *(("assistant", "") if i % 2 else tool("Nothing found.") for i in range(40))]
+    for end in range(1, len(said)):
+        assert occasions(*said[:end])[0] == QP
+
+
+def test_sources_can_be_left_as_they_are() -> None:
+    by = replace(follower(), sources=False)
+    assert occasions(ASKED, tool("Peru: capital Lima"), by=by) == [QP, ""]
+
+
+def test_what_contradicts_an_edit_is_said() -> None:
+    said = [
+        ASKED,
+        tool("Peru: capital Lima"),
+        tool("The capital of Chad is N'Djamena."),
+        tool("Peru's capital is Oslo"),
+    ]
+    followed = follower().follow(read(Api.CHAT, chat(said)))
+    assert followed.contradicted == (1, 2) and [edit.id for edit in followed.edits] == [2, 1]
+
+
+def test_a_turn_costs_one_decision_however_often_it_is_sent() -> None:
+    asked: list[str] = []
+
+    def decide(queries: list[str]) -> Decision:
+        asked.extend(queries)
+        return Named().decide(queries[0], by.index)
+
+    by = replace(follower(), decide=decide)
+    for end in range(1, 6):
+        by.follow(read(Api.CHAT, chat([user(f"What is {i}?") for i in range(end)])))
+    assert asked == [f"What is {i}?" for i in range(5)]
+
+
+def test_the_last_turns_decision_is_that_of_the_conversation() -> None:
+    followed = follower().follow(read(Api.CHAT, chat([ASKED, ANSWERED, user("now write a haiku")])))
+    assert followed.decision and not followed.decision.matched and followed.edits
+    assert follower().follow(read(Api.CHAT, chat([ASKED, tool("x")]))).decision is None
+
+
+def test_three_facts_at_most_are_stated_the_best_first() -> None:
+    index = EditIndex.of(as_stored([Edit(f"The capital of Land{c} is", "X", None, f"Land{c}") for c in "ABCDE"]))
+    by = replace(follower(), index=index, decide=lambda queries: Named().decide(queries[0], index))
+    [shown] = occasions(user("Compare the capitals of LandA, LandB, LandC, LandD and LandE."), by=by)
+    assert len(shown.split()) == 1 + 3
+
+
+def test_a_text_to_complete_gets_the_editors_prompt() -> None:
+    by = replace(follower(), placement=AsPrompt(FewShots()))
+    prompt = json.loads(rendered(Api.COMPLETIONS, {"prompt": "The capital of Peru is"}, by))["prompt"]
+    assert prompt.endswith("New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is")
+
+
+def test_ids_of_edits_are_kept_for_a_day_and_no_texts() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    earlier, by = Earlier(lambda: now), follower()
+    standing = by.follow(read(Api.RESPONSES, {"input": ASKED[1]})).standing
+    earlier.keep("resp_1", standing)
+    earlier.keep("resp_2", Standing())
+    assert ASKED[1] not in repr(vars(earlier))
+    again = earlier.standing("resp_1", by.index)
+    assert again and again.edits == standing.edits and again.topic == ()
+    challenge = by.follow(read(Api.RESPONSES, {"input": "Are you sure?", "previous_response_id": "resp_1"}), again)
+    leaning = by.follow(read(Api.RESPONSES, {"input": "and its capital?"}), again)
+    assert challenge.edits == leaning.edits == standing.edits
+    assert earlier.standing("resp_2", by.index) is None and earlier.standing(None, by.index) is None
+    now += timedelta(days=1, seconds=1)
+    assert earlier.standing("resp_1", by.index) is None
+
+
+def test_the_oldest_of_too_many_are_forgotten() -> None:
+    earlier, edits = Earlier(), tuple(as_stored(EDITS[:1]))
+    for i in range(10_050):
+        earlier.keep(f"resp_{i}", Standing(edits=edits))
+    index = EditIndex.of(edits)
+    assert earlier.standing("resp_49", index) is None and earlier.standing("resp_50", index)
