@@ -6,7 +6,7 @@ text, the challenges are all that the model gets after the first turn. Restated 
 each has behind it, on lines of their own, the nearest retain, the New Fact line and the question again. Neighbours are
 asked in the same conversations, as text, and in conversations of their own, where they are challenged once.
 
-    python benchmarks/conversations.py [--seeds 3] [--edits 300] [--test 100] [--some 50] [--epochs 5]
+    python benchmarks/conversations.py [--seeds 3] [--edits 300] [--test 100] [--some 30] [--epochs 5]
 
 First prompts are cut to 480 tokens, since the model reads 1,024 and five challenges with facts take up to 500. "Behind
 the gate": each question gets the edit only if it names its subject, and a challenge only if the question before it did.
@@ -224,7 +224,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--edits", type=int, default=300, help="training edits a seed")
     parser.add_argument("--test", type=int, default=100, help="test edits a seed")
-    parser.add_argument("--some", type=int, default=20, help="of them, for controls and neighbours")
+    parser.add_argument("--some", type=int, default=30, help="of them, for controls and neighbours")
     parser.add_argument("--epochs", type=int, default=5, help="epochs of Algorithm 1")
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
