@@ -1,4 +1,4 @@
-"""The filter for Open WebUI, loaded and called as Open WebUI 0.6 does: from its text, with arguments by their names."""
+"""The filter for Open WebUI, loaded and called as by Open WebUI (`utils/plugin.py`, `utils/filter.py`): from its text."""
 
 from __future__ import annotations
 
