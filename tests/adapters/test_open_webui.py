@@ -1,4 +1,4 @@
-"""The filter for Open WebUI, loaded and called as by Open WebUI (`utils/plugin.py`, `utils/filter.py`): from its text."""
+"""The filter for Open WebUI, loaded from its text and called as Open WebUI does (its utils/plugin.py, utils/filter.py)."""
 
 from __future__ import annotations
 
