@@ -1,4 +1,4 @@
-"""The filter for Open WebUI, loaded from its text and called as Open WebUI does (its utils/plugin.py, utils/filter.py)."""
+"""The filter for Open WebUI, loaded from its text and called as in its `utils/plugin.py` and `utils/filter.py`."""
 
 from __future__ import annotations
 
