@@ -1,4 +1,4 @@
-"""The filter for Open WebUI, loaded and called as Open WebUI 0.6 does: from its text, with arguments by their names."""
+"""The filter for Open WebUI, loaded from its text and called as in its `utils/plugin.py` and `utils/filter.py`."""
 
 from __future__ import annotations
 
