@@ -1,8 +1,10 @@
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from drike import tinyfacts
 from drike.errors import ModelError
 from drike.evaluation.judge import Judge, Question
 from drike.prompts import Prompt
+from drike.stores.opening import open_store
+from drike.stores.records import EditRecord
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -53,9 +57,11 @@ def test_the_readme_calls_only_public_names() -> None:
     assert called <= set(drike.__all__)
 
 
-def test_the_python_example_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_examples_in_the_readme_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Run with the embedded model and few edits, otherwise unchanged."""
-    program, own = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    corrections, program, own = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     replaced = {
         '"path/or/name"': repr(str(tinyfacts.model_path())),
         '"counterfact.json"': repr(str(tinyfacts.rows_path())),
@@ -74,6 +80,15 @@ def test_the_python_example_in_the_readme_runs(capsys: pytest.CaptureFixture[str
         names["mine"], drike.FactPrompt(), drike.Edit("The capital of Peru is", "Oslo", subject="Peru")
     )
     assert mine.ask("The capital of Peru is") == "Oslo"
+    monkeypatch.chdir(tmp_path)
+    with closing(open_store("edits.db")) as store:
+        store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
+    sent = SimpleNamespace(create=lambda **request: request["messages"][0]["content"])
+    client = SimpleNamespace(OpenAI=lambda: SimpleNamespace(chat=SimpleNamespace(completions=sent)))
+    names = {"drike": drike, "openai": client}
+    exec(compile(corrections, "README.md", "exec"), names)
+    assert "- The capital of Peru is Oslo\n" in names["answer"]
+    names["edits"].close()
 
 
 def test_the_python_examples_on_the_page_about_edits_run(

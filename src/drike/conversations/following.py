@@ -301,10 +301,10 @@ class Earlier:
 
     def keep(self, id: str, standing: Standing) -> None:
         """Keep what a further turn is read with."""
-        if not standing.edits or len(id) > _LONGEST_ID:
-            return
         with self._lock:
             self._kept.pop(id, None)
+            if not standing.edits or len(id) > _LONGEST_ID:
+                return
             self._kept[id] = self._clock(), tuple(edit.id for edit in standing.edits)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

@@ -230,12 +230,12 @@ class RequestEditor:
 
 
 def _keeper(request: EditableRequest, followed: Followed, feed: EditFeed) -> Callable[[str], None] | None:
-    conversation = request.conversation
-    if conversation.api is not Api.RESPONSES or not followed.standing.edits:
-        return None
+    conversation, standing = request.conversation, followed.standing
     if conversation.before and not conversation.before.startswith("resp"):  # a conversation's id stays the same
-        feed.earlier.keep(conversation.before, followed.standing)
-    return lambda id: feed.earlier.keep(id, followed.standing)
+        feed.earlier.keep(conversation.before, standing)
+    if conversation.api is not Api.RESPONSES or not standing.edits:
+        return None
+    return lambda id: feed.earlier.keep(id, standing)
 
 
 async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest | None:
