@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -161,7 +161,7 @@ def trained_on(*parts: object) -> frozenset[Key]:
         if isinstance(part, TrainedOnEdits):
             keys |= part.trained_on
         elif is_dataclass(part):
-            keys |= trained_on(*vars(part).values())
+            keys |= trained_on(*(getattr(part, field.name, None) for field in fields(part)))
     return keys
 
 

@@ -15,6 +15,7 @@ from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
 from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, mixes_of
 from drike.editors.selectors import RankAndCut, RetainSubset, Selection, Selector, merge, select_for
+from drike.edits import trained_on
 from drike.encoders import HashingEncoder
 from tests.worlds.small import CAPITALS
 
@@ -149,3 +150,10 @@ def test_a_ranked_selection_and_another_are_merged_without_a_ranking() -> None:
     [ranked], [chosen] = RANKED[0].select(one, ["Who?"]), RoleCounts(4, 12, 16).select(other, ["Who?"])
     assert merge([ranked, ranked]).ranking is not None
     assert merge([ranked, chosen]).ranking is None
+
+
+def test_a_control_was_trained_on_what_its_parts_were_trained_on() -> None:
+    retriever, policy = Retriever(ENCODER), query_policy()
+    retriever.trained_on, policy.trained_on = frozenset({("a", "b")}), frozenset({("c", "d")})
+    nearest = RankAndCut(Similarity(), SameCount(retriever, Threshold()))
+    assert trained_on(nearest, SameSize(policy, POOL), SWITCH) == {("a", "b"), ("c", "d")}
