@@ -176,6 +176,14 @@ def test_a_text_to_complete_gets_the_editors_prompt() -> None:
     assert prompt.endswith("New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is")
 
 
+def test_behind_a_challenge_a_model_that_only_completes_gets_the_question_again() -> None:
+    by = replace(follower(), placement=AsPrompt(FewShots()))
+    body = rendered(Api.CHAT, chat([user("The capital of Peru is"), ("assistant", "Oslo"), user("Are you sure?")]), by)
+    last = json.loads(body)["messages"][-1]["content"]
+    assert last.startswith("Are you sure?\n")
+    assert last.endswith("New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is")
+
+
 def test_ids_of_edits_are_kept_for_a_day_and_no_texts() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     earlier, by = Earlier(lambda: now), follower()

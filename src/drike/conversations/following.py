@@ -180,7 +180,7 @@ class Follower:
         if doubted := self._doubted(text, standing):
             decision = self.decide([text])
             edits = _first((*decision.applied, *self._active([edit.id for edit in doubted])))
-            facts = Facts(edits, decision.query, Occasion.CHALLENGE)
+            facts = Facts(edits, topic[0] if topic else text, Occasion.CHALLENGE)
             after = replace(standing, topic=_continued(topic, short), edits=edits)
             return self._written(after, turn, facts, decision)
         decision, leaning = self.decide([text]), leans(text)

@@ -49,7 +49,10 @@ class Occasion(Enum):
 
 @dataclass(frozen=True)
 class Facts:
-    """The edits that a text is read with, the best first, under the names that `query` uses for their subjects."""
+    """The edits that a text is read with, the best first, under the names that `query` uses for their subjects.
+
+    query: what is asked; of a challenge, the question whose answer is challenged.
+    """
 
     edits: tuple[EditVersion, ...]
     query: str
@@ -106,16 +109,20 @@ class AsBlock:
 
 @dataclass(frozen=True)
 class AsPrompt:
-    """The prompt of `editor`, which ends in the text that is to be completed. Behind a source nothing is written."""
+    """The prompt of `editor`, which ends in what is to be completed: the text or, behind a challenge, the question.
+
+    Behind a source nothing is written.
+    """
 
     editor: Editor
 
     def around(self, facts: Facts, text: str, tenant: str) -> Around:
-        """The prompt without the text."""
-        if facts.occasion is Occasion.SOURCE:
+        """The prompt without the text, or behind it."""
+        if facts.occasion is Occasion.SOURCE or not facts.edits:
             return Around()
-        [prompt] = self.editor.prompts(facts.stated, [text])
-        return Around(prompt.text.removesuffix(text))
+        challenge = facts.occasion is Occasion.CHALLENGE
+        [prompt] = self.editor.prompts(facts.stated, [facts.query if challenge else text])
+        return Around(behind=f"\n{prompt.text}") if challenge else Around(prompt.text.removesuffix(text))
 
 
 def block(facts: Sequence[str], demonstrations: Sequence[Demonstration], id: str, *, notice: str, tokens: int) -> str:
