@@ -175,8 +175,8 @@ def test_light_commands_load_no_model_library(tmp_path: Path) -> None:
     code = f"""
 import sys
 from drike.__main__ import main
-from drike.serving import process
-process.exec_gateway = lambda started: sys.exit(0)
+from drike.serving.start import Started
+Started.run = lambda self: self.tenants.close()
 for arguments in {commands!r}:
     sys.argv[1:] = arguments
     try:

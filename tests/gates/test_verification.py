@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from drike.conversations.following import Memory
 from drike.deployment.edit_checks import verification_table
 from drike.deployment.edited_model import EditedModel
 from drike.deployment.routing import route_each
@@ -245,6 +246,18 @@ def gateway(serving: Scripted, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield found
 
 
+@pytest.fixture(autouse=True)
+def forgotten(gateway: Running) -> None:
+    forget(gateway)
+
+
+def forget(gateway: Running) -> None:
+    """What was asked before is asked again."""
+    feed = gateway.feed
+    feed.answered.clear()
+    feed._state = replace(feed._state, memory=Memory(), memory_of_asked=Memory())
+
+
 def gated(above: Scripted, place: Path, *entries: Any, **options: Any) -> Any:
     asking = GatewayOptions(**{"mode": Mode.ON, "deadline_ms": 5000, "ask": True, **options})
     return running(above.recorded.url, place, *(entries or (ENTRY,)), options=asking, gate=Doubting())
@@ -267,6 +280,8 @@ def test_yes_edits_a_request_and_no_leaves_every_byte(gateway: Running, above: S
     before = counted(gateway)
     assert scope_of(gateway.ask("POST", path, body)[1]) == "fired" and b"Oslo" in above.recorded.body
     above.answer = "No."
+    assert scope_of(gateway.ask("POST", path, body)[1]) == "fired" and len(above.questions) == 1, "it is remembered"
+    forget(gateway)
     assert scope_of(gateway.ask("POST", path, body)[1]) == "abstained" and above.recorded.body == body
     assert {one: n - before[one] for one, n in counted(gateway).items()} == {"yes": 1, "no": 1, "failed": 0}
     assert len(above.questions) == 2
@@ -367,6 +382,7 @@ def test_in_shadow_mode_questions_are_asked_and_nothing_is_changed(above: Script
         [seen] = gateway.manage("GET", "/admin/v1/fired")[1]["fired"]
         assert seen["decision"]["considered"][0]["answer"] == "yes"
         above.answer = "no"
+        forget(gateway)
         gateway.chat(ABOUT)
         assert len(gateway.manage("GET", "/admin/v1/fired")[1]["missed"]) == 1
 

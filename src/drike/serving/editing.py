@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from drike.conversations.following import Followed
+from drike.conversations.following import Followed, Memory
 from drike.conversations.rendering import Placement
 from drike.conversations.turns import Api, Speaker, UnreadError, encodable
 from drike.gates.decision import Decision, YesOrNo
@@ -176,12 +176,13 @@ class RequestEditor:
         `until`.
         """
         thread = feed.aside if trying else feed.deciding
-        placement, failed = self.placements[request.conversation.api], Answers()
+        placement, memory = self.placements[request.conversation.api], Memory() if trying else None
+        answers = Answers() if trying else feed.answered.copy()
         asked_until = time.perf_counter() + (seconds or 0.0)
 
         def follow() -> tuple[Followed, bytes]:
-            answers = None if seconds is None else {**feed.answered, **failed}
-            follower = feed.follower(placement, sources=self._sources, answers=answers, until=until)
+            given = None if seconds is None else answers
+            follower = feed.follower(placement, sources=self._sources, answers=given, until=until, memory=memory)
             earlier = feed.earlier.standing(request.conversation.before, follower.index)
             followed = follower.follow(request.conversation, earlier)
             body = self.written(request, followed)
@@ -193,9 +194,10 @@ class RequestEditor:
             try:
                 return await thread.do(follow, until)
             except UnansweredError as missing:
-                answers = await self._answers(missing.decision, request, call, asked_until - time.perf_counter())
-                failed |= {key: answer for key, answer in answers.items() if answer is YesOrNo.FAILED}
-                feed.remember(answers)
+                new = await self._answers(missing.decision, request, call, asked_until - time.perf_counter())
+                answers |= new
+                if not trying:
+                    feed.remember(new)
         raise TimeoutError
 
     def written(self, request: EditableRequest, followed: Followed) -> bytes:

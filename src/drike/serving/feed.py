@@ -185,11 +185,13 @@ class EditFeed:
         sources: bool = True,
         answers: Answers | None = None,
         until: float | None = None,
+        memory: Memory | None = None,
     ) -> Follower:
         """What decides on conversations with the gate and the edits of this moment.
 
         answers: of a model about uncertain edits; None where none is asked. until: by `time.perf_counter`; no query is
-        looked at after that. It raises TimeoutError then, and UnansweredError where an answer is missing.
+        looked at after that. memory: another one than that of earlier requests. It raises TimeoutError when it is late,
+        and UnansweredError where an answer is missing.
         """
         state = self._state
 
@@ -203,8 +205,9 @@ class EditFeed:
                 raise UnansweredError(decision)
             return decision.resolved(given)
 
-        failed = answers is not None and YesOrNo.FAILED in answers.values()  # may be answered the next time
-        memory = Memory() if failed else state.memory if answers is None else state.memory_of_asked
+        if answers is not None and YesOrNo.FAILED in answers.values():  # it may be answered the next time
+            memory = Memory()
+        memory = memory or (state.memory if answers is None else state.memory_of_asked)
         return Follower(decide, state.view.index, placement, self.tenant, sources, memory)
 
     def decide(self, queries: Sequence[str], *, until: float | None = None) -> Decision:
