@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, as_flag
 from drike.errors import UsageError
 from drike.models.served.options import ApiOptions
 from drike.stores import log as stores
-from drike.stores.log import EditStore, Snapshot
+from drike.stores.log import Snapshot
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json, to_values
 from drike.support.files import write_text
@@ -86,6 +86,7 @@ def add(
     store: Store = FILE,
 ) -> None:
     """Add an edit."""
+    from drike.cli.reword import open_writer, reworded
     from drike.gates.by_name import Named
     from drike.gates.calibration import common_questions
     from drike.gates.index import EditIndex
@@ -95,14 +96,14 @@ def add(
         raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
     record = edit.record()  # before the store is opened, which makes its file
     logged = common_questions() if log is None else [asked.said for asked in read_questions(log)]
-    proposing = None if propose is None else _proposing(propose, ModelOptions(model), ApiOptions(), ask=not yes)
+    writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(record, supersede=supersede)
         if changes[0].number == 1:
             say(f"{opened.name} is a new store of edits")
         print_changes(changes)
-        if proposing:
-            proposing(opened, changes[-1:])
+        if writer and propose:
+            print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=_author()))
     index = EditIndex.of(changes[-1:])
     naming = [question for question in logged if Named().decide(question, index).matched]
     kind = "common" if log is None else "logged"
@@ -174,14 +175,16 @@ def reword(
     api: ApiOptions,
 ) -> None:
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
-    proposing = _proposing(propose, model, api, ask=not yes)
+    from drike.cli.reword import open_writer, reworded
+
+    writer = open_writer(model, api, ask=not yes)
     with closing(open_store(store, create=False)) as opened:
         if edits:
             chosen = [stores.versions(opened, edit)[-1] for edit in edits]
         else:
             in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
             chosen = [version for version in in_force if not version.record.paraphrases]
-        proposing(opened, chosen)
+        print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=_author()))
 
 
 @command()
@@ -252,22 +255,6 @@ def export(
         lines = [to_json(version.record) for version in _listed(stores.snapshot(opened), retired)]
     write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {len(lines):,} exported")
-
-
-def _proposing(
-    count: int, options: ModelOptions, api: ApiOptions, *, ask: bool
-) -> Callable[[EditStore, Sequence[EditVersion]], None]:
-    """Open a model that proposes paraphrases; return what stores them. Raises UsageError, ModelError."""
-    from drike.cli.reword import open_writer, reworded
-    from drike.cli.watching import metered
-
-    writer = open_writer(options, api, ask=ask)
-
-    def proposing(store: EditStore, edits: Sequence[EditVersion]) -> None:
-        with metered(writer):
-            print_changes(reworded(store, edits, count, writer, ask=ask, author=_author()))
-
-    return proposing
 
 
 def _author() -> str | None:

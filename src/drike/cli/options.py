@@ -49,14 +49,9 @@ RUN_DECIDES = "With --run, the run's values replace the defaults."
 
 
 def option(
-    metavar: str,
-    text: str,
-    panel: str,
-    *names: str,
-    minimum: float | None = None,
-    maximum: float | None = None,
+    metavar: str, text: str, panel: str, *names: str, minimum: float | None = None, maximum: float | None = None,
     choices: tuple[str, ...] = (),
-) -> Any:
+) -> Any:  # fmt: skip
     """An option of typer. names: as "--guarantee", the preferred one first; default: the parameter's."""
     return typer.Option(
         *names, metavar=metavar, help=text, rich_help_panel=panel, callback=_checked(choices, minimum, maximum),
@@ -92,6 +87,7 @@ def flag(name: str, text: str, panel: str) -> Any:
 AnyGate = Annotated[
     str | None, option("GATE", "named, calibrated, or a FILE (default: the store's own, else named)", METHOD)
 ]
+AskModel = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)]
 
 OPTIONS: Mapping[str, Any] = {
     "fact": option("FACT", 'The new fact, as "QUERY -> OBJECT"; repeat it to make several edits', DATA),

@@ -86,8 +86,7 @@ def case(
     names = [name.strip().casefold() for name in editors.split(",")]
     [shown] = _studies(run, [case], device, names)
     say(shown.title, style="bold")
-    for table in shown.tables():
-        draw(table)
+    draw(*shown.tables())
     if show_prompt:
         width = max(40, console.width // len(shown.columns) - 2) if console.width >= 100 else console.width
         panels = [Panel(Text(column.prompt.text), title=Text(column.editor), width=width) for column in shown.columns]
