@@ -31,7 +31,7 @@ Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
 Yes = Annotated[bool, flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD)]
 Texts = list[str] | None
-_PROPOSE = ("--propose", "--wordings")
+_PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
 
 
 def edit_id(metavar: str) -> Any:
@@ -47,9 +47,7 @@ class NewEdit:
     subject: Annotated[str, option("NAME", "What the fact is about", DATA)]
     alias: Annotated[Texts, option("NAME", "Another name of the subject; repeatable", DATA)] = None
     relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None
-    paraphrase: Annotated[
-        Texts, option("QUERY", "The query in other words; repeatable", DATA, "--paraphrase", "--wording")
-    ] = None
+    paraphrase: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA, *_PARAPHRASE)] = None
     never: Annotated[Texts, option("QUERY", "A question that it does not concern; repeatable", DATA)] = None
     status: Annotated[Literal["active", "shadow", "draft"], option("NAME", "active, shadow or draft", METHOD)] = (
         "active"
@@ -72,19 +70,16 @@ class NewEdit:
 
 @command()
 def add(
-    *,
-    edit: NewEdit,
+    *, edit: NewEdit,
     propose: Annotated[
         int | None, option("N", "Let --model propose up to N paraphrases", DATA, *_PROPOSE, minimum=1, maximum=20)
     ] = None,
     model: Annotated[str | None, option("MODEL", "Proposes paraphrases: one that follows instructions", MODEL)] = None,
-    yes: Yes = False,
-    supersede: Supersede = False,
+    yes: Yes = False, supersede: Supersede = False, store: Store = FILE,
     log: Annotated[
         Path | None, option("FILE", "Questions, or requests as JSON lines: count those that name its subject", DATA)
     ] = None,
-    store: Store = FILE,
-) -> None:
+) -> None:  # fmt: skip
     """Add an edit."""
     from drike.cli.reword import open_writer, reworded
     from drike.gates.by_name import Named
@@ -118,11 +113,9 @@ def add(
 
 @command()
 def import_(
-    source: Annotated[Path, typer.Argument(help="CSV, JSON lines or a data set", metavar="FILE", hidden=True)],
-    *,
-    supersede: Supersede = False,
-    store: Store = FILE,
-) -> None:
+    source: Annotated[Path, typer.Argument(help="CSV, JSON lines or a data set", metavar="FILE", hidden=True)], *,
+    supersede: Supersede = False, store: Store = FILE,
+) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
     from drike.stores.importing import Imported, import_edits, read_edits
 
@@ -164,16 +157,12 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = 
 
 @command()
 def reword(
-    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None,
-    *,
+    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *,
     propose: Annotated[
         int, option("N", "Most paraphrases to propose for an edit", DATA, *_PROPOSE, minimum=1, maximum=20)
     ] = 4,
-    store: Store = FILE,
-    model: ModelOptions,
-    yes: Yes = False,
-    api: ApiOptions,
-) -> None:
+    store: Store = FILE, model: ModelOptions, yes: Yes = False, api: ApiOptions,
+) -> None:  # fmt: skip
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
     from drike.cli.reword import open_writer, reworded
 
@@ -197,13 +186,10 @@ def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: Reason = No
 
 @command()
 def rollback(
-    edit: Annotated[int, edit_id("ID")],
-    *,
+    edit: Annotated[int, edit_id("ID")], *,
     version: Annotated[int | None, option("N", "The version (default: the one before the latest)", METHOD)] = None,
-    reason: Reason = None,
-    supersede: Supersede = False,
-    store: Store = FILE,
-) -> None:
+    reason: Reason = None, supersede: Supersede = False, store: Store = FILE,
+) -> None:  # fmt: skip
     """Go back to an earlier version of an edit; this makes a new version."""
     with closing(open_store(store, create=False)) as opened:
         print_changes(stores.rollback(opened, edit, version, author=_author(), reason=reason, supersede=supersede))
@@ -243,11 +229,9 @@ def calibrate(
 
 @command()
 def export(
-    out: Annotated[Path, typer.Argument(help="A file of JSON lines", metavar="FILE", hidden=True)],
-    *,
-    retired: Retired = False,
-    store: Store = FILE,
-) -> None:
+    out: Annotated[Path, typer.Argument(help="A file of JSON lines", metavar="FILE", hidden=True)], *,
+    retired: Retired = False, store: Store = FILE,
+) -> None:  # fmt: skip
     """Write the edits to FILE.jsonl, which drike edits import reads."""
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
