@@ -31,15 +31,9 @@ from drike.support.table import as_markdown
 
 @command(f"{RUN_DECIDES}\n\n{VALUES}", Resumable)
 def ceiling(
-    *,
-    run: Path | None = None,
-    data: DataOptions,
-    model: ModelOptions,
-    encoder: str | None = None,
-    random_subsets: int = 16,
-    at: RunOptions,
-    api: ApiOptions,
-) -> None:
+    *, run: Path | None = None, data: DataOptions, model: ModelOptions, encoder: str | None = None,
+    random_subsets: int = 16, at: RunOptions, api: ApiOptions,
+) -> None:  # fmt: skip
     """Measure the best choices of demonstrations in hindsight: what an editor could still win."""
     options = options_in(locals())
     chosen = choose_edits(run, data, encoder, at)

@@ -99,9 +99,10 @@ def this_command() -> str:
     return str(called) if called.name == "drike" and os.access(called, os.X_OK) else f"{sys.executable} -P -m drike"
 
 
-def draw(table: Table) -> None:
-    """Print a table with its notes."""
-    console.print(table)
+def draw(*tables: Table) -> None:
+    """Print tables with their notes."""
+    for table in tables:
+        console.print(table)
 
 
 @contextmanager

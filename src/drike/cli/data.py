@@ -17,19 +17,14 @@ from drike.encoders import MINILM
 
 @command(VALUES_OF_DATA)
 def inspect(
-    sources: Annotated[
-        list[str], typer.Argument(help="Data sets; several are read as one", metavar="DATA", hidden=True)
-    ],
-    *,
+    sources: Annotated[list[str], typer.Argument(help="Several are read as one", metavar="DATA", hidden=True)], *,
     similarity: Annotated[bool, flag("--similarity", "Encode all edits; measure their similarity", METHOD)] = False,
     encoder: Annotated[
         str | None, option("NAME", "Measure --similarity with this text encoder (default: MiniLM)", METHOD)
     ] = None,
-    editable: int | None = None,
     k: Annotated[int, option("N", "Nearest records per edit", METHOD, minimum=1)] = 32,
-    zsre_target: Target = "alt",
-    paraphrases: Paraphrases | None = None,
-) -> None:
+    editable: int | None = None, zsre_target: Target = "alt", paraphrases: Paraphrases | None = None,
+) -> None:  # fmt: skip
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
     name = encoder or (MINILM if similarity else "none")
     dataset = load(*sources, target=zsre_target, paraphrases=paraphrases)

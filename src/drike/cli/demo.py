@@ -36,17 +36,11 @@ from drike.runs.training import Method, new_editor, run_query_policy, run_traini
 
 @command()
 def demo(
-    *,
+    *, seed: int = 0, edits: int = 300, test: int = 100, epochs: int = 5, model: str = EMBEDDED, encoder: str = MINILM,
     out: Annotated[
         Path | None, option("FOLDER", "Folder of the run (default: runs/demo, else -2, ...)", OUTPUT)
     ] = None,
-    seed: int = 0,
-    edits: int = 300,
-    test: int = 100,
-    epochs: int = 5,
-    model: str = EMBEDDED,
-    encoder: str = MINILM,
-) -> None:
+) -> None:  # fmt: skip
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     if test < 1:
         raise UsageError("--test must be at least 1, not 0")

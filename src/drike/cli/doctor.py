@@ -30,14 +30,10 @@ _QUESTION = "The capital of France is"
 
 @command(VALUES_OF_MODEL)
 def doctor(
-    *,
-    model: Annotated[str | None, option("MODEL", "Also open this model, and say how it is scored", MODEL)] = None,
-    template: Template | None = None,
-    allow_http: bool = False,
-    deadline: float = 120.0,
-    thinking_tokens: int = 0,
+    *, model: Annotated[str | None, option("MODEL", "Also open this model, and say how it is scored", MODEL)] = None,
+    template: Template | None = None, allow_http: bool = False, deadline: float = 120.0, thinking_tokens: int = 0,
     reasoning_effort: str | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Print what drike finds on this machine; exits with code 1 if the demo or --model cannot run."""
     api = ApiOptions(
         allow_http, deadline=deadline, thinking_tokens=thinking_tokens, reasoning_effort=reasoning_effort, no_cache=True

@@ -121,14 +121,9 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns
 
 
 def count_training(
-    model: CountingModel,
-    pool: Pool,
-    questions: Mapping[tuple[Edit, ...], Sequence[Probe]],
-    max_shots: int,
-    *,
-    style: PromptStyle,
-    limit: TokenLimit | None,
-) -> None:
+    model: CountingModel, pool: Pool, questions: Mapping[tuple[Edit, ...], Sequence[Probe]], max_shots: int, *,
+    style: PromptStyle, limit: TokenLimit | None,
+) -> None:  # fmt: skip
     """Count the most calls an epoch can take: every prefix of every edit's retains, the longest retains first.
 
     questions: what the reward asks of a case's edits. With a limit, as many prefixes as fit with the shortest retains.

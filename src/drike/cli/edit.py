@@ -28,22 +28,11 @@ NOTHING = "(nothing)"
 
 @command(f"{RUN_DECIDES}\n\n{VALUES}")
 def edit(
-    *,
-    fact: list[str],
-    ask: list[str] | None = None,
-    subject: list[str] | None = None,
-    run: Path | None = None,
-    data: list[str] | None = None,
-    pool: list[str] | None = None,
-    model: ModelOptions,
-    editor: str | None = None,
-    encoder: str | None = None,
-    every_query: bool = False,
-    explain: bool = False,
-    show_prompt: bool = False,
-    api: ApiOptions,
-    dry_run: bool = False,
-) -> None:
+    *, fact: list[str], ask: list[str] | None = None, subject: list[str] | None = None, run: Path | None = None,
+    data: list[str] | None = None, pool: list[str] | None = None, model: ModelOptions, editor: str | None = None,
+    encoder: str | None = None, every_query: bool = False, explain: bool = False, show_prompt: bool = False,
+    api: ApiOptions, dry_run: bool = False,
+) -> None:  # fmt: skip
     """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
     base = None if run is None else open_trained_run(run)
     if subject and len(subject) != len(fact):
@@ -83,25 +72,20 @@ def _edits(
 ) -> list[Edit]:
     """The edits of --fact and --subject. Raises UsageError for facts that contradict each other or lack a subject."""
     edits = [parse_fact(text, cases) for text in facts]
-    if subjects:
-        edits = [_about(edit, subject) for edit, subject in zip(edits, subjects, strict=True)]
+    for place, subject in enumerate(subjects or ()):
+        if not mentions(edits[place].query, subject):
+            where = repr(edits[place].query)
+            raise UsageError(f"--subject {subject!r} does not occur in {where}: copy the subject from there")
+        edits[place] = replace(edits[place], subject=subject)
     [(query, count), *_] = Counter(edit.query for edit in edits).most_common(1)
     if count > 1:
         raise UsageError(f"{query!r} is given two new objects: give one --fact for it")
-    without = next((edit.fact for edit in edits if edit.subject is None), None)
-    if without is not None and need_subjects:
+    if need_subjects and (without := next((edit.fact for edit in edits if edit.subject is None), None)):
         raise UsageError(
             f"the subject of {without!r} is not known: give every fact its --subject, or put every query under the "
             "edits with --every-query"
         )
     return edits
-
-
-def _about(edit: Edit, subject: str) -> Edit:
-    """The edit with this subject. Raises UsageError if its query does not mention it."""
-    if not mentions(edit.query, subject):
-        raise UsageError(f"--subject {subject!r} does not occur in {edit.query!r}: copy the subject from there")
-    return replace(edit, subject=subject)
 
 
 def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, as_flag
 from drike.errors import UsageError
 from drike.models.served.options import ApiOptions
 from drike.stores import log as stores
-from drike.stores.log import EditStore, Snapshot
+from drike.stores.log import Snapshot
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json, to_values
 from drike.support.files import write_text
@@ -31,7 +31,7 @@ Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
 Yes = Annotated[bool, flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD)]
 Texts = list[str] | None
-_PROPOSE = ("--propose", "--wordings")
+_PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
 
 
 def edit_id(metavar: str) -> Any:
@@ -47,9 +47,7 @@ class NewEdit:
     subject: Annotated[str, option("NAME", "What the fact is about", DATA)]
     alias: Annotated[Texts, option("NAME", "Another name of the subject; repeatable", DATA)] = None
     relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None
-    paraphrase: Annotated[
-        Texts, option("QUERY", "The query in other words; repeatable", DATA, "--paraphrase", "--wording")
-    ] = None
+    paraphrase: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA, *_PARAPHRASE)] = None
     never: Annotated[Texts, option("QUERY", "A question that it does not concern; repeatable", DATA)] = None
     status: Annotated[Literal["active", "shadow", "draft"], option("NAME", "active, shadow or draft", METHOD)] = (
         "active"
@@ -72,20 +70,18 @@ class NewEdit:
 
 @command()
 def add(
-    *,
-    edit: NewEdit,
+    *, edit: NewEdit,
     propose: Annotated[
         int | None, option("N", "Let --model propose up to N paraphrases", DATA, *_PROPOSE, minimum=1, maximum=20)
     ] = None,
     model: Annotated[str | None, option("MODEL", "Proposes paraphrases: one that follows instructions", MODEL)] = None,
-    yes: Yes = False,
-    supersede: Supersede = False,
+    yes: Yes = False, supersede: Supersede = False, store: Store = FILE,
     log: Annotated[
         Path | None, option("FILE", "Questions, or requests as JSON lines: count those that name its subject", DATA)
     ] = None,
-    store: Store = FILE,
-) -> None:
+) -> None:  # fmt: skip
     """Add an edit."""
+    from drike.cli.reword import open_writer, reworded
     from drike.gates.by_name import Named
     from drike.gates.calibration import common_questions
     from drike.gates.index import EditIndex
@@ -95,14 +91,14 @@ def add(
         raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
     record = edit.record()  # before the store is opened, which makes its file
     logged = common_questions() if log is None else [asked.said for asked in read_questions(log)]
-    proposing = None if propose is None else _proposing(propose, ModelOptions(model), ApiOptions(), ask=not yes)
+    writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(record, supersede=supersede)
         if changes[0].number == 1:
             say(f"{opened.name} is a new store of edits")
         print_changes(changes)
-        if proposing:
-            proposing(opened, changes[-1:])
+        if writer and propose:
+            print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=_author()))
     index = EditIndex.of(changes[-1:])
     naming = [question for question in logged if Named().decide(question, index).matched]
     kind = "common" if log is None else "logged"
@@ -117,11 +113,9 @@ def add(
 
 @command()
 def import_(
-    source: Annotated[Path, typer.Argument(help="CSV, JSON lines or a data set", metavar="FILE", hidden=True)],
-    *,
-    supersede: Supersede = False,
-    store: Store = FILE,
-) -> None:
+    source: Annotated[Path, typer.Argument(help="CSV, JSON lines or a data set", metavar="FILE", hidden=True)], *,
+    supersede: Supersede = False, store: Store = FILE,
+) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
     from drike.stores.importing import Imported, import_edits, read_edits
 
@@ -163,25 +157,23 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = 
 
 @command()
 def reword(
-    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None,
-    *,
+    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *,
     propose: Annotated[
         int, option("N", "Most paraphrases to propose for an edit", DATA, *_PROPOSE, minimum=1, maximum=20)
     ] = 4,
-    store: Store = FILE,
-    model: ModelOptions,
-    yes: Yes = False,
-    api: ApiOptions,
-) -> None:
+    store: Store = FILE, model: ModelOptions, yes: Yes = False, api: ApiOptions,
+) -> None:  # fmt: skip
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
-    proposing = _proposing(propose, model, api, ask=not yes)
+    from drike.cli.reword import open_writer, reworded
+
+    writer = open_writer(model, api, ask=not yes)
     with closing(open_store(store, create=False)) as opened:
         if edits:
             chosen = [stores.versions(opened, edit)[-1] for edit in edits]
         else:
             in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
             chosen = [version for version in in_force if not version.record.paraphrases]
-        proposing(opened, chosen)
+        print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=_author()))
 
 
 @command()
@@ -194,13 +186,10 @@ def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: Reason = No
 
 @command()
 def rollback(
-    edit: Annotated[int, edit_id("ID")],
-    *,
+    edit: Annotated[int, edit_id("ID")], *,
     version: Annotated[int | None, option("N", "The version (default: the one before the latest)", METHOD)] = None,
-    reason: Reason = None,
-    supersede: Supersede = False,
-    store: Store = FILE,
-) -> None:
+    reason: Reason = None, supersede: Supersede = False, store: Store = FILE,
+) -> None:  # fmt: skip
     """Go back to an earlier version of an edit; this makes a new version."""
     with closing(open_store(store, create=False)) as opened:
         print_changes(stores.rollback(opened, edit, version, author=_author(), reason=reason, supersede=supersede))
@@ -240,11 +229,9 @@ def calibrate(
 
 @command()
 def export(
-    out: Annotated[Path, typer.Argument(help="A file of JSON lines", metavar="FILE", hidden=True)],
-    *,
-    retired: Retired = False,
-    store: Store = FILE,
-) -> None:
+    out: Annotated[Path, typer.Argument(help="A file of JSON lines", metavar="FILE", hidden=True)], *,
+    retired: Retired = False, store: Store = FILE,
+) -> None:  # fmt: skip
     """Write the edits to FILE.jsonl, which drike edits import reads."""
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
@@ -252,22 +239,6 @@ def export(
         lines = [to_json(version.record) for version in _listed(stores.snapshot(opened), retired)]
     write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {len(lines):,} exported")
-
-
-def _proposing(
-    count: int, options: ModelOptions, api: ApiOptions, *, ask: bool
-) -> Callable[[EditStore, Sequence[EditVersion]], None]:
-    """Open a model that proposes paraphrases; return what stores them. Raises UsageError, ModelError."""
-    from drike.cli.reword import open_writer, reworded
-    from drike.cli.watching import metered
-
-    writer = open_writer(options, api, ask=ask)
-
-    def proposing(store: EditStore, edits: Sequence[EditVersion]) -> None:
-        with metered(writer):
-            print_changes(reworded(store, edits, count, writer, ask=ask, author=_author()))
-
-    return proposing
 
 
 def _author() -> str | None:

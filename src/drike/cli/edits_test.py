@@ -14,7 +14,7 @@ from drike.cli.edit import NOTHING
 from drike.cli.edits import FILE, Store, edit_id
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
-from drike.cli.options import METHOD, AnyGate, ModelOptions, RunOptions, command, flag, option
+from drike.cli.options import METHOD, AnyGate, AskModel, ModelOptions, RunOptions, command, option
 from drike.cli.watching import metered
 from drike.deployment.edit_checks import Check, check, verification_table
 from drike.deployment.edited_model import EditedModel
@@ -36,27 +36,20 @@ _MAX_ROWS = 60  # of a table of checks; of more checks only those that failed ar
 
 @command()
 def test(
-    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None,
-    *,
-    store: Store = FILE,
-    run: Path | None = None,
-    model: ModelOptions,
+    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *,
+    store: Store = FILE, run: Path | None = None, model: ModelOptions,
     editor: Annotated[
         str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates alone)", METHOD)
     ] = None,
-    gate: AnyGate = None,
-    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)] = False,
-    api: ApiOptions,
-    dry_run: bool = False,
-) -> None:
+    gate: AnyGate = None, ask: AskModel = False, api: ApiOptions, dry_run: bool = False,
+) -> None:  # fmt: skip
     """Ask a model about edits in force, before and after: every paraphrase, alias and negative exemplar."""
     base = None if run is None else open_trained_run(run)
     with closing(open_store(store, create=False)) as opened_store:
         decider = store_gate.open_gate(opened_store, gate)
         if ask:
-            require_uncertainty(
-                decider, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)"
-            )
+            remedy = "give --gate calibrated, or calibrate one for the store (drike edits calibrate)"
+            require_uncertainty(decider, remedy)
         in_force = {version.id: version for version in stores.snapshot(opened_store).in_force(datetime.now(UTC))}
         chosen = _chosen(opened_store, in_force, edits)
         opened = open_model(model, api, base.run if base else DEFAULTS, at=RunOptions(dry_run=dry_run))

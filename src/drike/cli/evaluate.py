@@ -86,16 +86,9 @@ class DeployedOptions:
 
 @command(f"{RUN_DECIDES}\n\n{VALUES_OF_EDITORS}\n\n{VALUES}", Resumable)
 def evaluate(
-    *,
-    run: Path | None = None,
-    data: DataOptions,
-    model: ModelOptions,
-    method: EvaluationOptions,
-    encoder: str | None = None,
-    deployed: DeployedOptions,
-    at: RunOptions,
-    api: ApiOptions,
-) -> None:
+    *, run: Path | None = None, data: DataOptions, model: ModelOptions, method: EvaluationOptions,
+    encoder: str | None = None, deployed: DeployedOptions, at: RunOptions, api: ApiOptions,
+) -> None:  # fmt: skip
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
     chosen = opening.choose_edits(run, data, encoder, at)
@@ -173,14 +166,9 @@ def _count(
 
 
 def watch_evaluation(
-    events: Generator[EvaluationEvent],
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    *,
-    notes: Sequence[str] = (),
-    variants: bool = False,
-) -> Evaluation:
+    events: Generator[EvaluationEvent], folder: Path, setup: Setup, model: LanguageModel, *,
+    notes: Sequence[str] = (), variants: bool = False,
+) -> Evaluation:  # fmt: skip
     """Evaluate every editor on the test edits with a bar; save and print the tables, more with `variants`."""
 
     def show(event: EvaluationEvent) -> None:
@@ -196,8 +184,7 @@ def watch_evaluation(
     title = f"{data}, model {model.info.name}, {judged}"
     tables = evaluation_tables(evaluation, title, notes, variants=variants)
     write_text(folder / TABLES, "\n".join(map(as_markdown, tables)))
-    for table in tables:
-        draw(table)
+    draw(*tables)
     usages = {name: used for name, used in read_usage(folder).items() if name in evaluation.outcomes}
     if any(used.tokens for used in usages.values()):
         draw(work(usages))
@@ -243,8 +230,7 @@ def watch_deployed(
     tables = deployed_tables(counts, deployed.decisions, title, paper.rule.caption)
     text = (folder / TABLES).read_text("utf-8")
     write_text(folder / TABLES, "\n".join([text, *map(as_markdown, tables)]))
-    for table in tables:
-        draw(table)
+    draw(*tables)
 
 
 def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> Deployment:
@@ -273,11 +259,9 @@ def check_deployed(deployed: DeployedOptions) -> None:
 
 def show_guarantee(certified: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:
     """Print what was guaranteed, if anything was, beside what was measured."""
-    if certified is None:
-        return
-    aspect = certified.promise.aspect
+    aspect = certified and certified.promise.aspect
     correct = [outcome.correct for outcome in outcomes if outcome.aspect is aspect and outcome.correct is not None]
-    if correct:
+    if certified and correct:
         say(f"\nGuarantee of DR-IKE-Q: {certified.sentence}; measured on these test edits: {fmean(correct):.3f}")
 
 

@@ -32,9 +32,8 @@ def add(
         option("NAME", "use, edit (facts, too) or admin (metrics and the upstream's files, too)", METHOD),
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
-    store: StoreFile = "edits.db",
-    keys: KeysFile = None,
-) -> None:
+    store: StoreFile = "edits.db", keys: KeysFile = None,
+) -> None:  # fmt: skip
     """Make a key and print it; only its SHA-256 is kept."""
     with _open(store, keys) as opened:
         say(opened.add(tenant, KeyRole(role)))
@@ -52,11 +51,9 @@ def list_(*, store: StoreFile = "edits.db", keys: KeysFile = None) -> None:
 
 @command()
 def revoke(
-    ids: Annotated[list[str], typer.Argument(help="As drike keys list shows it", metavar="ID...", hidden=True)],
-    *,
-    store: StoreFile = "edits.db",
-    keys: KeysFile = None,
-) -> None:
+    ids: Annotated[list[str], typer.Argument(help="As drike keys list shows it", metavar="ID...", hidden=True)], *,
+    store: StoreFile = "edits.db", keys: KeysFile = None,
+) -> None:  # fmt: skip
     """Revoke keys; a running gateway refuses them at once."""
     with _open(store, keys) as opened:
         for id in ids:

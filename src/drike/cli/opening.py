@@ -32,21 +32,11 @@ DEFAULTS = Settings(data=(TINYFACTS,), model=EMBEDDED, template=None, encoder=MI
 
 
 def open_setup(
-    sources: Sequence[str],
-    *,
-    encoder: str,
-    seed: int,
-    split: SplitIds | None = None,
-    train: int | None = None,
-    test: int | None = None,
-    validation: int = 0,
-    editable: int | None = None,
-    subset: str | None = None,
-    target: Target | None = None,
-    paraphrases: Paraphrases | None = None,
-    pool: Sequence[str] | None = None,
+    sources: Sequence[str], *, encoder: str, seed: int, split: SplitIds | None = None, train: int | None = None,
+    test: int | None = None, validation: int = 0, editable: int | None = None, subset: str | None = None,
+    target: Target | None = None, paraphrases: Paraphrases | None = None, pool: Sequence[str] | None = None,
     leave_out: Collection[tuple[str, str]] = (),
-) -> Setup:
+) -> Setup:  # fmt: skip
     """Load, split and embed the data; `seed` draws the split and assigns the roles. Raises DataError.
 
     A size of None is the paper's, or all available. split: an earlier one to keep. leave_out: facts not to edit.

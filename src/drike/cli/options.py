@@ -49,14 +49,9 @@ RUN_DECIDES = "With --run, the run's values replace the defaults."
 
 
 def option(
-    metavar: str,
-    text: str,
-    panel: str,
-    *names: str,
-    minimum: float | None = None,
-    maximum: float | None = None,
+    metavar: str, text: str, panel: str, *names: str, minimum: float | None = None, maximum: float | None = None,
     choices: tuple[str, ...] = (),
-) -> Any:
+) -> Any:  # fmt: skip
     """An option of typer. names: as "--guarantee", the preferred one first; default: the parameter's."""
     return typer.Option(
         *names, metavar=metavar, help=text, rich_help_panel=panel, callback=_checked(choices, minimum, maximum),
@@ -92,6 +87,7 @@ def flag(name: str, text: str, panel: str) -> Any:
 AnyGate = Annotated[
     str | None, option("GATE", "named, calibrated, or a FILE (default: the store's own, else named)", METHOD)
 ]
+AskModel = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)]
 
 OPTIONS: Mapping[str, Any] = {
     "fact": option("FACT", 'The new fact, as "QUERY -> OBJECT"; repeat it to make several edits', DATA),
@@ -124,38 +120,25 @@ OPTIONS: Mapping[str, Any] = {
     "objective": option("NAME", "paper, or s: also train a policy on S that decides for each query (dr-ike-q)", METHOD),
     "named": flag("--named", "Let dr-ike-q read whether a query names the edited subject", METHOD),
     "shot_price": option("X", "Cost of showing dr-ike-q all demonstrations, in S", METHOD, minimum=0.0, maximum=10.0),
-    "promise": option(
-        "BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, pc', METHOD,
-        "--guarantee", "--promise"
-    ),
+    "promise": option("BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, '
+                      "pc", METHOD, "--guarantee", "--promise"),
     "calibrate_on": option("N", "Number of edits held out for --guarantee (default: 100)", METHOD, minimum=1),
-    "reward": option(
-        "NAME", "Answers that are rewarded: rewrite (the edit's own query, as in the paper) or probes (all its probes)",
-        METHOD
-    ),
+    "reward": option("NAME", "Answers that are rewarded: rewrite (the edit's own query, as in the paper) or probes "
+                     "(all its probes)", METHOD),
     "epochs": option("N", "Passes over the training edits", METHOD, minimum=1),
-    "budget": option(
-        "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
-        choices=("threshold", "all", "half", *KINDS)
-    ),
-    "judge": option(
-        "NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)", METHOD
-    ),
-    "probes": option(
-        "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)", METHOD
-    ),
-    "demonstrations": option(
-        "N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, minimum=0
-    ),
+    "budget": option("NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
+                     choices=("threshold", "all", "half", *KINDS)),
+    "judge": option("NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
+                    METHOD),
+    "probes": option("NAME", "What is asked of each edit: published (the data set's own), or all (also what drike "
+                     "generates)", METHOD),
+    "demonstrations": option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone",
+                             METHOD, minimum=0),
     "tool_results": option("on|off", "State facts behind tool results and documents that they concern", METHOD),
-    "mode": option(
-        "NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD,
-        choices=("shadow", "on", "off")
-    ),
-    "deadline_ms": option(
-        "MS", "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for a model here)",
-        METHOD, minimum=1.0, maximum=6e4
-    ),
+    "mode": option("NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD,
+                   choices=("shadow", "on", "off")),
+    "deadline_ms": option("MS", "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for "
+                          "a model here)", METHOD, minimum=1.0, maximum=6e4),
     "max_shots": option("N", "K: most retains in a prompt", METHOD, minimum=1),
     "learning_rate": option("X", "Adam's step size", METHOD, minimum=0.0, maximum=1e3),
     "encoder": option("NAME", "Text encoder for demonstrations: folder, hub name or hashing (default: MiniLM)", METHOD),

@@ -30,11 +30,9 @@ from drike.support.table import Table, counted
 
 @command()
 def replay(
-    log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)],
-    *,
-    show: Annotated[int, option("N", "Most rows of a table", OUTPUT, minimum=1)] = 20,
-    store: Store = "edits.db",
-) -> None:
+    log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)], *,
+    show: Annotated[int, option("N", "Most rows of a table", OUTPUT, minimum=1)] = 20, store: Store = "edits.db",
+) -> None:  # fmt: skip
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
         feed = EditFeed(opened, encoder=_encoder)

@@ -59,11 +59,8 @@ def report(
     with progress("tables and figures"):
         document = made.document(groups, across or (), reported.ceilings)
     studies = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
-    written = {
-        page: html(document, studies),
-        page.with_suffix(".md"): made.markdown(document),
-        page.with_suffix(".tex"): made.latex(document),
-    }
+    tables, latex = page.with_suffix(".md"), page.with_suffix(".tex")
+    written = {page: html(document, studies), tables: made.markdown(document), latex: made.latex(document)}
     for path, text in written.items():
         write_text(path, text)
     for sentence in document.sections[0].text:
@@ -75,19 +72,15 @@ def report(
 
 @command()
 def case(
-    *,
-    run: Annotated[Path, option("RUN", "Folder of a training run, or of an evaluation of one", DATA)],
+    *, run: Annotated[Path, option("RUN", "Folder of a training run, or of an evaluation of one", DATA)],
     case: Annotated[str, option("ID", "Case id of an edit; the report lists those of test edits", DATA)],
-    editors: str = "ike,dr-ike",
-    show_prompt: bool = False,
-    device: str | None = None,
-) -> None:
+    editors: str = "ike,dr-ike", show_prompt: bool = False, device: str | None = None,
+) -> None:  # fmt: skip
     """Show one edit under IKE and DR-IKE: prompts, answers, and what every retain does to them."""
     names = [name.strip().casefold() for name in editors.split(",")]
     [shown] = _studies(run, [case], device, names)
     say(shown.title, style="bold")
-    for table in shown.tables():
-        draw(table)
+    draw(*shown.tables())
     if show_prompt:
         width = max(40, console.width // len(shown.columns) - 2) if console.width >= 100 else console.width
         panels = [Panel(Text(column.prompt.text), title=Text(column.editor), width=width) for column in shown.columns]

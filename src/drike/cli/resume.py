@@ -92,15 +92,9 @@ def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
 
 
 def begin_or_check(
-    folder: Path,
-    setup: Setup,
-    described: Mapping[str, object],
-    settings: Mapping[str, object],
-    options: Mapping[str, object],
-    *,
-    resumed: bool,
-    base: TrainedRun | None = None,
-) -> None:
+    folder: Path, setup: Setup, described: Mapping[str, object], settings: Mapping[str, object],
+    options: Mapping[str, object], *, resumed: bool, base: TrainedRun | None = None,
+) -> None:  # fmt: skip
     """Write a new run's run.json, or check that a resumed one is the same; note changed packages. Raises RunError."""
     policy = None if base is None else base.trained_sha256
     if not resumed:

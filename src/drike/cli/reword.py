@@ -13,6 +13,7 @@ import typer
 from drike.cli.console import say
 from drike.cli.opening import DEFAULTS, open_model
 from drike.cli.options import ModelOptions, RunOptions
+from drike.cli.watching import metered
 from drike.errors import UsageError
 from drike.gates.rewording import proposals
 from drike.models.protocols import LanguageModel
@@ -39,17 +40,20 @@ def reworded(
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
     in_force = stores.snapshot(store).in_force(datetime.now(UTC))
     taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force))
-    for edit, proposed in zip(edits, proposals(writer, [edit.record for edit in edits], count, taken), strict=True):
-        say(f"Edit {edit.id}: {edit.record.fact}")
-        for number, proposal in enumerate(proposed, 1):
-            say(f"  -  {proposal.text} ({proposal.problem})" if proposal.problem else f"  {number}  {proposal.text}")
-        usable = [proposal.text for proposal in proposed if not proposal.problem]
-        picked = _picked(usable) if ask and usable else usable
-        if not picked:
-            say("  none is stored")
-            continue
-        record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author)
-        yield from store.put(replace(record, reason=f"paraphrases by {writer.info.name}"), replaces=edit)
+    with metered(writer):
+        proposed = proposals(writer, [edit.record for edit in edits], count, taken)
+        for edit, of_edit in zip(edits, proposed, strict=True):
+            say(f"Edit {edit.id}: {edit.record.fact}")
+            for number, proposal in enumerate(of_edit, 1):
+                problem = f" ({proposal.problem})" if proposal.problem else ""
+                say(f"  {'-' if problem else number}  {proposal.text}{problem}")
+            usable = [proposal.text for proposal in of_edit if not proposal.problem]
+            picked = _picked(usable) if ask and usable else usable
+            if not picked:
+                say("  none is stored")
+                continue
+            record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author)
+            yield from store.put(replace(record, reason=f"paraphrases by {writer.info.name}"), replaces=edit)
 
 
 def _picked(texts: Sequence[str]) -> list[str]:

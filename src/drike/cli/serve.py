@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from drike.cli.console import complain, say
-from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AnyGate, command, flag, option
+from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AnyGate, AskModel, command, option
 from drike.errors import UsageError
 from drike.serving.options import GatewayOptions
 
@@ -39,7 +39,7 @@ class ServeOptions(GatewayOptions):
         option("N", "Most demonstrations of an edit (default: 0 over --upstream, else 16)", METHOD, minimum=0),
     ] = None
     gate: AnyGate = None
-    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)] = False
+    ask: AskModel = False
 
 
 @command(VALUES_OF_MODEL)
@@ -54,7 +54,7 @@ def serve(*, options: ServeOptions, workers: int = 1) -> None:
 
     started = start(options, encoder=lambda name: WatchedEncoder(name, open_encoder))
     feed = started.tenants.feeds["default"]
-    lines = [
+    lines = (
         f"Serving {started.upstream.name}",
         f"  API     {started.url}",
         f"  admin   {started.admin_url}",
@@ -64,9 +64,8 @@ def serve(*, options: ServeOptions, workers: int = 1) -> None:
         *(f"  note    {note}" for note in started.notes),
         "Try it:",
         f"  {_curl(started.url, started.example, key=started.keys is not None)}",
-    ]
-    for line in lines:
-        say(line)
+    )
+    say("\n".join(lines))
     try:
         started.run()
     except KeyboardInterrupt:  # uvicorn raises a signal again once it has ended

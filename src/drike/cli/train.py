@@ -119,14 +119,9 @@ def _count(counting: CountingModel, setup: Setup, method: training.Method, opene
 
 
 def watch_training(
-    events: Generator[training.TrainingEvent],
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    editor: InContextEditor[RankAndCut],
-    *,
-    epochs: int,
-) -> None:
+    events: Generator[training.TrainingEvent], folder: Path, setup: Setup, model: LanguageModel,
+    editor: InContextEditor[RankAndCut], *, epochs: int,
+) -> None:  # fmt: skip
     """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work."""
     selector, cases, epoch = editor.selector, len(setup.split.train), list[Episode]()
 

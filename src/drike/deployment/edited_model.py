@@ -146,15 +146,9 @@ class EditedModel:
     """
 
     def __init__(
-        self,
-        model: LanguageModel,
-        editor: Editor,
-        edits: EditStore | Edit | Sequence[Edit],
-        *,
-        gate: Gate = Named(),  # noqa: B008 - it is frozen
-        encoder: TextEncoder | None = None,
-        ask: bool = False,
-    ) -> None:
+        self, model: LanguageModel, editor: Editor, edits: EditStore | Edit | Sequence[Edit], *,
+        gate: Gate = Named(), encoder: TextEncoder | None = None, ask: bool = False,  # noqa: B008 - it is frozen
+    ) -> None:  # fmt: skip
         if ask:
             require_uncertainty(gate, "give gate=drike.default_gate(), or leave ask out")
         self.model = model

@@ -167,12 +167,9 @@ class GateRecord:
 
 
 def gate_records(
-    gate: Gate,
-    stores: SimulatedStores,
-    cases: Sequence[EditCase],
-    unrelated: Sequence[str] = (),
+    gate: Gate, stores: SimulatedStores, cases: Sequence[EditCase], unrelated: Sequence[str] = (),
     model: LanguageModel | None = None,
-) -> Iterator[GateRecord]:
+) -> Iterator[GateRecord]:  # fmt: skip
     """What a gate decides about the probes of each case under its store, and about questions that concern no edit.
 
     cases: of `with_stores`. The unrelated questions are asked with the whole store. model: as in `GatedEditor`.
