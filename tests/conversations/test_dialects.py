@@ -44,6 +44,18 @@ REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
                                          {"type": "tool_result", "content": "U"}, {"type": "text", "text": "B"}]}]},
         [("system", "S"), ("user", "A"), ("tool", "D"), ("tool", "T\nU"), ("user", "B")],
     ),
+    (
+        Api.MESSAGES,
+        {"messages": [{"role": "user", "content": [
+            {"type": "tool_result", "content": [
+                {"type": "search_result", "title": "W", "content": [{"type": "text", "text": "T"}]},
+                {"type": "document", "source": {"type": "text", "data": "U"}}]},
+            {"type": "search_result", "content": [{"type": "text", "text": "V"}]},
+            {"type": "text", "text": "A"},
+            {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "D"}]}},
+            {"type": "document", "source": {"type": "content", "content": "E"}}]}]},
+        [("tool", "T\nU\nV"), ("user", "A"), ("tool", "D\nE")],
+    ),
     (Api.MESSAGES, {"system": "S", "messages": [{"role": "user", "content": "A"}]}, [("system", "S"), ("user", "A")]),
     (Api.CHAT, {}, []),
     (Api.RESPONSES, {"previous_response_id": "resp_1"}, []),

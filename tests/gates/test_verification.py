@@ -376,6 +376,19 @@ def test_an_enforced_edit_whose_question_fails_is_not_left_out(above: Scripted, 
         assert gateway.chat(ABOUT)[0] == 200
 
 
+def test_a_question_that_fails_is_not_forgotten_once_a_tool_has_answered(above: Scripted, tmp_path: Path) -> None:
+    """Every later request of the conversation has the turn about which nothing is known."""
+    above.answer = "Perhaps"
+    said = [("user", ABOUT), ("assistant", "I look."), ("tool", "Nothing."), ("user", "Write a haiku.")]
+    messages = [{"role": role, "content": content} for role, content in said]
+    with gated(above, tmp_path, replace(ENTRY, enforce=True)) as gateway:
+        for turns in (3, 4):
+            chat = json.dumps({"messages": messages[:turns]}).encode()
+            assert gateway.ask("POST", "/v1/chat/completions", chat)[0] == 503
+        above.answer = "no"
+        assert gateway.ask("POST", "/v1/chat/completions", chat)[0] == 200
+
+
 def test_in_shadow_mode_questions_are_asked_and_nothing_is_changed(above: Scripted, tmp_path: Path) -> None:
     with gated(above, tmp_path, mode=Mode.SHADOW) as gateway:
         assert scope_of(gateway.chat(ABOUT)[1]) == "fired" and b"Oslo" not in above.recorded.body

@@ -79,15 +79,33 @@ def _messages(values: Values) -> Spoken:
             yield from ((speaker, text) for text in _texts(content, place))
             continue
         blocks = [((*place, i), block) for i, block in enumerate(content) if isinstance(block, dict)]
-        for kind, field in (("tool_result", "content"), ("search_result", "content")):
+        for kind, texts in (("tool_result", _returned), ("search_result", _document)):
             for at, block in blocks:
                 if block.get("type") == kind:
-                    yield from ((Speaker.TOOL, text) for text in _texts(block.get(field), (*at, field), strict=False))
+                    yield from ((Speaker.TOOL, text) for text in texts(block, at))
         yield from ((Speaker.USER, text) for text in _texts(content, place, kinds=("text",)))
         for at, block in blocks:  # a document is read with the question that it comes with
-            match block:
-                case {"type": "document", "source": {"type": "text", "data": str(text)}}:
-                    yield Speaker.TOOL, Text((*at, "source", "data"), text)
+            if block.get("type") == "document":
+                yield from ((Speaker.TOOL, text) for text in _document(block, at))
+
+
+def _returned(block: Values, path: JsonPath) -> Iterator[Text]:
+    """The texts of a tool's result, and of the documents in it."""
+    content, place = block.get("content"), (*path, "content")
+    yield from _texts(content, place, strict=False)
+    for i, part in enumerate(content if isinstance(content, list) else ()):
+        yield from _document(part, (*place, i))
+
+
+def _document(block: object, path: JsonPath) -> Iterator[Text]:
+    """The texts of a document or a search result."""
+    match block:
+        case {"type": "document", "source": {"type": "text", "data": str(text)}}:
+            yield Text((*path, "source", "data"), text)
+        case {"type": "document", "source": {"type": "content", "content": content}}:
+            yield from _texts(content, (*path, "source", "content"), strict=False)
+        case {"type": "search_result", "content": content}:
+            yield from _texts(content, (*path, "content"), strict=False)
 
 
 _READERS: Mapping[Api, Callable[[Values], Spoken]] = {

@@ -58,7 +58,7 @@ class Standing:
 class TurnFacts:
     """What is written around the texts of a turn: its first one, or each of a tool's.
 
-    decision: on what the turn asks; None for a turn that is no user's, and for challenges that ask nothing.
+    decision: on what the turn asks; None for a turn that is no user's.
     contradicted: ids of edits whose old object a source states.
     """
 
@@ -111,13 +111,15 @@ class Followed:
     """A conversation with its facts.
 
     around: what is written around texts, by their keys in the request. edits: all that are written, those of later
-    turns first. decision: on the last turn, if it is a user's. standing: what a further turn would be read with.
+    turns first. decision: on the last turn, if it is a user's. decisions: on all of the user's turns. standing: what a
+    further turn would be read with.
     """
 
     around: dict[JsonPath, Around] = field(default_factory=dict)
     edits: tuple[EditVersion, ...] = ()
     contradicted: tuple[int, ...] = ()
     decision: Decision | None = None
+    decisions: tuple[Decision, ...] = ()
     standing: Standing = Standing()
 
     def texts(self, conversation: Conversation) -> dict[JsonPath, str]:
@@ -160,8 +162,9 @@ class Follower:
             around |= {turn.texts[i].path: parts for i, parts in facts.around}
         edits = dict.fromkeys(edit for facts in reversed(written) for edit in facts.edits)
         contradicted = dict.fromkeys(id for facts in written for id in facts.contradicted)
-        last = written[-1].decision if conversation.question else None
-        return Followed(around, tuple(edits), tuple(contradicted), last, standing)
+        decisions = tuple(facts.decision for facts in written if facts.decision)
+        last = decisions[-1] if conversation.question else None
+        return Followed(around, tuple(edits), tuple(contradicted), last, decisions, standing)
 
     def _turn(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
         if turn.speaker is Speaker.USER:

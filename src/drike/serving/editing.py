@@ -149,10 +149,9 @@ class RequestEditor:
         until = time.perf_counter() + self.deadline(feed, turns)
         seconds = _SHARE_OF_QUESTIONS * self.deadline(feed, turns) if ask else None
         followed, body = await self._followed(request, call, feed, until, seconds)
-        decision = followed.decision
-        if decision:
-            feed.record(request_id, decision)
-        if self.mode is Mode.ON and decision and _enforced_without_answer(decision):
+        if followed.decision:
+            feed.record(request_id, followed.decision)
+        if self.mode is Mode.ON and any(map(_enforced_without_answer, followed.decisions)):
             raise _not_applied()
         scope = "fired" if followed.edits else "abstained"
         if self.mode is Mode.SHADOW:
