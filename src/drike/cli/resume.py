@@ -49,7 +49,13 @@ class Resumable(Command):
             )
         if "epochs" in known and "editors" in began:
             raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
-        began = _without_retired(folder, began)
+        used = [f"--{name}" for name, default in _RETIRED.items() if began.get(name, default) != default]
+        if used:
+            raise RunError(
+                f"{folder} cannot be resumed, since drike no longer has {' and '.join(used)}: start a new run, or "
+                "continue it with the version of drike in its run.json"
+            )
+        began = {name: value for name, value in began.items() if name not in _RETIRED}
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
         ctx.params |= {name: value for name, value in self._checked(ctx, began).items() if name not in named}
@@ -70,17 +76,6 @@ class Resumable(Command):
             what = f"its option {(*param.opts, *param.secondary_opts)[0]} cannot be used ({as_flags(str(problem))})"
             raise RunError(f"{ctx.params['resume']} cannot be resumed, since {what}: start a new run") from problem
         return options
-
-
-def _without_retired(folder: Path, began: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without those that drike no longer has. Raises RunError for a run that used them."""
-    used = [f"--{name}" for name, default in _RETIRED.items() if began.get(name, default) != default]
-    if used:
-        raise RunError(
-            f"{folder} cannot be resumed, since drike no longer has {' and '.join(used)}: start a new run, or continue "
-            "it with the version of drike in its run.json"
-        )
-    return {name: value for name, value in began.items() if name not in _RETIRED}
 
 
 def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:

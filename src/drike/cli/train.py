@@ -62,18 +62,23 @@ def train(
     method = replace(method, judge=Judge(opened.model, method.rule).rule.name)
     if count_only(opened.model, api, lambda counting: _count(counting, setup, method, opened)):
         return
-    described = describe_model(opened.name, opened.model)
     settings = options | {
         "data": data.data or [TINYFACTS], "model": opened.name, "seed": seed, "encoder": encoder,
         "zsre_target": data.zsre_target or "alt", "template": opened.template, "judge": method.judge,
     }  # fmt: skip
     refused: GuaranteeError | None = None
     with recorded_at(folder, setup, opened, settings, options, command="train", at=at):
-        past = recovered_episodes(folder)
         head_encoder = WatchedEncoder(method.policy_encoder or encoder)
         editor = training.new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
         events = training.run_training(
-            folder, setup, opened.model, editor, method, seed=seed, described=described, past=past
+            folder,
+            setup,
+            opened.model,
+            editor,
+            method,
+            seed=seed,
+            past=recovered_episodes(folder),
+            described=describe_model(opened.name, opened.model),
         )
         watch_training(events, folder, setup, opened.model, editor, epochs=method.epochs)
         if method.is_per_query:
