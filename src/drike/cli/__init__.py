@@ -27,7 +27,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from drike.cli.console import accept_all_text, complain, typer_messages
+from drike.cli.console import SafeHelp, accept_all_text, complain, typer_messages
 from drike.errors import DrikeError, SpendingLimitError, UsageError
 from drike.support.signals import ending_signals
 
@@ -57,13 +57,8 @@ class Listed(TyperCommand):
         return self.imported().make_context(*args, **settings)
 
 
-class CommandGroup(TyperGroup):
+class CommandGroup(SafeHelp, TyperGroup):
     """A group of commands."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Draw the help."""
-        typer_messages()
-        super().format_help(ctx, formatter)
 
 
 def _group(name: str, help: str, panel: str, commands: str, **elsewhere: str) -> CommandGroup:

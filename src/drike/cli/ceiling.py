@@ -8,10 +8,10 @@ from pathlib import Path
 
 from drike.cli.console import draw, say, this_command
 from drike.cli.dry_run import CountingModel, count_only
-from drike.cli.opening import OpenedModel, choose_edits, describe_model, new_run, open_model
+from drike.cli.opening import OpenedModel, choose_edits, new_run, open_model
 from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
-from drike.cli.resume import Resumable, alone_at, begin_or_check, options_in
-from drike.cli.watching import metered, watch
+from drike.cli.resume import Resumable, options_in, recorded_at
+from drike.cli.watching import watch
 from drike.editors.role_counts import RoleCounts, mixes_of
 from drike.editors.selectors import RankAndCut, RetainSubset, Selector
 from drike.evaluation import ceilings
@@ -45,16 +45,13 @@ def ceiling(
     style = trained.style if trained else PromptStyle()
     if count_only(opened.model, opened.api, lambda counting: _count(counting, setup, choices, style, opened)):
         return
-    described = describe_model(opened.name, opened.model)
     settings = {
         **chosen.settings, "model": opened.name, "template": opened.template, "replicas": at.replicas,
         "prompt_tokens": model.prompt_tokens or chosen.run_settings.prompt_tokens, "tokenizer": opened.api.tokenizer,
         "random_subsets": random_subsets,
     }  # fmt: skip
-    with alone_at(folder, "ceiling"):
-        begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None, base=base)
-        with metered(opened.model, folder):
-            answers = _asked(folder, setup, choices, style, opened)
+    with recorded_at(folder, setup, opened, settings, options, command="ceiling", at=at, base=base):
+        answers = _asked(folder, setup, choices, style, opened)
     write_record(folder, FILE, _ceilings(setup, choices, answers, trained))
     table = read_ceilings(folder)
     assert table is not None  # noqa: S101 - it was just written

@@ -68,6 +68,15 @@ def typer_messages() -> Any:
     return rich_utils
 
 
+class SafeHelp:
+    """A command, or a group of commands, whose help a safe console draws."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Draw the help."""
+        typer_messages()
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+
+
 def say(what: str, style: str | None = None) -> None:
     """Print a sentence as it is. The terminal wraps it, so that a path in it can be copied."""
     console.print(what, style=style, markup=False, soft_wrap=True)
@@ -108,17 +117,12 @@ def draw(*tables: Table) -> None:
 @contextmanager
 def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[bars.Progress, bars.TaskID]]:
     """A progress bar on standard error, or lines if that is no terminal. `live` returns more figures to show."""
+    wide = [] if errors.width < 120 else [bars.BarColumn(bar_width=24)]
     bar = _Bar(
-        bars.SpinnerColumn("line"),  # in ASCII
-        bars.TextColumn("{task.description}"),
-        *([] if errors.width < 120 else [bars.BarColumn(bar_width=24)]),
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(compact=True),
-        _Status(table_column=Column(no_wrap=True)),
-        console=errors,
-        transient=True,
-        disable=not errors.is_terminal,
-    )
+        bars.SpinnerColumn("line"), bars.TextColumn("{task.description}"), *wide, bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(compact=True), _Status(table_column=Column(no_wrap=True)), console=errors,
+        transient=True, disable=not errors.is_terminal,
+    )  # fmt: skip
     with bar:
         yield bar, bar.add_task(what, total=None, live=live)
 

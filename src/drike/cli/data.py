@@ -19,9 +19,8 @@ from drike.encoders import MINILM
 def inspect(
     sources: Annotated[list[str], typer.Argument(help="Several are read as one", metavar="DATA", hidden=True)], *,
     similarity: Annotated[bool, flag("--similarity", "Encode all edits; measure their similarity", METHOD)] = False,
-    encoder: Annotated[
-        str | None, option("NAME", "Measure --similarity with this text encoder (default: MiniLM)", METHOD)
-    ] = None,
+    encoder: Annotated[str | None, option("NAME", "Measure --similarity with this text encoder (default: MiniLM)",
+                                          METHOD)] = None,
     k: Annotated[int, option("N", "Nearest records per edit", METHOD, minimum=1)] = 32,
     editable: int | None = None, zsre_target: Target = "alt", paraphrases: Paraphrases | None = None,
 ) -> None:  # fmt: skip

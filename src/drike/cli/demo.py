@@ -37,9 +37,8 @@ from drike.runs.training import Method, new_editor, run_query_policy, run_traini
 @command()
 def demo(
     *, seed: int = 0, edits: int = 300, test: int = 100, epochs: int = 5, model: str = EMBEDDED, encoder: str = MINILM,
-    out: Annotated[
-        Path | None, option("FOLDER", "Folder of the run (default: runs/demo, else -2, ...)", OUTPUT)
-    ] = None,
+    out: Annotated[Path | None, option("FOLDER", "Folder of the run (default: runs/demo, else -2, ...)",
+                                       OUTPUT)] = None,
 ) -> None:  # fmt: skip
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     if test < 1:

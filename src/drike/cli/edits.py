@@ -71,14 +71,12 @@ class NewEdit:
 @command()
 def add(
     *, edit: NewEdit,
-    propose: Annotated[
-        int | None, option("N", "Let --model propose up to N paraphrases", DATA, *_PROPOSE, minimum=1, maximum=20)
-    ] = None,
+    propose: Annotated[int | None, option("N", "Let --model propose up to N paraphrases", DATA, *_PROPOSE, minimum=1,
+                                          maximum=20)] = None,
     model: Annotated[str | None, option("MODEL", "Proposes paraphrases: one that follows instructions", MODEL)] = None,
     yes: Yes = False, supersede: Supersede = False, store: Store = FILE,
-    log: Annotated[
-        Path | None, option("FILE", "Questions, or requests as JSON lines: count those that name its subject", DATA)
-    ] = None,
+    log: Annotated[Path | None, option("FILE", "Questions, or requests as JSON lines: count those that name its "
+                                       "subject", DATA)] = None,
 ) -> None:  # fmt: skip
     """Add an edit."""
     from drike.cli.reword import open_writer, reworded
@@ -158,9 +156,8 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = 
 @command()
 def reword(
     edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *,
-    propose: Annotated[
-        int, option("N", "Most paraphrases to propose for an edit", DATA, *_PROPOSE, minimum=1, maximum=20)
-    ] = 4,
+    propose: Annotated[int, option("N", "Most paraphrases to propose for an edit", DATA, *_PROPOSE, minimum=1,
+                                   maximum=20)] = 4,
     store: Store = FILE, model: ModelOptions, yes: Yes = False, api: ApiOptions,
 ) -> None:  # fmt: skip
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
@@ -198,14 +195,12 @@ def rollback(
 @command()
 def calibrate(
     *,
-    false_fire: Annotated[
-        float,
-        option("X", "Largest share of matches among questions that must not match", METHOD, minimum=1e-6, maximum=0.5),
-    ] = 0.002,
+    false_fire: Annotated[float, option("X", "Largest share of matches among questions that must not match", METHOD,
+                                        minimum=1e-6, maximum=0.5)] = 0.002,
     confidence: Annotated[float, option("X", "How sure the bound is", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
     remove: Annotated[bool, flag("--remove", "Go back to the default gate instead", METHOD)] = False,
     store: Store = FILE,
-) -> None:
+) -> None:  # fmt: skip
     """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
     from drike.cli.encoding import WatchedEncoder
     from drike.gates import store_gate

@@ -38,9 +38,8 @@ _MAX_ROWS = 60  # of a table of checks; of more checks only those that failed ar
 def test(
     edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *,
     store: Store = FILE, run: Path | None = None, model: ModelOptions,
-    editor: Annotated[
-        str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates alone)", METHOD)
-    ] = None,
+    editor: Annotated[str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates "
+                                         "alone)", METHOD)] = None,
     gate: AnyGate = None, ask: AskModel = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Ask a model about edits in force, before and after: every paraphrase, alias and negative exemplar."""

@@ -14,9 +14,9 @@ from drike.cli.dry_run import CountingModel, count_only, count_own_answers
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.opening import ChosenEdits, OpenedModel
 from drike.cli.options import METHOD, RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command, flag
-from drike.cli.resume import Resumable, alone_at, begin_or_check, options_in
+from drike.cli.resume import Resumable, options_in, recorded_at
 from drike.cli.train import show_prepared
-from drike.cli.watching import metered, watch
+from drike.cli.watching import watch
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
 from drike.editors.budgets import Threshold, TokenLimit
@@ -108,7 +108,6 @@ def evaluate(
     test, write = setup.split.test, method.write
     if count_only(opened.model, opened.api, lambda counting: _count(counting, test, asked, rule=rule, write=write)):
         return
-    described = opening.describe_model(opened.name, opened.model)
     settings = {
         **chosen.settings, **asdict(method), "model": opened.name, "template": opened.template, "judge": rule.name,
         "prompt_tokens": model.prompt_tokens or earlier.prompt_tokens, "replicas": at.replicas,
@@ -116,13 +115,11 @@ def evaluate(
         "gate": deployment.name if deployment else None,
         "unrelated": None if deployed.unrelated is None else str(deployed.unrelated),
     }  # fmt: skip
-    with alone_at(folder, "evaluate"):
-        begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None, base=base)
-        with metered(opened.model, folder):
-            events = run_evaluation(folder, setup, opened.model, editors, rule=rule, write=write)
-            evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes, variants=True)
-            if deployment is not None:
-                watch_deployed(folder, deployment, opened.model, editors, evaluation)
+    with recorded_at(folder, setup, opened, settings, options, command="evaluate", at=at, base=base):
+        events = run_evaluation(folder, setup, opened.model, editors, rule=rule, write=write)
+        evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes, variants=True)
+        if deployment is not None:
+            watch_deployed(folder, deployment, opened.model, editors, evaluation)
     show_guarantee(base.trained.promise if base else None, evaluation.outcomes.get("DR-IKE-Q", []))
     note_long_prompts(evaluation.outcomes, opened.limit)
     shown = folder.parents[1] if folder.parent.name == EVALUATIONS else folder

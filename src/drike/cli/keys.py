@@ -27,10 +27,8 @@ def _open(store: str, keys: Path | None) -> closing[Keys]:
 @command()
 def add(
     *,
-    role: Annotated[
-        Literal["use", "edit", "admin"],
-        option("NAME", "use, edit (facts, too) or admin (metrics and the upstream's files, too)", METHOD),
-    ] = "use",
+    role: Annotated[Literal["use", "edit", "admin"], option("NAME", "use, edit (facts, too) or admin (metrics and the "
+                                                            "upstream's files, too)", METHOD)] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
     store: StoreFile = "edits.db", keys: KeysFile = None,
 ) -> None:  # fmt: skip

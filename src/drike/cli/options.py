@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from drike.cli.console import typer_messages
+from drike.cli.console import SafeHelp
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED
 from drike.datasets.form import Paraphrases, Target
@@ -234,7 +234,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_groups
 
 
-class Command(TyperCommand):
+class Command(SafeHelp, TyperCommand):
     """A command whose help lists its own options only: --help would get a panel to itself, above all others."""
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -243,11 +243,6 @@ class Command(TyperCommand):
         if help_option is not None:
             help_option.hidden = True
         return help_option
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Draw the help."""
-        typer_messages()
-        super().format_help(ctx, formatter)
 
 
 def command(epilog: str = "", kind: type[Command] = Command) -> Callable[[Callable[..., None]], Command]:

@@ -32,17 +32,14 @@ _SHOWING = ("ike", *TRAINED)
 @command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of evaluated runs", metavar="RUN", hidden=True)],
-    out: Annotated[
-        Path | None, option("FILE", "The page, as name.html (default: report.html in the first run)", OUTPUT)
-    ] = None,
-    across: Annotated[
-        list[str] | None, option("SETTING", "A setting that the rows differ in: data, epochs, budget, ...", DATA)
-    ] = None,
-    case: Annotated[
-        list[str] | None, option("ID", "Add a case study of this edit (asks the first run's model)", DATA)
-    ] = None,
+    out: Annotated[Path | None, option("FILE", "The page, as name.html (default: report.html in the first run)",
+                                       OUTPUT)] = None,
+    across: Annotated[list[str] | None, option("SETTING", "A setting that the rows differ in: data, epochs, budget, "
+                                              "...", DATA)] = None,
+    case: Annotated[list[str] | None, option("ID", "Add a case study of this edit (asks the first run's model)",
+                                            DATA)] = None,
     device: str | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write runs as one HTML page that needs no network, with their tables as Markdown and LaTeX beside it."""
     page = out or runs[0] / "report.html"
     if page.suffix != ".html":

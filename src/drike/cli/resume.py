@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from drike.cli.console import complain, note, this_command
-from drike.cli.options import Command, as_flags
+from drike.cli.opening import OpenedModel, describe_model
+from drike.cli.options import Command, RunOptions, as_flags
+from drike.cli.watching import metered
 from drike.errors import RunError, UsageError
 from drike.runs.folder import has_begun, total_usage
 from drike.runs.resume import check_same, locked
@@ -47,7 +49,13 @@ class Resumable(Command):
             )
         if "epochs" in known and "editors" in began:
             raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
-        began = _without_retired(folder, began)
+        used = [f"--{name}" for name, default in _RETIRED.items() if began.get(name, default) != default]
+        if used:
+            raise RunError(
+                f"{folder} cannot be resumed, since drike no longer has {' and '.join(used)}: start a new run, or "
+                "continue it with the version of drike in its run.json"
+            )
+        began = {name: value for name, value in began.items() if name not in _RETIRED}
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
         ctx.params |= {name: value for name, value in self._checked(ctx, began).items() if name not in named}
@@ -70,17 +78,6 @@ class Resumable(Command):
         return options
 
 
-def _without_retired(folder: Path, began: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without those that drike no longer has. Raises RunError for a run that used them."""
-    used = [f"--{name}" for name, default in _RETIRED.items() if began.get(name, default) != default]
-    if used:
-        raise RunError(
-            f"{folder} cannot be resumed, since drike no longer has {' and '.join(used)}: start a new run, or continue "
-            "it with the version of drike in its run.json"
-        )
-    return {name: value for name, value in began.items() if name not in _RETIRED}
-
-
 def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     """A command's options from its `locals()`, the fields of groups among them, as run.json keeps them."""
     options: dict[str, object] = {}
@@ -91,18 +88,23 @@ def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def begin_or_check(
-    folder: Path, setup: Setup, described: Mapping[str, object], settings: Mapping[str, object],
-    options: Mapping[str, object], *, resumed: bool, base: TrainedRun | None = None,
-) -> None:  # fmt: skip
-    """Write a new run's run.json, or check that a resumed one is the same; note changed packages. Raises RunError."""
-    policy = None if base is None else base.trained_sha256
-    if not resumed:
-        Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
-        return
-    changed = check_same(Run.open(folder), setup, described, policy)
-    if changed:
-        note(f"begun with another version of {', '.join(changed)}")
+@contextmanager
+def recorded_at(
+    folder: Path, setup: Setup, opened: OpenedModel, settings: Mapping[str, object], options: Mapping[str, object], *,
+    command: str, at: RunOptions, base: TrainedRun | None = None,
+) -> Iterator[None]:  # fmt: skip
+    """`alone_at` a run's folder, write its run.json, and print what its model used. Raises RunError.
+
+    Of a resumed run it checks that data and model are the same, and notes changed packages.
+    """
+    described, policy = describe_model(opened.name, opened.model), base.trained_sha256 if base else None
+    with alone_at(folder, command):
+        if at.resume is None:
+            Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
+        elif changed := check_same(Run.open(folder), setup, described, policy):
+            note(f"begun with another version of {', '.join(changed)}")
+        with metered(opened.model, folder):
+            yield
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from drike.cli.dry_run import CountingModel, count_only, count_training
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.opening import DEFAULTS, OpenedModel, describe_model, new_run, open_model, open_setup
 from drike.cli.options import VALUES, DataOptions, ModelOptions, RunOptions, command
-from drike.cli.resume import Resumable, alone_at, begin_or_check, options_in
-from drike.cli.watching import metered, watch
+from drike.cli.resume import Resumable, options_in, recorded_at
+from drike.cli.watching import watch
 from drike.datasets import TINYFACTS
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
@@ -62,28 +62,31 @@ def train(
     method = replace(method, judge=Judge(opened.model, method.rule).rule.name)
     if count_only(opened.model, api, lambda counting: _count(counting, setup, method, opened)):
         return
-    described = describe_model(opened.name, opened.model)
     settings = options | {
         "data": data.data or [TINYFACTS], "model": opened.name, "seed": seed, "encoder": encoder,
         "zsre_target": data.zsre_target or "alt", "template": opened.template, "judge": method.judge,
     }  # fmt: skip
     refused: GuaranteeError | None = None
-    with alone_at(folder, "train"):
-        begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None)
-        past = recovered_episodes(folder)
+    with recorded_at(folder, setup, opened, settings, options, command="train", at=at):
         head_encoder = WatchedEncoder(method.policy_encoder or encoder)
         editor = training.new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
-        with metered(opened.model, folder):
-            events = training.run_training(
-                folder, setup, opened.model, editor, method, seed=seed, described=described, past=past
-            )
-            watch_training(events, folder, setup, opened.model, editor, epochs=method.epochs)
-            if method.is_per_query:
-                try:
-                    policy = training.run_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
-                    watch_query_policy(policy, len(policy_mixes(setup.pool.roles)), opened.model)
-                except GuaranteeError as problem:  # the policy is saved as it was trained
-                    refused = problem
+        events = training.run_training(
+            folder,
+            setup,
+            opened.model,
+            editor,
+            method,
+            seed=seed,
+            past=recovered_episodes(folder),
+            described=describe_model(opened.name, opened.model),
+        )
+        watch_training(events, folder, setup, opened.model, editor, epochs=method.epochs)
+        if method.is_per_query:
+            try:
+                policy = training.run_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
+                watch_query_policy(policy, len(policy_mixes(setup.pool.roles)), opened.model)
+            except GuaranteeError as problem:  # the policy is saved as it was trained
+                refused = problem
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
     if refused is not None:
         raise refused

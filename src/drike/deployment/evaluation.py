@@ -187,14 +187,8 @@ def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[EditVer
     asked = {edit.id for edit in edits}
     matched = {edit.id: edit.record.edit.fact for edit in decision.matched}
     wrong = next((candidate for candidate in decision.candidates if candidate.edit.id not in asked), None)
-    return GateRecord(
-        case_id,
-        kind,
-        decision.query,
-        edits[0].record.edit.fact if edits else None,
-        asked <= matched.keys(),
-        tuple(fact for i, fact in matched.items() if i not in asked),
-        max((c.probability for c in decision.candidates if c.edit.id in asked), default=0.0),
-        None if wrong is None else wrong.edit.record.edit.fact,
-        0.0 if wrong is None else wrong.probability,
-    )
+    false = tuple(fact for i, fact in matched.items() if i not in asked)
+    own = max((c.probability for c in decision.candidates if c.edit.id in asked), default=0.0)
+    asks, fires = edits[0].record.edit.fact if edits else None, asked <= matched.keys()
+    nearest, probability = (wrong.edit.record.edit.fact, wrong.probability) if wrong else (None, 0.0)
+    return GateRecord(case_id, kind, decision.query, asks, fires, false, own, nearest, probability)
