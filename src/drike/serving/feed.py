@@ -179,12 +179,7 @@ class EditFeed:
         return known is not None and known.version == edit.version
 
     def follower(
-        self,
-        placement: Placement,
-        *,
-        sources: bool = True,
-        answers: Answers | None = None,
-        until: float | None = None,
+        self, placement: Placement, *, sources: bool = True, answers: Answers | None = None, until: float | None = None
     ) -> Follower:
         """What decides on conversations with the gate and the edits of this moment.
 
