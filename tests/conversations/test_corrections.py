@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from openai.types.chat import ChatCompletionMessage
 
 from drike import Corrections
 from drike.conversations.rendering import AsBlock
@@ -92,3 +93,12 @@ def test_it_needs_neither_torch_nor_the_gateways_packages(store: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_clients_answer_may_stand_among_the_messages(store: Path) -> None:
+    answer = ChatCompletionMessage(role="assistant", content="Oslo <corrected-facts>")
+    messages = ({"role": "user", "content": ABOUT}, answer, {"role": "user", "content": "Are you sure?"})
+    with Corrections(store) as corrections:
+        first, kept, last = corrections.apply({"messages": messages}).request["messages"]
+    assert "Oslo" in first["content"] and "stand" in last["content"]
+    assert kept["content"] == "Oslo ‹corrected-facts>" and answer.content == "Oslo <corrected-facts>"

@@ -77,7 +77,7 @@ class Corrections:
         if api not in set(Api):
             raise UsageError(f"api is one of {', '.join(Api)}, not {api!r}")
         try:
-            conversation = read(Api(api), request)
+            conversation = read(Api(api), _plain(request))
         except (UnreadError, ValueError) as problem:  # whoever gets the request may be able to read it
             return Corrected(request, (), str(problem))
         with self._lock:
@@ -124,12 +124,22 @@ def _encoder_of(gate: Gate) -> TextEncoder | None:
     return load_encoder(gate.encoder, bulk=BULK, onnx=True)
 
 
+def _plain(value: Any) -> Any:
+    """A JSON value of dicts and lists, also of a client's objects, such as an answer that was put into `messages`."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value.model_dump() if hasattr(value, "model_dump") else value
+
+
 def _with_texts(value: Any, texts: Mapping[JsonPath, str]) -> Any:
     """A copy of a JSON value with other texts at some paths; what is not on these is shared."""
     inner: dict[str | int, dict[JsonPath, str]] = {}
     for (key, *rest), text in texts.items():
         inner.setdefault(key, {})[tuple(rest)] = text
-    copied = dict(value) if isinstance(value, Mapping) else list(value)
+    plain = isinstance(value, Mapping)
+    copied = list(value) if isinstance(value, list | tuple) else dict(value if plain else value.model_dump())
     for key, below in inner.items():
         copied[key] = below[()] if () in below else _with_texts(copied[key], below)  # type: ignore[index]
     return copied

@@ -6,7 +6,7 @@ more forms than the originals do; a form is refused here only where a text of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -26,7 +26,8 @@ def read(api: Api, values: Values) -> Conversation:
 
     Raises ValueError if there are more than `MAX_MESSAGES`.
     """
-    spoken = groupby(_READERS[api](values), key=lambda pair: (pair[0], _place(pair[1].path)))
+    pairs = ((speaker, text) for speaker, texts in _READERS[api](values) for text in texts)
+    spoken = groupby(pairs, key=lambda pair: (pair[0], _place(pair[1].path)))
     turns = tuple(Turn(speaker, tuple(text for _, text in texts)) for (speaker, _), texts in spoken)
     return Conversation(api, turns, _before(values) if api is Api.RESPONSES else None)
 
@@ -36,57 +37,54 @@ def _place(path: JsonPath) -> JsonPath:
     return path[:2] if path[0] in ("messages", "input") else path[:1]
 
 
-Spoken = Iterator[tuple[Speaker, Text]]
+Spoken = Iterator[tuple[Speaker, Iterable[Text]]]
 
 
 def _chat(values: Values) -> Spoken:
     for path, message in _items(values, "messages"):
-        speaker = _SPEAKERS.get(_kind(message, "role"), Speaker.ASSISTANT)
-        yield from ((speaker, text) for text in _texts(message.get("content"), (*path, "content")))
+        yield _speaker(message), _texts(message.get("content"), (*path, "content"))
 
 
 def _completion(values: Values) -> Spoken:
     prompt = values.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
-        yield Speaker.USER, Text(("prompt", 0), prompt[0])
+        yield Speaker.USER, [Text(("prompt", 0), prompt[0])]
     elif isinstance(prompt, str):
-        yield Speaker.USER, Text(("prompt",), prompt)
+        yield Speaker.USER, [Text(("prompt",), prompt)]
     elif prompt not in (None, []):
         raise _unread("it has several prompts, or tokens")
 
 
 def _responses(values: Values) -> Spoken:
     if isinstance(instructions := values.get("instructions"), str):
-        yield Speaker.SYSTEM, Text(("instructions",), instructions)
+        yield Speaker.SYSTEM, [Text(("instructions",), instructions)]
     if isinstance(text := values.get("input"), str):
-        yield Speaker.USER, Text(("input",), text)
+        yield Speaker.USER, [Text(("input",), text)]
         return
     for path, item in _items(values, "input"):
         kind = _kind(item, "type") or "message"
         if kind == "message":
-            speaker = _SPEAKERS.get(_kind(item, "role"), Speaker.ASSISTANT)
-            yield from ((speaker, text) for text in _texts(item.get("content"), (*path, "content")))
+            yield _speaker(item), _texts(item.get("content"), (*path, "content"))
         elif "output" in item:  # of a function, a shell, a search, whatever the tool is
-            yield from ((Speaker.TOOL, text) for text in _texts(item["output"], (*path, "output"), strict=False))
+            yield Speaker.TOOL, _texts(item["output"], (*path, "output"), strict=False)
 
 
 def _messages(values: Values) -> Spoken:
-    yield from ((Speaker.SYSTEM, text) for text in _texts(values.get("system"), ("system",)))
+    yield Speaker.SYSTEM, _texts(values.get("system"), ("system",))
     for path, message in _items(values, "messages"):
         content, place = message.get("content"), (*path, "content")
         if _kind(message, "role") != "user" or not isinstance(content, list):
-            speaker = _SPEAKERS.get(_kind(message, "role"), Speaker.ASSISTANT)
-            yield from ((speaker, text) for text in _texts(content, place))
+            yield _speaker(message), _texts(content, place)
             continue
         blocks = [((*place, i), block) for i, block in enumerate(content) if isinstance(block, dict)]
         for kind, texts in (("tool_result", _returned), ("search_result", _document)):
             for at, block in blocks:
                 if block.get("type") == kind:
-                    yield from ((Speaker.TOOL, text) for text in texts(block, at))
-        yield from ((Speaker.USER, text) for text in _texts(content, place, kinds=("text",)))
+                    yield Speaker.TOOL, texts(block, at)
+        yield Speaker.USER, _texts(content, place, kinds=("text",))
         for at, block in blocks:  # a document is read with the question that it comes with
             if block.get("type") == "document":
-                yield from ((Speaker.TOOL, text) for text in _document(block, at))
+                yield Speaker.TOOL, _document(block, at)
 
 
 def _returned(block: Values, path: JsonPath) -> Iterator[Text]:
@@ -156,6 +154,10 @@ def _texts(
                 raise _unread("a message has a part that is neither text nor object")
     elif content is not None and strict:
         raise _unread("a message has a content of another form")
+
+
+def _speaker(message: Values) -> Speaker:
+    return _SPEAKERS.get(_kind(message, "role"), Speaker.ASSISTANT)
 
 
 def _kind(values: Values, name: str) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -172,7 +172,7 @@ class Follower:
         if turn.speaker is Speaker.TOOL and self.sources and (standing.topic or standing.edits):
             return self._sources(turn, standing)
         if turn.speaker is Speaker.SYSTEM:
-            named = self._active(self.index.named(encodable(turn.said)))
+            named = self._active(sorted(self.index.named(encodable(turn.said))))
             ids = dict.fromkeys((*standing.of_system, *(edit.id for edit in named)))
             return replace(standing, of_system=tuple(ids)[:_MOST_NAMED]), TurnFacts()
         return standing, TurnFacts()
@@ -244,7 +244,7 @@ class Follower:
         given = {edit.id for edit in standing.edits}
         for i, (_, raw) in enumerate(turn.texts):
             text = encodable(raw)
-            named = self._active(self.index.named(text))
+            named = self._active(sorted(self.index.named(text)))
             read = Words.of(text)
             against = [edit for edit in named if states_old(read, edit.record)]
             asked = [e for e in named if e.id not in given and asks_relation(question, e.record)]
@@ -257,8 +257,8 @@ class Follower:
         after = replace(standing, edits=_first((*standing.edits, *edits)), stated=stated)
         return after, TurnFacts(tuple(around), tuple(edits), None, tuple(contradicted))
 
-    def _active(self, ids: Collection[int]) -> list[EditVersion]:
-        edits = (self.index.edits[id] for id in sorted(ids) if id in self.index.edits)
+    def _active(self, ids: Iterable[int]) -> list[EditVersion]:
+        edits = (self.index.edits[id] for id in ids if id in self.index.edits)
         return [edit for edit in edits if edit.record.status is Status.ACTIVE][:_MOST_NAMED]
 
 

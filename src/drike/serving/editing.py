@@ -27,7 +27,7 @@ from drike.serving.bodies import SMALL
 from drike.serving.feed import Answers, EditFeed, UnansweredError, question_about
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
-from drike.serving.relay import RequestError, UnreadRequestError
+from drike.serving.relay import RequestError
 from drike.serving.requests import EditableRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores.records import EditVersion
@@ -114,13 +114,13 @@ class RequestEditor:
             return EditedRequest(call.body, "degraded")
 
     def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
-        """A call that cannot be read passes as it is. Raises UnreadRequestError where an edit is enforced."""
+        """A call that cannot be read passes as it is. Raises RequestError where an edit is enforced."""
         if self.mode is Mode.OFF:
             return EditedRequest(call.body, "off")
         self._metrics.unread.labels(problem.reason).inc()
         if self.mode is Mode.ON and feed.enforces:
             sentence = f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
-            raise UnreadRequestError(400, "unread_body", sentence)
+            raise RequestError(400, "unread_body", sentence, "unread")
         return EditedRequest(call.body, "unread")
 
     async def trial(

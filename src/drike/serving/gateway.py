@@ -74,7 +74,7 @@ class Gateway:
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
                 await relay.stream_response(_kept(reply, edited), send_and_see, more)
         except (RequestError, UpstreamError) as error:
-            decided = getattr(error, "scope", decided)
+            decided = getattr(error, "scope", None) or decided
             if error.status == 408 or (not whole and not await relay.drain(receive)):
                 more.append((b"connection", b"close"))
             await relay.send_error(send_and_see, error, more)

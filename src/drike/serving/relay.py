@@ -27,17 +27,11 @@ class Limits:
 
 
 class RequestError(Exception):
-    """A request that is refused. code: for programs."""
+    """A request that is refused. code: for programs. scope: for x-drike-scope, where it was decided."""
 
-    def __init__(self, status: int, code: str, sentence: str) -> None:
+    def __init__(self, status: int, code: str, sentence: str, scope: str | None = None) -> None:
         super().__init__(sentence)
-        self.status, self.code = status, code
-
-
-class UnreadRequestError(RequestError):
-    """A request that is refused because an edit is enforced and its body cannot be read."""
-
-    scope = "unread"
+        self.status, self.code, self.scope = status, code, scope
 
 
 class ClientDisconnectError(Exception):
@@ -139,8 +133,8 @@ async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
 async def send_error(send: Send, error: RequestError | UpstreamError, more: Headers) -> None:
     """Answer with an error in OpenAI's form."""
     further = [(b"retry-after", b"1")] if error.status == 429 else []
-    if isinstance(error, UnreadRequestError):
-        further.append((b"x-drike-scope", error.scope.encode()))
+    if scope := getattr(error, "scope", None):
+        further.append((b"x-drike-scope", scope.encode()))
     await send_json(send, error.status, error_body(str(error), error.code), [*more, *further])
 
 
