@@ -66,7 +66,9 @@ class Calibrated:
         candidates = self.candidates(query, index)
         if not candidates:
             return Decision(query)
-        grey = {candidate.edit.id for candidate in leading(candidates) if self._is_uncertain(candidate)}
+        low, high = self.grey  # a negative exemplar, whose probability is 0, is never uncertain
+        named = (candidate for candidate in leading(candidates) if candidate.name is not None)
+        grey = {c.edit.id for c in named if c.probability > 0 and low <= c.probability < high}
         candidates = [replace(candidate, uncertain=candidate.edit.id in grey) for candidate in candidates]
         matching = [candidate for candidate in candidates if candidate.probability >= self.threshold]
         return Decision.of(query, candidates, matching, "no edit is probable enough")
@@ -90,11 +92,6 @@ class Calibrated:
         head = self.unnamed if name is None else self.named
         logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
         return 1 / (1 + exp(-logit)) if logit > -700 else 0.0
-
-    def _is_uncertain(self, candidate: Candidate) -> bool:
-        """Whether a language model may be asked; never about a negative exemplar, whose probability is 0."""
-        low, high = self.grey
-        return candidate.name is not None and candidate.probability > 0 and low <= candidate.probability < high
 
 
 def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:

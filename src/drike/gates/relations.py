@@ -77,9 +77,7 @@ def _stems(said: Iterable[str]) -> frozenset[str]:
     return frozenset(word[:_STEM] for word in said if not _EMPTY.fullmatch(word))
 
 
-_SYNONYMS = [  # stems of words for one relation
-    _stems(relation) for group in _CONTRARIES for relation in group if len(relation) > 1
-]
+_SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if len(relation) > 1]  # of one relation
 
 
 def asks_relation(question: str, record: EditRecord) -> bool:

@@ -38,8 +38,7 @@ _REACH_SECONDS = 5.0
 _RESTARTS = 3  # of an actor that died; a model that needs more memory than there is would go on dying
 _RELEASE_SECONDS = 20.0  # for actors that have just ended to free their resources
 _DEMANDS_TOKEN = (2, 59)  # the first version that does so by default
-# Names of variables that the processes of a private Ray do not inherit.
-_SECRET = re.compile(r"(key|token|secret|password|passwd|credential)s?(_|$)", re.IGNORECASE)
+_SECRET = re.compile(r"(key|token|secret|password|passwd|credential)s?(_|$)", re.IGNORECASE)  # is not inherited
 
 
 class _Refusal(str):

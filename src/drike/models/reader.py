@@ -1,18 +1,13 @@
 """A closed-form reader of TinyFacts prompts: the observer whose labels the embedded model was trained on.
 
-The reader estimates from the demonstrations at which rate the text adopts new facts. For a query q after
-demonstrations i = 1..n,
+It estimates from the demonstrations, whose order does not matter, at which rate the text adopts new facts:
 
     share(q) = (k0 mu + sum of K_i over demonstrations that adopted their new fact) / (k0 + sum of all K_i)
     P(new | q) = sigmoid(sharpness * logit(share))        P(true | q) = 1 - P(new | q)
     mu = sigmoid(credence[kind] - firmness * f(relation of q)),   k0 = anchor[kind]
 
-where kind is copy (q is the new fact's own wording), paraphrase (same subject and relation) or neighbour (anything
-else); f maps the relations to even steps in [-1, 1]; and K_i is the relevance of demonstration i for q, which depends
-on its relation, its answer and whether that answer is its own new object (adopted) or not (kept). A kept demonstration
-that shows the query's own true object weighs most. Order does not matter.
-
-Real models need not read this way. Texts that are not TinyFacts prompts get an empty answer.
+where q is a copy (the new fact's own wording), a paraphrase (same subject and relation) or a neighbour (anything else),
+K_i is the `Relevance` of demonstration i for q, and f is `firmness_of`. Other texts get an empty answer.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Choose a scoring strategy by a model's config, and make the attention masks of a packed tree.
 
-A packed tree is exact if attention follows the given mask and positions follow `position_ids`. It is silently wrong if
-either depends on the index in the row (ALiBi, fixed local windows), if layers carry a state (recurrent layers), or if
-the encoding of positions depends on the text's length (dynamic rope). `plan` recognises these by the config; since it
-cannot know future models, `strategy` also checks the first results against plain forwards.
-
+A packed tree is silently wrong if attention or positions depend on the index in the row (ALiBi, fixed local windows),
+if layers carry a state, or if the encoding of positions depends on the text's length (dynamic rope). `plan` recognises
+these by the config; for models it cannot know, `strategy` also checks the first results against plain forwards.
 transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type.
 """
 
@@ -17,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -144,13 +143,8 @@ def use_given_masks(model: PreTrainedModel) -> None:
 
 
 def _split_attention(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    **options: Any,
-) -> tuple[torch.Tensor, None]:
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
     """Call sdpa; a mask with fewer rows than queries applies to the last queries, and those before are causal.
 
     query, key, value: [batch, heads, tokens, size of a head]; returns [batch, tokens, heads, size].

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,15 +23,11 @@ WORTH_KEEPING = 32  # tokens; shorter prefixes are read again as fast as they ar
 
 @dataclass(frozen=True, eq=False)
 class Trunk:
-    """Token ids [T] and, for every layer, keys and values [1, heads, T, size of a head]."""
+    """Token ids [T] and, for every layer, keys and values [1, heads, T, size of a head], of `bytes` in all."""
 
     ids: Ids
     layers: tuple[tuple[Tensor, Tensor], ...]
-
-    @cached_property
-    def bytes(self) -> int:
-        """Memory of the keys and values."""
-        return sum(states.nbytes for layer in self.layers for states in layer)
+    bytes: int
 
 
 class PrefixCache:
@@ -66,9 +61,10 @@ class PrefixCache:
         best, common = self._longest_match(ids)
         if 4 * common >= 3 * len(ids):
             return
-        layers: Any = cache.layers
-        begins = ((layer.keys[:, :, : len(ids)], layer.values[:, :, : len(ids)]) for layer in layers)
-        trunk = Trunk(ids.copy(), tuple((keys.clone(), values.clone()) for keys, values in begins))
+        every: Any = cache.layers
+        begins = ((layer.keys[:, :, : len(ids)], layer.values[:, :, : len(ids)]) for layer in every)
+        layers = tuple((keys.clone(), values.clone()) for keys, values in begins)
+        trunk = Trunk(ids.copy(), layers, sum(states.nbytes for layer in layers for states in layer))
         if common and 2 * common >= len(self._kept[best].ids):
             del self._kept[best]
         while self._kept and sum(kept.bytes for kept in self._kept) + trunk.bytes > self.limit:

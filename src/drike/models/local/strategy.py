@@ -21,8 +21,7 @@ from drike.models.local.tokens import Encoded
 from drike.models.local.tree import packs
 from drike.models.protocols import Usage
 
-# Below this many tokens attention costs little, so unrelated requests may share a forward.
-UNRELATED_TOKENS = 512
+_UNRELATED = 512  # tokens, below which attention costs little, so that unrelated requests may share a forward
 # More tokens in one forward gain nothing: it is full long before, and attention grows with their square.
 _MOST_TOKENS = {"cpu": 4096, "cuda": 8192}
 # Errors that a model's forward may raise if it does not support our inputs.
@@ -74,7 +73,7 @@ class Scorer:
         for alike in kinds.values():
             ids = [requests[i].ids for i in alike]
             shares = self.plan.strategy in ("tree", "fork")
-            for group in packs(ids, self.budget, UNRELATED_TOKENS) if shares else batches(ids, self.budget, True):
+            for group in packs(ids, self.budget, _UNRELATED) if shares else batches(ids, self.budget, True):
                 which = [alike[i] for i in group]
                 together, spent = self._read_together([requests[i] for i in which])
                 scores.update(zip(which, together, strict=True))

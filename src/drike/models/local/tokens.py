@@ -1,12 +1,9 @@
 """Tokenise prompts and continuations, and find where each continuation begins.
 
-Prompt and continuation are tokenised as one string. Tokenising them apart would be wrong for merges across the
-boundary, and for tokenizers that add a beginning-of-text token or mark word starts. The continuation's tokens are those
-that end after the prompt, by the offsets of the whole string; without offsets, those after the prompt's own tokens.
-
-Plain prompts get the tokenizer's special tokens. With `template="chat"` the prompt is one user turn, or the last one of
-several, rendered to text and tokenised without adding special tokens again; if that text ends in white space, the
-continuation loses its leading space.
+Both are tokenised as one string: apart, merges across the boundary, beginning-of-text tokens and marks of word starts
+would be wrong. The continuation's tokens are those that end after the prompt, by the offsets of the whole string;
+without offsets, those after the prompt's own tokens. A chat's text gets no special tokens beside the template's own;
+if it ends in white space, the continuation loses its leading space.
 """
 
 from __future__ import annotations

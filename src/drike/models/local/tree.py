@@ -1,13 +1,9 @@
 """Prefix trees over token ids, packed so that one forward reads every distinct token once.
 
-Sequences that share a prefix become paths of one tree. Its tokens are laid out depth first, the branch that reaches
-deepest before its siblings, so that one integer per token defines the attention mask: the subtree of token k is the
-range k .. end[k] - 1, and
-
-    token q attends to token k   iff   k <= q < end[k].
-
-A token's depth is its position in every sequence that it belongs to; windows and chunks of attention are measured in
-depth, never in packed indices. The same holds for several trees in one packing (a forest).
+Tokens are laid out depth first, the branch that reaches deepest before its siblings, so that the subtree of token k is
+the range k .. end[k] - 1: token q attends to token k iff k <= q < end[k]. A token's depth is its position in every
+sequence that it belongs to; windows and chunks of attention are measured in depth, never in packed indices. The same
+holds for several trees in one packing (a forest).
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Requests to an OpenAI-compatible server, and the error that each kind of failure becomes.
 
 The `openai` client retries failures that may pass (no connection, a reset, 408, 409, 429, 5xx, and here also an answer
-that is not JSON) as Retry-After says. Around it are a deadline for the whole call and a limit on the size of an answer.
-A failure that may pass becomes a `ServerError`, any other a `RefusedError`: one sentence with the remedy.
-
-Requests run on an event loop in a thread of their own: only there can one that waits or hangs be cancelled at its
-deadline or at Ctrl-C. The key is added to a request at the last moment and removed from everything that comes back.
+that is not JSON) as Retry-After says. They become a `ServerError`, others a `RefusedError`, with the remedy. Requests
+run on an event loop in a thread of their own: only there can one that waits or hangs be cancelled at its deadline or at
+Ctrl-C. The key is added to a request at the last moment and removed from everything that comes back.
 """
 
 from __future__ import annotations
@@ -143,19 +141,15 @@ class Connection:
                 raise StoppedError
             try:
                 with self.meter.reserved(call.text, call.max_tokens):
-                    body = await self._post(call)
-                    self._count(call, body)
+                    body, counts = await self._post(call), TokenCounts()
+                    try:  # an estimate, if the server's counts are refused
+                        counts = response.token_counts(body, self._at.url)
+                    finally:
+                        self.meter.answered(call.text, counts, call.max_tokens)
                 return read(body)
             except ModelError as error:
                 group.stop(error)
                 raise
-
-    def _count(self, call: ApiCall, body: Mapping[str, Any]) -> None:
-        counts = TokenCounts()  # an estimate, if the server's counts are refused
-        try:
-            counts = response.token_counts(body, self._at.url)
-        finally:
-            self.meter.answered(call.text, counts, call.max_tokens)
 
     def check_answer(self, text: str) -> str:
         """Return the text of an answer. Raises RefusedError if it contains the key; lone surrogates are replaced."""

@@ -1,8 +1,7 @@
 """Log-probabilities of a *given* continuation from a server, and the probe that shows whether it returns them.
 
-Each of three request forms sends prompt and continuation as one text and lets the model write one more token. Many
-servers ignore such a request, or rate only what they write themselves (llama.cpp, all chat services), so a form is used
-only after a probe: an obvious continuation must be far more probable than an odd one.
+Many servers ignore a request to rate a text, or rate only what they write themselves (llama.cpp, all chat services), so
+each of three forms is used only after a probe: an obvious continuation must be far more probable than an odd one.
 
 The continuation's tokens are found by their texts, from the end, since offsets count a start-of-text token on some
 servers only. White space is ignored (some tokenizers hide it), as are characters beyond ASCII that tokens split.
@@ -165,24 +164,17 @@ def _read_generate(answer: Mapping[str, Any], text: str) -> RatedText:
     return RatedText((*tokens, Token("", None, ())), answer["text"])
 
 
-_ONE_TOKEN = {"max_tokens": 1, "temperature": 0}
+def _completions(**asked: object) -> Callable[[str, str], dict[str, object]]:
+    return lambda model, text: {"model": model, "prompt": text, **asked, "max_tokens": 1, "temperature": 0}
+
+
 _GENERATE = {
     "sampling_params": {"max_new_tokens": 1, "temperature": 0}, "return_logprob": True, "logprob_start_len": 0,
     "top_logprobs_num": _CHOICES, "return_text_in_logprobs": True,
 }  # fmt: skip
 
 FORMS = (
-    ScoreForm(
-        "completions with echo",
-        "completions",
-        lambda model, text: {"model": model, "prompt": text, "echo": True, "logprobs": _CHOICES, **_ONE_TOKEN},
-        _read_echo,
-    ),
-    ScoreForm(
-        "prompt_logprobs",
-        "completions",
-        lambda model, text: {"model": model, "prompt": text, "prompt_logprobs": _CHOICES, **_ONE_TOKEN},
-        _read_prompt_logprobs,
-    ),
+    ScoreForm("completions with echo", "completions", _completions(echo=True, logprobs=_CHOICES), _read_echo),
+    ScoreForm("prompt_logprobs", "completions", _completions(prompt_logprobs=_CHOICES), _read_prompt_logprobs),
     ScoreForm("SGLang's /generate", "../generate", lambda model, text: {"text": text, **_GENERATE}, _read_generate),
 )

@@ -75,7 +75,7 @@ class ServedModel:
     @property
     def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
         """Score requests; None if the server does not rate given continuations."""
-        return None if self._form is None else self._score
+        return None if self._form is None else lambda requests: _in_order(self.scores(requests))
 
     @property
     def usage(self) -> Usage:
@@ -106,9 +106,6 @@ class ServedModel:
 
     def forget(self) -> None:
         """Do nothing: this model keeps no cache in memory."""
-
-    def _score(self, requests: Sequence[Request]) -> list[Score]:
-        return _in_order(self.scores(requests))
 
     def _rated(self, requests: Sequence[Request], form: logprobs.ScoreForm) -> Iterator[tuple[int, Score]]:
         path = form.path
