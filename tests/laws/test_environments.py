@@ -139,7 +139,7 @@ def test_a_run_that_could_not_print_its_table_is_finished_by_resume(place: Path,
 def test_results_are_saved_before_they_are_printed(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(table: Table) -> None:
+    def fail(*tables: Table) -> None:
         raise OSError("the terminal is gone")
 
     monkeypatch.setattr("drike.cli.evaluate.draw", fail)

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 import typer
 
 from drike.cli.console import say
-from drike.cli.opening import DEFAULTS, open_model
 from drike.cli.options import ModelOptions, RunOptions
 from drike.cli.watching import metered
 from drike.errors import UsageError
@@ -31,6 +30,8 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
         raise UsageError(
             "nobody can look at the proposed paraphrases here: give --yes to store all that pass the checks"
         )
+    from drike.cli.opening import DEFAULTS, open_model  # heavy, and not needed to refuse
+
     return open_model(options, api, DEFAULTS, at=RunOptions()).model
 
 
