@@ -12,7 +12,6 @@ import typer
 
 from drike.cli.console import say
 from drike.cli.options import ModelOptions, RunOptions
-from drike.cli.watching import metered
 from drike.errors import UsageError
 from drike.gates.rewording import proposals
 from drike.models.protocols import LanguageModel
@@ -39,6 +38,8 @@ def reworded(
     store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool, author: str | None
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
+    from drike.cli.watching import metered
+
     in_force = stores.snapshot(store).in_force(datetime.now(UTC))
     taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force))
     with metered(writer):
