@@ -179,15 +179,13 @@ class Follower:
 
     def _question(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
         text = encodable(turn.said)
-        topic, short = standing.topic, _shortened(text)
+        topic, short, decision = standing.topic, _shortened(text), self.decide([text])
         if doubted := self._doubted(text, standing):
-            decision = self.decide([text])
             edits = _first((*decision.applied, *self._active([edit.id for edit in doubted])))
             facts = Facts(edits, topic[0] if topic else text, Occasion.CHALLENGE)
             after = replace(standing, topic=_continued(topic, short), edits=edits)
             return self._written(after, turn, facts, decision)
-        decision, leaning = self.decide([text]), leans(text)
-        if not decision.applied and leaning and (topic or standing.edits):
+        if not decision.applied and (topic or standing.edits) and leans(text):
             before = topic or tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
             decision = self._with(before, text, decision)
             after = replace(standing, topic=_continued(topic, short), edits=decision.applied or standing.edits)

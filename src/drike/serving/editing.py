@@ -176,7 +176,7 @@ class RequestEditor:
         """
         thread = feed.aside if trying else feed.deciding
         placement, memory = self.placements[request.conversation.api], Memory() if trying else None
-        answers = Answers() if trying else feed.answered.copy()
+        answers = Answers() if trying or seconds is None else feed.answered.copy()
         asked_until = time.perf_counter() + (seconds or 0.0)
 
         def follow() -> tuple[Followed, bytes]:
