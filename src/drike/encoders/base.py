@@ -35,6 +35,12 @@ class TextEncoder(Protocol):
         """Vectors [n, d] of `texts`, float32."""
 
 
+def salient(encoder: TextEncoder) -> TextEncoder:
+    """The encoder of salient vectors (`drike.encoders.salience`) that goes with one; the same, if it has none."""
+    other: TextEncoder = getattr(encoder, "salient", encoder)
+    return other
+
+
 def unit(vectors: NDArray[Number]) -> NDArray[Number]:
     """Rows [n, d] scaled to length 1, in the precision given; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -17,7 +17,12 @@ class FeatureStore:
 
     def __init__(self, folder: Path, model: str) -> None:
         self.path = folder / f"{model[:32]}.sqlite"
+        self._model = model
         self._file = KeyValueFile(self.path, "features", "set XDG_CACHE_HOME", set_aside=True)
+
+    def beside(self, kind: str) -> FeatureStore:
+        """The store for another kind of vectors of the same model."""
+        return FeatureStore(self.path.parent, hashlib.sha256(f"{kind} {self._model}".encode()).hexdigest())
 
     def read(self, texts: Iterable[str]) -> dict[str, FloatArray]:
         """Return the vectors of those `texts` that are stored."""

@@ -6,26 +6,36 @@ Torch is imported when a text is first encoded; texts whose features are stored 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drike.encoders.base import FloatArray, Progress
 from drike.encoders.features import FeatureStore
+from drike.encoders.salience import token_weights, version
 from drike.errors import EncoderError, require_unicode
 from drike.support.huggingface import quiet
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-Forward = Callable[[Sequence[str]], FloatArray]  # computes the vectors [n, d] of texts
+Vectors = Callable[[Sequence[str]], FloatArray]  # computes the vectors [n, d] of texts
 
 BATCH = 64  # texts
 _CHUNK = 1024
 _REMEMBERED = 200_000  # texts, so that a server does not grow without end
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The forward pass of a model. own: its own vectors. salient: those of `drike.encoders.salience`."""
+
+    own: Vectors
+    salient: Vectors
 
 
 class FrozenEncoder:
@@ -65,7 +75,7 @@ class FrozenEncoder:
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         if len(texts) < self._bulk:  # it does not wait for a long list
-            return self._forward(texts)
+            return self._vectors(texts)
         with self._filling:
             self._fill(texts, progress)
             vectors = np.stack([self._known[text] for text in texts])
@@ -82,12 +92,26 @@ class FrozenEncoder:
         missing.sort(key=len, reverse=True)
         for start in range(0, len(missing), _CHUNK):
             chunk = missing[start : start + _CHUNK]
-            computed = dict(zip(chunk, self._forward(chunk), strict=True))
+            computed = dict(zip(chunk, self._vectors(chunk), strict=True))
             if self._features:
                 self._features.write(computed)
             self._known.update(computed)
             if progress:
                 progress(start + len(chunk), len(missing))
+
+    @cached_property
+    def salient(self) -> FrozenEncoder:
+        """The encoder with the same model that gives salient vectors (`drike.encoders.salience`)."""
+        features = self._features.beside(f"salient {version()}") if self._features else None
+
+        def load() -> Forward:
+            return replace(self._forward, own=self._forward.salient)
+
+        return FrozenEncoder(self.name, self.identity, load, features=features, bulk=self._bulk)
+
+    @property
+    def _vectors(self) -> Vectors:
+        return self._forward.own
 
     @property
     def _forward(self) -> Forward:
@@ -101,15 +125,48 @@ class FrozenEncoder:
 
 def by_torch(folder: Path) -> Forward:
     """The forward pass of a sentence-transformers model, on an accelerator if there is one. Raises EncoderError."""
-    model = load_model(folder)
-    computing = Lock()  # a tokenizer cannot be borrowed twice
+    return forward_of(load_model(folder))
 
-    def forward(texts: Sequence[str]) -> FloatArray:
+
+def forward_of(model: SentenceTransformer) -> Forward:
+    """The forward pass of a model, for any thread."""
+    computing = Lock()  # a tokenizer cannot be borrowed twice
+    options: dict[str, Any] = {"batch_size": BATCH, "show_progress_bar": False}
+
+    def own(texts: Sequence[str]) -> FloatArray:
         with computing, quiet():
-            vectors = model.encode(list(texts), batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True)
+            vectors = model.encode(list(texts), convert_to_numpy=True, **options)
         return np.asarray(vectors, dtype=np.float32)
 
-    return forward
+    @cache
+    def weights() -> Any:
+        return weights_of(model)
+
+    def salient(texts: Sequence[str]) -> FloatArray:
+        with computing, quiet():
+            rows: Any = model.encode(list(texts), output_value=None, **options)
+            pooled = [salient_mean(row["token_embeddings"], weights()[row["input_ids"]]) for row in rows]
+        return np.stack([vector.cpu().numpy() for vector in pooled])
+
+    return Forward(own, salient)
+
+
+def weights_of(model: SentenceTransformer) -> Any:
+    """The weights of a model's tokens in salient vectors: a tensor."""
+    import torch
+
+    tokenizer = model.tokenizer
+    weights = token_weights(lambda word: tokenizer(word, add_special_tokens=False).input_ids, len(tokenizer))
+    weights[tokenizer.all_special_ids] = 0
+    return torch.from_numpy(weights).to(model.device)
+
+
+def salient_mean(tokens: Any, weights: Any) -> Any:
+    """The mean [..., d] of the directions of tokens [..., n, d] with weights [..., n]."""
+    import torch
+
+    directions = torch.nn.functional.normalize(tokens, dim=-1)
+    return (directions * weights[..., None]).sum(-2) / weights.sum(-1, keepdim=True).clamp(min=1e-9)
 
 
 def load_model(folder: Path, device: str | None = None) -> SentenceTransformer:

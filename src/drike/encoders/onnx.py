@@ -10,13 +10,15 @@ import logging
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drike.encoders.base import FloatArray
-from drike.encoders.frozen import BATCH, Forward, by_torch, load_model
+from drike.encoders.frozen import BATCH, Forward, forward_of, load_model, salient_mean, weights_of
+from drike.encoders.salience import version
 from drike.support.files import cache_folder, write_bytes
 from drike.support.files import sha256 as digest
 from drike.support.huggingface import quiet
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _TOKENIZER = "tokenizer"  # the model's metadata that holds it
-_NAMES = ("input_ids", "attention_mask")
+_NAMES, _OUTPUTS = ("input_ids", "attention_mask"), ("own", "salient")
 _SAMPLES = ("", "Ångström", "The capital of Peru is", "What is it? " * 200)
 _CLOSE = 1e-4  # to torch's vectors
 
@@ -36,13 +38,14 @@ def by_onnx(folder: Path, sha256: str) -> Forward:
     sha256: of the encoder's files, under which it is kept in `cache_folder()`. Raises EncoderError.
     """
     models = cache_folder() / "onnx"
-    path = _kept(models, sha256)
+    kept_as = hashlib.sha256(f"{sha256} {version()}".encode()).hexdigest()
+    path = _kept(models, kept_as)
     if path is None:
         model = load_model(folder, device="cpu")
         content = _converted(model)
         if content is None or not _agree(content, model):
-            return by_torch(folder)
-        path = models / f"{sha256}.{hashlib.sha256(content).hexdigest()}.onnx"
+            return forward_of(load_model(folder))
+        path = models / f"{kept_as}.{hashlib.sha256(content).hexdigest()}.onnx"
         try:
             write_bytes(path, content)
         except OSError:  # a service may have no folder to write to: it converts at each start
@@ -50,9 +53,9 @@ def by_onnx(folder: Path, sha256: str) -> Forward:
     return _forward(path)
 
 
-def _kept(models: Path, sha256: str) -> Path | None:
+def _kept(models: Path, name: str) -> Path | None:
     """The file of an encoder that was converted, if it is as it was written: its own SHA-256 is in its name."""
-    for path in models.glob(f"{sha256}.*.onnx"):
+    for path in models.glob(f"{name}.*.onnx"):
         with suppress(OSError):  # it may be another user's
             if path.stem.endswith(digest(path)):
                 return path
@@ -68,13 +71,16 @@ def _forward(model: Path | bytes) -> Forward:
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     tokenizer = Tokenizer.from_str(session.get_modelmeta().custom_metadata_map[_TOKENIZER])
 
-    def vectors(texts: Sequence[str]) -> FloatArray:
+    def computed(output: str, texts: Sequence[str]) -> FloatArray:
         encodings = tokenizer.encode_batch(list(texts))
         inputs = np.array([[encoding.ids, encoding.attention_mask] for encoding in encodings], dtype=np.int64)
-        computed: FloatArray = session.run(None, {name: inputs[:, i] for i, name in enumerate(_NAMES)})[0]
-        return computed
+        [vectors] = session.run([output], {name: inputs[:, i] for i, name in enumerate(_NAMES)})
+        return np.asarray(vectors)
 
-    return lambda texts: np.concatenate([vectors(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)])
+    def vectors(output: str, texts: Sequence[str]) -> FloatArray:
+        return np.concatenate([computed(output, texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)])
+
+    return Forward(*(partial(vectors, output) for output in _OUTPUTS))
 
 
 def _converted(model: SentenceTransformer) -> bytes | None:
@@ -85,9 +91,13 @@ def _converted(model: SentenceTransformer) -> bytes | None:
         def __init__(self) -> None:
             super().__init__()
             self.model = model
+            self.register_buffer("weights", weights := weights_of(model))
+            self.weights: Any = weights
 
         def forward(self, input_ids: Any, attention_mask: Any) -> Any:
-            return self.model(dict(zip(_NAMES, (input_ids, attention_mask), strict=True)))["sentence_embedding"]
+            read = self.model(dict(zip(_NAMES, (input_ids, attention_mask), strict=True)))
+            weights = self.weights[input_ids] * attention_mask
+            return read["sentence_embedding"], salient_mean(read["token_embeddings"], weights)
 
     sample = model.preprocess(list(_SAMPLES[1:3]))
     any_size = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
@@ -96,7 +106,7 @@ def _converted(model: SentenceTransformer) -> bytes | None:
             warnings.simplefilter("ignore")
             logging.getLogger("torch.onnx").setLevel(logging.ERROR)
             program: Any = torch.onnx.export(
-                Vectors().eval(), tuple(sample[name] for name in _NAMES), input_names=_NAMES,
+                Vectors().eval(), tuple(sample[name] for name in _NAMES), input_names=_NAMES, output_names=_OUTPUTS,
                 dynamic_shapes=(any_size, any_size), dynamo=True, verbose=False,
             )  # fmt: skip
             tokenizer = model.tokenizer.backend_tokenizer
@@ -110,8 +120,10 @@ def _converted(model: SentenceTransformer) -> bytes | None:
 
 def _agree(content: bytes, model: SentenceTransformer) -> bool:
     """Whether ONNX Runtime can run what the model was converted to, and gives its vectors."""
-    expected = model.encode(list(_SAMPLES), show_progress_bar=False)
+    expected = forward_of(model)
     try:
-        return bool(np.allclose(_forward(content)(_SAMPLES), expected, atol=_CLOSE))
+        found = _forward(content)
+        pairs = ((found.own, expected.own), (found.salient, expected.salient))
+        return all(np.allclose(given(_SAMPLES), wanted(_SAMPLES), atol=_CLOSE) for given, wanted in pairs)
     except Exception:  # onnxruntime's errors have no common base
         return False
