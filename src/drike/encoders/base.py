@@ -19,6 +19,8 @@ _ROWS = 256  # queries at once: 256 x 20,000 similarities are 40 MB
 class TextEncoder(Protocol):
     """Encodes texts as vectors, the same text always as the same vector."""
 
+    def __hash__(self) -> int: ...
+
     @property
     def name(self) -> str:
         """The name from which `load_encoder` makes the same encoder."""

@@ -7,14 +7,18 @@ similar vectors, as most of their words are the same. In a salient vector the wo
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drike.encoders.base import FloatArray
 
+_WORD = re.compile(r"\w+|[^\w\s]")
 _POWER, _LEAST = 1.5, 0.01  # of weights; chosen on public data, docs/results/gate.md
 
 
@@ -24,9 +28,27 @@ def token_weights(tokens_of: Callable[[str], Sequence[int]], size: int) -> Float
     count = np.zeros(size)
     for word, lines in counts:
         count[list(tokens_of(word))] += lines
-    rarity = np.log((total + 1) / (1 + np.minimum(count, total))) / np.log(total)
+    return _weights(count, total)
+
+
+@lru_cache(maxsize=1 << 14)
+def content(text: str) -> float:
+    """How much a text says besides "it": the weights of its words together, 0 for one without words."""
+    [(_, total), *_] = _counts()
+    lines = [min(_lines().get(word, 0), total) for word in _WORD.findall(text.lower()) if word != "it"]
+    return float(_weights(np.array(lines), total).sum())
+
+
+def _weights(lines: NDArray[Any], total: int) -> FloatArray:
+    """What words count for that so many of all lines have."""
+    rarity = np.log((total + 1) / (1 + np.minimum(lines, total))) / np.log(total)
     weights: FloatArray = np.clip(rarity, _LEAST, 1).astype(np.float32) ** _POWER
     return weights
+
+
+@cache
+def _lines() -> dict[str, int]:
+    return dict(_counts())
 
 
 @cache

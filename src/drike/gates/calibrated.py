@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import exp
 
+import numpy as np
+
 from drike.encoders.base import FloatArray
 from drike.gates.decision import Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery, affordable
@@ -106,19 +108,25 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     for id, mentions in mentions_of.items():
         groups[parsed.excerpts({(mention.begin, mention.end) for mention in mentions})].append(id)
     compared = {key: [part for pair in key for text in pair for part in parts(text)] for key in groups}
-    kept, texts = affordable(compared)
-    vectors = dict(zip(texts, index.embed(texts), strict=True))
+    kept, _ = affordable(compared)
+    whole, masked = (
+        dict.fromkeys(part for key in kept for pair in key for part in parts(pair[side])) for side in (0, 1)
+    )
+    wholes_of = dict(zip(whole, index.embed(list(whole)), strict=True))
+    masked_of = dict(zip(masked, index.embed_masked(list(masked)), strict=True))
+    relations = dict(zip(masked, index.inventory.probabilities(np.stack(list(masked_of.values()))), strict=True))
     rows: list[Found] = []
     for excerpts in kept:
         ids = groups[excerpts]
         wholes, questions = ([part for text in kind for part in parts(text)] for kind in zip(*excerpts, strict=True))
-        nearest = _nearest_parts(index, ids, {part: vectors[part] for part in questions})
+        nearest = _nearest_parts(index, ids, {part: masked_of[part] for part in questions})
         for id, (nearness, margin, part) in nearest.items():
             mentions = mentions_of[id]
             features = {
                 "masked": nearness,
-                "whole": max(index.closest(id, vectors[whole]) for whole in wholes),
+                "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
                 "margin": margin,
+                "relation": index.agreement(id, relations[part]),
                 **_relation_features(part, index.edits[id]),
                 "continued": float(all(continued(parsed.words, mention) for mention in mentions)),
                 "partial": float(all(mention.kind is NameMatch.PARTIAL for mention in mentions)),

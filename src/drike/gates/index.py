@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from drike.encoders.base import BULK, FloatArray, TextEncoder, unit
+from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
+from drike.gates.inventory import Inventory, Probabilities, agreement, inventory
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.vectors import TextVectors
@@ -45,7 +46,7 @@ class EditIndex:
         self._names = NameIndex()
         self._negatives: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a text
         self._texts = TextVectors()
-        self._masked = TextVectors()  # of the texts with "it" for the subject
+        self._masked = TextVectors()  # salient, of the texts with "it" for the subject
 
     @classmethod
     def of(
@@ -67,6 +68,11 @@ class EditIndex:
     def edits(self) -> Mapping[int, EditVersion]:
         """By id, in any order, without drafts and retired ones."""
         return self._edits
+
+    @property
+    def inventory(self) -> Inventory:
+        """The relations that texts may be about. Raises ValueError for an index without vectors."""
+        return inventory(self.require_encoder())
 
     @property
     def text_count(self) -> int:
@@ -92,17 +98,25 @@ class EditIndex:
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Unit vectors [n, d] of texts, such as queries, one at least. Raises ValueError without an encoder."""
-        encoder = self.require_encoder()
-        parts = [texts[at : at + BULK - 1] for at in range(0, len(texts), BULK - 1)]
-        return unit(np.concatenate([encoder.encode(part) for part in parts]))
+        return _encoded(self.require_encoder(), texts)
+
+    def embed_masked(self, texts: Sequence[str]) -> FloatArray:
+        """Salient unit vectors [n, d] of texts with "it" for a subject, one at least. Raises ValueError, too."""
+        return _encoded(salient(self.require_encoder()), texts)
 
     def closest(self, id: int, vector: FloatArray) -> float:
         """The largest cosine of an edit's texts and a unit vector [d]."""
         return self._texts.closest(_texts(self.edits[id].record), vector)
 
     def closest_masked(self, id: int, vector: FloatArray) -> float:
-        """The largest cosine of an edit's texts, with "it" for the subject, and a unit vector [d]."""
+        """The largest cosine of an edit's texts, with "it" for the subject, and a salient unit vector [d]."""
         return self._masked.closest(_masked_texts({id: self.edits[id]})[id], vector)
+
+    def agreement(self, id: int, asked: Probabilities) -> float:
+        """How far one of an edit's texts is about the same relation as a text with these probabilities of relations."""
+        texts = _masked_texts({id: self.edits[id]})[id]
+        own = self.inventory.probabilities(np.stack([self._masked.vectors[text] for text in texts]))
+        return max(agreement(asked, probabilities) for probabilities in own)
 
     def named(self, text: str) -> set[int]:
         """The ids of the edits whose subjects a text names, as gates find them; in time linear in the text."""
@@ -125,10 +139,8 @@ class EditIndex:
         index._negatives = regrouped(self._negatives, *(_negatives(edits).items() for edits in (gone, new)))
         if self.encoder is not None:
             whole, masked = ((texts(gone), texts(new)) for texts in (_texts_of, _masked_texts))
-            needed = dict.fromkeys(text for _, added in (whole, masked) for texts in added.values() for text in texts)
-            vectors = _vectors(needed, self.encoder, (known._texts.vectors, known._masked.vectors))
-            index._texts = self._texts.changed(*whole, vectors)
-            index._masked = self._masked.changed(*masked, vectors)
+            index._texts = self._texts.changed(*whole, _vectors(whole[1], self.encoder, known._texts))
+            index._masked = self._masked.changed(*masked, _vectors(masked[1], salient(self.encoder), known._masked))
         return index
 
 
@@ -245,10 +257,14 @@ def _negatives(edits: Mapping[int, EditVersion]) -> dict[int, set[int]]:
     return {id: {words.fingerprint for words in islice(read, len(texts))} for id, texts in some.items()}
 
 
-def _vectors(
-    texts: Iterable[str], encoder: TextEncoder, known: Sequence[Mapping[str, FloatArray]]
-) -> dict[str, FloatArray]:
+def _encoded(encoder: TextEncoder, texts: Sequence[str]) -> FloatArray:
+    """Unit vectors [n, d] of what a user wrote, which a server does not keep."""
+    return unit(np.concatenate([encoder.encode(texts[at : at + BULK - 1]) for at in range(0, len(texts), BULK - 1)]))
+
+
+def _vectors(texts: Texts, encoder: TextEncoder, known: TextVectors) -> dict[str, FloatArray]:
     """A unit vector [d] for each text: a known one, else computed."""
-    vectors = {text: earlier[text] for text in texts for earlier in known if text in earlier}
-    missing = [text for text in texts if text not in vectors]
+    needed = dict.fromkeys(text for own in texts.values() for text in own)
+    vectors = {text: known.vectors[text] for text in needed if text in known.vectors}
+    missing = [text for text in needed if text not in vectors]
     return {**vectors, **dict(zip(missing, unit(encoder.encode(missing)), strict=True))} if missing else vectors

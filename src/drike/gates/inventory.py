@@ -1,0 +1,164 @@
+"""An inventory of relations: how people, questions and databases put them, and which of them a text may be about.
+
+A text has a probability for each relation, by its cosine similarity to the *prototypes*: the mean salient vectors
+(`drike.encoders.salience`) of a relation's questions, of its statements, and of its wordings in each other language.
+Two texts that ask for the same thing in different words then agree, and two that share words and ask for another thing
+do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import sha256
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drike.encoders.base import FloatArray, TextEncoder, salient, unit
+from drike.encoders.salience import version
+from drike.errors import UsageError
+
+_SHARPNESS = 25.0  # of the probabilities: what a cosine is multiplied by; chosen on public data, docs/results/gate.md
+_FORMAT = "blocks of 'relation: NAME', 'answer: KIND' and wordings with {} for the subject, with blank lines between"
+_WORDING = re.compile(r"(?:([a-z]{2}): )?(.*\{\}.*)")
+_BESIDE = "prototypes.npz"  # of the relations that come with drike, by the encoder that does
+
+Probabilities = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation with its wordings, with "it" for the subject, in groups: questions, statements, other languages."""
+
+    name: str
+    groups: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Inventory:
+    """Relations with their prototypes: unit vectors [p, d] and, for each, the place of its relation [p]."""
+
+    names: tuple[str, ...]
+    prototypes: FloatArray
+    of: NDArray[np.int64]
+
+    @classmethod
+    def encoded(cls, relations: Sequence[Relation], encoder: TextEncoder) -> Inventory:
+        """The inventory of some relations, by an encoder."""
+        groups = [(place, group) for place, relation in enumerate(relations) for group in relation.groups]
+        texts = [text for _, group in groups for text in group]
+        rows = iter(unit(salient(encoder).encode(texts)))
+        means = np.stack([np.mean([next(rows) for _ in group], axis=0) for _, group in groups])
+        return cls(tuple(r.name for r in relations), unit(means), np.array([place for place, _ in groups]))
+
+    def probabilities(self, vectors: FloatArray) -> Probabilities:
+        """Of each relation for texts with these salient unit vectors [n, d]: [n, relations]."""
+        if not self.names:
+            return np.zeros((len(vectors), 0), np.float32)
+        cosines = vectors @ self.prototypes.T
+        nearest = np.maximum.reduceat(cosines, self._firsts, axis=1)
+        powers = np.exp(_SHARPNESS * (nearest - nearest.max(axis=1, keepdims=True)))
+        found: Probabilities = powers / powers.sum(axis=1, keepdims=True)
+        return found
+
+    @cached_property
+    def _firsts(self) -> NDArray[np.int64]:
+        return np.flatnonzero(np.diff(self.of, prepend=-1))
+
+
+def agreement(first: Probabilities, second: Probabilities) -> float:
+    """How far two texts are about the same relation: the Bhattacharyya coefficient, from 0 to 1."""
+    return float(np.sqrt(first * second).sum())
+
+
+def relations_in(text: str, name: str) -> list[Relation]:
+    """The relations of a file. Raises UsageError with its name, the line and the remedy."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("relation:") and (relation := line[9:].strip()):
+            groups = found.setdefault(relation, defaultdict(list))
+        elif line.strip() and not line.startswith(("#", "answer:")):
+            match = _WORDING.fullmatch(line.strip())
+            if not match or line.count("{}") != 1 or not found:
+                raise UsageError(
+                    f"{name}, line {number}: {line[:60]!r} is no wording of a relation; it takes {_FORMAT}"
+                )
+            groups[match[1] or ("?" if line.rstrip().endswith("?") else ".")].append(match[2].replace("{}", "it"))
+    if any(not groups for groups in found.values()) or not found:
+        raise UsageError(f"{name} has a relation without wordings, or none; it takes {_FORMAT}")
+    return [Relation(name, tuple(map(tuple, groups.values()))) for name, groups in found.items()]
+
+
+def built_in() -> list[Relation]:
+    """The relations that come with drike."""
+    files = sorted(_folder().iterdir(), key=lambda file: file.name)
+    return [r for file in files if file.name.endswith(".txt") for r in relations_in(file.read_text("utf-8"), file.name)]
+
+
+@dataclass(frozen=True, eq=False)
+class WithRelations:
+    """A text encoder that knows more relations than those that come with drike. files: where they are read from."""
+
+    encoder: TextEncoder
+    files: tuple[Path, ...]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.encoder, name)
+
+
+@cache
+def inventory(encoder: TextEncoder) -> Inventory:
+    """The relations by an encoder; none by one without salient vectors. Raises UsageError, EncoderError."""
+    if salient(encoder) is encoder:
+        return Inventory((), np.zeros((0, encoder.dim), np.float32), np.zeros(0, np.int64))
+    known = _kept(encoder) or Inventory.encoded(built_in(), encoder)
+    files = encoder.files if isinstance(encoder, WithRelations) else ()
+    own = [relation for file in files for relation in relations_in(_read(file), str(file))]
+    if not own:
+        return known
+    more = Inventory.encoded(own, encoder)
+    prototypes = np.concatenate([known.prototypes, more.prototypes])
+    return Inventory((*known.names, *more.names), prototypes, np.concatenate([known.of, more.of + len(known.names)]))
+
+
+def _kept(encoder: TextEncoder) -> Inventory | None:
+    """The inventory that comes with drike; None for another encoder."""
+    relations = built_in()
+    with resources.as_file(_folder() / _BESIDE) as path, np.load(path, allow_pickle=False) as stored:
+        if str(stored["key"]) != _key(relations, encoder):
+            return None
+        names = tuple(relation.name for relation in relations)
+        return Inventory(names, stored["prototypes"].astype(np.float32), stored["of"])
+
+
+def save_prototypes(encoder: TextEncoder) -> None:
+    """Write the prototypes that come with drike."""
+    relations = built_in()
+    found = Inventory.encoded(relations, encoder)
+    with resources.as_file(_folder() / _BESIDE) as path:
+        np.savez_compressed(
+            path, key=_key(relations, encoder), prototypes=found.prototypes.astype(np.float16), of=found.of
+        )
+
+
+def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
+    return sha256(repr((relations, version(), encoder.identity.get("sha256"))).encode()).hexdigest()
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UsageError(f"the relations in {file} cannot be read ({problem}): give a text file in UTF-8") from None
+
+
+def _folder() -> Traversable:
+    return resources.files("drike.gates").joinpath("relations")
