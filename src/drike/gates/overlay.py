@@ -73,7 +73,7 @@ def regrouped(
                 by_key[key].append(member)
 
     if not leaving and not groups:
-        return OverlayDict({key: tuple(sorted(members)) for key, members in joining.items()})
+        return OverlayDict({key: tuple(sorted(m)) if len(m) > 1 else (m[0],) for key, m in joining.items()})
     changes: dict[Key, tuple[Any, ...] | None] = {}
     for key in {**leaving, **joining}:
         members = {*groups.get(key, ())}.difference(leaving.get(key, ())).union(joining.get(key, ()))
