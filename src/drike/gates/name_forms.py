@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import islice
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ class NameForms(NamedTuple):
     @classmethod
     def of(cls, names: Sequence[Words]) -> NameForms:
         """Those of the names of an edit, the subject first."""
-        forms = cls(names[0].fingerprint, set(), set(), {}, {})
+        forms = cls(reduce(extended, names[0].keys.tolist(), 0), set(), set(), {}, {})
         for name in names:
             keys, folded = name.keys.tolist(), name.folded()
             if not 0 < len(keys) <= MAX_NAME_PARTS:

@@ -94,15 +94,13 @@ class NameIndex:
         long = {word: key ^ WORD for forms in (*old.values(), *added.values()) for word, key in forms.long.items()}
         names = regrouped(self.names, *([(id, forms.names) for id, forms in by.items()] for by in (old, added)))
         subjects = self.subjects.changed({**dict.fromkeys(old), **{id: forms.subject for id, forms in added.items()}})
-        surfaces = (
+        surfaces = [
             [((id, text), [whole]) for id, forms in by.items() for text, whole in forms.written.items()]
             for by in (old, added)
-        )
-        misspelt = ([(word, _shortened(word)) for word, part in long.items() if part in of] for of in (lost, won))
-        return NameIndex(
-            names, subjects, self.parts.changed(parts), self.known.changed(lost, won), regrouped(self.written, *surfaces),
-            regrouped(self.misspelt, *misspelt),
-        )  # fmt: skip
+        ]
+        typos = [[(word, _shortened(word)) for word, part in long.items() if part in of] for of in (lost, won)]
+        written, misspelt = regrouped(self.written, *surfaces), regrouped(self.misspelt, *typos)
+        return NameIndex(names, subjects, self.parts.changed(parts), self.known.changed(lost, won), written, misspelt)
 
     def find(self, words: Words) -> list[Mention]:
         """The names in a text, in their order; none that is part of a longer one.

@@ -22,7 +22,7 @@ _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishe
 _BRACKET = re.compile(r"(.+) \(([^()]+)\)")
 _ACRONYM = re.compile(r"[A-Z][A-Z0-9&]{1,7}")
 _JOINED = re.compile(r"[A-Z]{2,3}")  # initials without points
-_MOST_LEGAL_WORDS = 4
+_MOST_LEGAL_WORDS, _MOST_PERSON_WORDS = 4, 6
 
 
 class NameMatch(StrEnum):
@@ -56,12 +56,8 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
     Initials are given without points; a text may have them with points, spaces or both.
     """
     size = plain_size(name)
-    if 1 < size < len(folded):
-        yield ShortForm(NameMatch.PARTIAL, "", 0, size)
-    if size < len(folded) and (match := _BRACKET.fullmatch(name.text)):
-        first, second = match.groups()
-        if (_ACRONYM.fullmatch(first) and _initials(second) == first) or _initials(first) == second:
-            yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((0, size), (size, len(folded))))
+    if size < len(folded):
+        yield from _without_title(name, size, len(folded))
     begin, end = _kernel(name, folded, size)
     if begin < end and (begin, end) != (0, size):
         kind = NameMatch.SHORT if begin == 0 or end - begin > 1 or folded[0] in lists("articles") else NameMatch.LAST
@@ -74,6 +70,16 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
         yield from (ShortForm(NameMatch.DEMONYM, demonym, 0, 0) for demonym in demonyms)
 
 
+def _without_title(name: Words, size: int, all: int) -> Iterator[ShortForm]:
+    """A name without what is behind its comma or bracket, and acronyms before or in a bracket."""
+    if size > 1:
+        yield ShortForm(NameMatch.PARTIAL, "", 0, size)
+    if match := _BRACKET.fullmatch(name.text):
+        for short, long in (match.groups(), match.group(2, 1)):
+            if _ACRONYM.fullmatch(short) and short == _initials(long):
+                yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((0, size), (size, all)))
+
+
 def plain_size(name: Words) -> int:
     """How many words of a name stand before its comma or bracket."""
     if not (match := _TITLE.search(name.text)):
@@ -82,12 +88,13 @@ def plain_size(name: Words) -> int:
 
 
 def is_person(name: Words, folded: Sequence[str], begin: int, end: int) -> bool:
-    """Whether some words of a name may be a person's: two to five in capitals, particles aside."""
-    text = name.text
-    firsts = (text[at] for at in name.begins[begin:end].tolist())
-    return end - begin <= 5 + text.count(".") and all(
-        first.isupper() or word in PARTICLES for first, word in zip(firsts, folded[begin:end], strict=True)
-    )
+    """Whether some words of a name may be a person's: six at most, in capitals, particles aside."""
+    if end - begin > _MOST_PERSON_WORDS:
+        return False
+    for at, word in zip(name.begins[begin:end].tolist(), folded[begin:end], strict=True):
+        if not name.text[at].isupper() and word not in PARTICLES:
+            return False
+    return True
 
 
 def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
@@ -111,8 +118,8 @@ def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
 def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
     while end - begin > 2 and folded[end - 1] in lists("suffixes of people"):
         end -= 1
-    last, others = folded[end - 1], lists("common words") | lists("after") | lists("legal forms")
-    if len(last) < 3 or last in others or folded[begin] in lists("before"):
+    last, no_last_names = folded[end - 1], ("common words", "after", "legal forms")
+    if len(last) < 3 or folded[begin] in lists("before") or any(last in lists(other) for other in no_last_names):
         return
     yield ShortForm(NameMatch.LAST, "", end - 1, end)
     first = [i for i in range(begin, end - 1) if folded[i] not in PARTICLES]
