@@ -222,8 +222,6 @@ class NameIndex:
 
     def _misspelt(self, words: Words, free: Flags) -> list[Mention]:
         """The names that hold one of the words in its right spelling, or with an s at their end."""
-        if not self.misspelt:
-            return []
         places = np.flatnonzero(free)
         sizes = words.ends[places] - words.begins[places]
         places = places[(sizes >= LONG_WORD - 1) & (sizes <= LONGEST_WORD)]
@@ -235,7 +233,7 @@ class NameIndex:
             for place in places.tolist()
             for word in words.folded(place, place + 1)
             for right in sorted({right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())})
-            if _one_typo(word, right)
+            if _one_typo(word, right) and word != f"{right}s"
         ]
         guesses += self._with_s(words, places)
         if not guesses:

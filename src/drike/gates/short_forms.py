@@ -154,7 +154,10 @@ def _demonyms() -> dict[str, tuple[str, ...]]:
     """The adjectives and nouns for what is of a country, by the country's names."""
     pairs = [[part.split(",") for part in line.split(":")] for line in _lines()["countries"]]
     return {
-        " ".join(words(country)): (*(d.strip() for d in of), *(f"{d.strip()}s" for d in of if d[-1] not in "hse"))
+        " ".join(words(country)): (
+            *(d.strip() for d in of),
+            *(f"{d.strip()}s" for d in of if not d.endswith(("h", "s", "e", "hman", "hmen"))),
+        )
         for countries, of in pairs
         for country in countries
     }

@@ -13,7 +13,7 @@ _GERMAN = frozenset(
 )
 _LISTED = ("and", "or", "und", "y", "et")
 _OF = ("of", "de", "di")
-_BEFORE_NAMES = ("about", "does", "for", "from", "in", "is", "of", "to", "was", "with")
+_BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
 
 
 def continued(words: Words, begin: int, end: int) -> bool:
@@ -74,6 +74,8 @@ def cased(words: Words, begin: int, end: int, stored: Collection[str]) -> bool:
     surface = words.between(begin, end)
     if any(map(str.islower, stored)):
         return True
+    if surface not in stored and end - begin > 1 and words.folded(begin, begin + 1)[0] in lists("articles"):
+        surface = f"{surface[0].upper()}{surface[1:]}"
     if surface not in stored or _titled(words, begin, end):
         return False
     if len(surface) == 1 or surface[1:].islower():
