@@ -191,6 +191,8 @@ class Words:
     def folded(self, begin: int = 0, end: int | None = None) -> list[str]:
         """Some of the words as they are compared."""
         bounds = zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True)
+        if self.text.isascii():
+            return [self.text[start:stop].lower() for start, stop in bounds]
         return [self.text[start:stop].translate(_FOLDS) for start, stop in bounds]
 
     def between(self, begin: int, end: int) -> str:

@@ -23,7 +23,7 @@ from drike.gates.by_name import EveryQuery, Named, Nearest
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.names import NameMatch
+from drike.gates.short_forms import NameMatch
 from drike.gates.store_view import StoreView
 from drike.stores.log import Snapshot
 from drike.stores.records import EditRecord, EditVersion, Status, stamp

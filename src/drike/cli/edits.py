@@ -31,6 +31,7 @@ Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
 Yes = Annotated[bool, flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD)]
 Texts = list[str] | None
+_AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
 _PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
 
 
@@ -80,9 +81,9 @@ def add(
 ) -> None:  # fmt: skip
     """Add an edit."""
     from drike.cli.reword import open_writer, reworded
-    from drike.gates.by_name import Named
     from drike.gates.calibration import common_questions
     from drike.gates.index import EditIndex
+    from drike.gates.naming import name_report
     from drike.serving.requests import read_questions
 
     if propose is None and (model or yes):
@@ -97,8 +98,14 @@ def add(
         print_changes(changes)
         if writer and propose:
             print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=_author()))
+        report = name_report(changes[-1], stores.snapshot(opened).in_force(datetime.now(UTC)))
+    if report.short:
+        say(f"Also found as {_quoted(report.short)}")
+    for name, ids in report.ambiguous.items():
+        shared = f" ({' and '.join(f'edit {id}' for id in ids[:3])} may be meant)" if ids else ""
+        note(f'"{name}" may mean something else{shared}: {_AMBIGUOUS}')
     index = EditIndex.of(changes[-1:])
-    naming = [question for question in logged if Named().decide(question, index).matched]
+    naming = [question for question in logged if index.named(question)]
     kind = "common" if log is None else "logged"
     if naming:
         note(
@@ -115,6 +122,7 @@ def import_(
     supersede: Supersede = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
+    from drike.gates.naming import ambiguous_names
     from drike.stores.importing import Imported, import_edits, read_edits
 
     rows = read_edits(source)
@@ -127,6 +135,10 @@ def import_(
         say(f"Refused: {as_flags(str(problem))}")
     counts = f"{len(imported.added):,} added, {imported.repeated:,} in force already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}")
+    if ambiguous := ambiguous_names(imported.added):
+        note(
+            f"{counted(len(ambiguous), 'name')} may mean something else, such as {_quoted(ambiguous[:3])}: {_AMBIGUOUS}"
+        )
     if imported.refused:
         raise StoreError(f"{source} has refused rows (listed above): correct them, and import the file again")
 
@@ -146,10 +158,17 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = 
     """Show an edit with its versions; without ID, show all changes of the store."""
     with closing(open_store(store, create=False)) as opened:
         versions = opened.changes() if edit is None else stores.versions(opened, edit)
+        stored = () if edit is None else stores.snapshot(opened).in_force(datetime.now(UTC))
     if edit is not None:
+        from drike.gates.naming import name_report
+
         for name, value in to_values(versions[-1].record).items():
             if value:
                 say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
+        report = name_report(versions[-1], stored)
+        for name, forms in (("short forms", report.short), ("ambiguous", report.ambiguous)):
+            if forms:
+                say(f"{name}: {' | '.join(forms)}")
     print_changes(versions)
 
 
@@ -234,6 +253,10 @@ def export(
         lines = [to_json(version.record) for version in _listed(stores.snapshot(opened), retired)]
     write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {len(lines):,} exported")
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def _author() -> str | None:

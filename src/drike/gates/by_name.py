@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from drike.gates.decision import Candidate, Decision, foremost
 from drike.gates.index import EditIndex, ParsedQuery, nearness
-from drike.gates.names import NameMatch
+from drike.gates.short_forms import NameMatch
 
 
 @dataclass(frozen=True)
@@ -14,13 +14,14 @@ class Named:
     """Matches the named subjects: of each, the edit with the paraphrase that is nearest to the query.
 
     Nearness is cosine similarity where the index has vectors, else the share of common words; ties go to the edit with
-    the highest priority, then the oldest. Only whole names count, not partial ones and typos.
+    the highest priority, then the oldest. Only names and short forms that are certain count (`Mention.certain`): no
+    partial names, typos and parts of longer names.
     """
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match the nearest edit of every subject or alias that the query names as whole words."""
         parsed = ParsedQuery.of(query, index)
-        mentions = [mention for mention in parsed.mentions if mention.kind is NameMatch.FULL]
+        mentions = [mention for mention in parsed.mentions if mention.certain]
         if not mentions:
             return Decision(query)
         near = nearness(parsed, index, sorted({i for mention in mentions for i in mention.edits}))

@@ -13,8 +13,10 @@ import numpy as np
 from drike.encoders.base import FloatArray
 from drike.gates.decision import Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery, affordable
-from drike.gates.names import Mention, NameMatch, continued
+from drike.gates.names import Mention
 from drike.gates.relations import answer_kind, contrary
+from drike.gates.short_forms import NameMatch
+from drike.gates.surroundings import continued
 from drike.stores.records import EditVersion, Status
 from drike.words import masked, words
 
@@ -128,7 +130,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
                 "margin": margin,
                 "relation": index.agreement(id, relations[part]),
                 **_relation_features(part, index.edits[id]),
-                "continued": float(all(continued(parsed.words, mention) for mention in mentions)),
+                "continued": float(all(continued(parsed.words, mention.begin, mention.end) for mention in mentions)),
                 "partial": float(all(mention.kind is NameMatch.PARTIAL for mention in mentions)),
                 "typo": float(all(mention.kind is NameMatch.TYPO for mention in mentions)),
             }

@@ -1,4 +1,4 @@
-"""Names of subjects in a query: whole words as `drike.words` reads them, partial names of people, typos.
+"""Names of subjects in a query: whole words as `drike.words` reads them, short forms, names of people, typos.
 
 A text is read in time linear in its length: all its words are compared at once, a name's first words before its others,
 and of what may be found very often only the first and the last places are looked at more closely.
@@ -6,111 +6,59 @@ and of what may be found very often only the first and the last places are looke
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from drike.gates.fingerprints import FingerprintSet, Flags
+from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, WHOLE, WORD, forms_of, key_of, pair
 from drike.gates.overlay import OverlayDict, regrouped
+from drike.gates.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
+from drike.gates.surroundings import cased, casual, inside
 from drike.words import MAX_NAME_PARTS, Fingerprints, Kinds, Places, Words, composed, extended, extended_each
 
-_TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishes one of several
-_PARTICLES = frozenset(
-    ("al", "bin", "da", "de", "del", "den", "der", "di", "do", "dos", "du", "el", "ibn", "la", "le", "van", "von", "y")
-)
-_LONG_WORD, _LONGEST_WORD = 6, 40  # letters; other words are not checked for typos
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 _MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
 _BLOCK = 1 << 14  # words at once
 _NAMES = 64  # those nearest to the beginning or the end of the text
 _TYPOS = 256  # unknown words at the beginning of a text and at its end that are checked for typos
-_WHOLE, _WORD, _PERSON = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9  # what a fingerprint is of
+_SUBJECTS = 3  # a last name that more of them share names none
+_ALL = tuple(NameMatch)
+_WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
 
+Reading = tuple[NameMatch, tuple[int, ...], bool]  # of a name: its kind, the ids of its edits, whether others share it
 Spans = tuple[Places, Places, Places]  # begins and ends of names in a text, and the names
-
-
-class NameMatch(StrEnum):
-    """How a query names a subject."""
-
-    FULL = "full"
-    PARTIAL = "partial"  # a person's first and last name, or a name without what is behind its comma
-    TYPO = "typo"
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A stored name in a query: its words begin..end (excluded), and the ids of the edits that have it."""
+    """A stored name in a query: its words begin..end (excluded), and the ids of the edits that have it.
+
+    Attributes:
+        ambiguous: the text may mean something else: the name is a common word, one of several well-known things, two
+            letters at most, or a short form that other subjects share.
+        cased: an ambiguous name is written as it is stored, and not only because a sentence begins; always so for other
+            names.
+        inside: it is part of a longer name that is another's, as "Mercury" in "Freddie Mercury".
+    """
 
     name: str
     kind: NameMatch
     begin: int
     end: int
     edits: tuple[int, ...]
+    ambiguous: bool = False
+    cased: bool = True
+    inside: bool = False
 
-
-def continued(words: Words, mention: Mention) -> bool:
-    """Whether a mention seems part of a longer name: "Chile" in "University of Chile", "iPhone" in "iPhone X".
-
-    True where a word in capitals, other than the first of the text, or a number adjoins it.
-    """
-
-    def capital(i: int) -> bool:
-        first = words.text[words.begins[i]]
-        return first.isupper() or first.isdigit()
-
-    def adjoin(i: int) -> bool:
-        return words.text[words.ends[i] : words.begins[i + 1]] in (" ", "-", "–")
-
-    begin, end = mention.begin, mention.end
-    if end < len(words) and adjoin(end - 1) and capital(end):
-        return True
-    if begin > 1 and words.folded(begin - 1, begin) == ["of"] and adjoin(begin - 2) and adjoin(begin - 1):
-        begin -= 1
-    return begin > 1 and adjoin(begin - 1) and capital(begin - 1)
-
-
-class _NameForms(NamedTuple):
-    """The names of an edit by fingerprint, as `NameIndex` has them, and the long words of the full ones."""
-
-    full: set[int]
-    short: set[int]
-    people: set[int]
-    parts: set[int]
-    long: dict[str, int]
-
-    @classmethod
-    def of(cls, names: Iterable[Words]) -> _NameForms:
-        forms = cls(set(), set(), set(), set(), {})
-        for name in names:
-            keys = name.keys.tolist()
-            if not 0 < len(keys) <= MAX_NAME_PARTS:
-                continue
-            forms.full.add(forms._with_parts(keys))
-            forms.parts.update(key ^ _WORD for key in keys)
-            forms.long.update((word, key) for word, key in zip(name.folded(), keys, strict=True) if _is_long(word))
-            plain = _TITLE.split(name.text)[0]
-            size = int(np.searchsorted(name.ends, len(plain), side="right"))
-            if len(plain) < len(name.text) and size > 1:
-                forms.short.add(forms._with_parts(keys[:size]))
-            if _is_person(plain, name.folded(0, size)):
-                forms.people.add(int(_pair(name.keys[:1], name.keys[size - 1 : size])[0]))
-        forms.parts.update(forms.people)
-        return forms
-
-    def _with_parts(self, keys: Sequence[int]) -> int:
-        """The fingerprint of a name, whose beginnings become `parts`."""
-        whole = 0
-        for key in keys:
-            whole = extended(whole, key)
-            self.parts.add(whole)
-        self.parts.add(whole ^ _WHOLE)
-        return whole
+    @property
+    def certain(self) -> bool:
+        """Whether it names its subject without any evidence from the relation."""
+        if self.inside or self.kind not in (NameMatch.FULL, NameMatch.SHORT):
+            return False
+        return not self.ambiguous or (self.cased and self.kind is NameMatch.FULL)
 
 
 @dataclass(frozen=True)
@@ -118,35 +66,41 @@ class NameIndex:
     """A dictionary of the names of edits, by their fingerprints. Names of more than `MAX_NAME_PARTS` are left out.
 
     Attributes:
-        full, short: ids of edits by name; `short` are names without what is behind a comma or bracket.
-        people: ids by first and last name, in any order.
+        names: ids of edits by name, combined with its kind; people also by first and last name, in any order.
+        subjects: of each edit the fingerprint of its subject.
         parts: of each beginning of a name, whole name, pair and word, the number of edits that have it.
         known: the keys of `parts`. Names found in a text are places in it.
-        misspelt: words of `_LONG_WORD` letters or more, by each way to leave out a letter.
+        written: names that may mean something else, as they are stored, with the ids of edits.
+        misspelt: words of `LONG_WORD` letters or more, by each way to leave out a letter.
     """
 
-    full: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
-    short: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
-    people: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
+    names: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
+    subjects: OverlayDict[int, int] = field(default_factory=OverlayDict)
     parts: OverlayDict[int, int] = field(default_factory=OverlayDict)
     known: FingerprintSet = field(default_factory=FingerprintSet, compare=False)
+    written: OverlayDict[int, tuple[tuple[int, str], ...]] = field(default_factory=OverlayDict)
     misspelt: OverlayDict[str, tuple[str, ...]] = field(default_factory=OverlayDict)
+    _readings: dict[int, list[Reading]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def changed(self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]) -> NameIndex:
         """A copy without the names of some edits and with those of others, both by id."""
-        old, added = map(_forms, (gone, new))
+        old, added = map(forms_of, (gone, new))
         counts = Counter(part for forms in added.values() for part in forms.parts)
         counts.subtract(part for forms in old.values() for part in forms.parts)
-        parts = self.parts.changed({part: self.parts.get(part, 0) + n or None for part, n in counts.items() if n})
-        before, after = ({part for part, n in counts.items() if n and part in of} for of in (self.parts, parts))
-        long = {word: key ^ _WORD for forms in (*old.values(), *added.values()) for word, key in forms.long.items()}
-        full, short, people = (
-            regrouped(getattr(self, kind), *([(id, getattr(f, kind)) for id, f in by.items()] for by in (old, added)))
-            for kind in ("full", "short", "people")
-        )
-        lost, won = before - after, after - before
-        misspelt = ([(word, _shortened(word)) for word, part in long.items() if part in of] for of in (lost, won))
-        return NameIndex(full, short, people, parts, self.known.changed(lost, won), regrouped(self.misspelt, *misspelt))
+        were = {part: self.parts.get(part, 0) for part, n in counts.items() if n} if self.parts else {}
+        parts = {part: were.get(part, 0) + n or None for part, n in counts.items() if n}
+        lost = {part for part, n in parts.items() if n is None}
+        won = {part for part, n in parts.items() if n is not None and not were.get(part)}
+        long = {word: key ^ WORD for forms in (*old.values(), *added.values()) for word, key in forms.long.items()}
+        names = regrouped(self.names, *([(id, forms.names) for id, forms in by.items()] for by in (old, added)))
+        subjects = self.subjects.changed({**dict.fromkeys(old), **{id: forms.subject for id, forms in added.items()}})
+        surfaces = [
+            [((id, text), [whole]) for id, forms in by.items() for text, whole in forms.written.items()]
+            for by in (old, added)
+        ]
+        typos = [[(word, _shortened(word)) for word, part in long.items() if part in of] for of in (lost, won)]
+        written, misspelt = regrouped(self.written, *surfaces), regrouped(self.misspelt, *typos)
+        return NameIndex(names, subjects, self.parts.changed(parts), self.known.changed(lost, won), written, misspelt)
 
     def find(self, words: Words) -> list[Mention]:
         """The names in a text, in their order; none that is part of a longer one.
@@ -154,21 +108,37 @@ class NameIndex:
         Where there are more than `_MENTIONS`, only the first and the last of each name, and of the `_NAMES` names that
         come first or last. Typos are looked for in the first and the last `_TYPOS` words that no name has.
         """
-        some = self.known.may_have(words.keys, _WORD)
+        some = self.known.may_have(words.keys, WORD)
         spelled, free = self._spelled(words, some)
         mentions = self._mentions(words, *_outermost(*spelled, len(words)))
-        mentions += self._misspelt(words, free)
-        mentions += self._people(words, some, free)
+        mentions += self._others(words, some, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
     def ids(self, words: Words) -> set[int]:
-        """The ids of all edits with a name in a text, as `find` finds them, however many names there are."""
-        some = self.known.may_have(words.keys, _WORD)
+        """The ids of all edits with a name in a text, as `find` finds them, however many names there are.
+
+        Of last names alone and demonyms there are none, nor does it count whether a name may mean something else.
+        """
+        some = self.known.may_have(words.keys, WORD)
         (_, _, names), free = self._spelled(words, some)
         wholes = self._wholes(np.unique(names))
-        found = {id for names_of in (self.full, self.short) for ids in names_of.values_of(wholes) for id in ids}
-        others = (*self._misspelt(words, free), *self._people(words, some, free))
-        return found.union(*(mention.edits for mention in others))
+        found = {
+            id
+            for kind in _WHOLE_NAMES
+            for ids in self.names.values_of([whole ^ OF_KIND[kind] for whole in wholes])
+            for id in ids
+        }
+        others = self._others(words, some, free)
+        return found.union(*(mention.edits for mention in others if mention.kind is not NameMatch.LAST))
+
+    def _others(self, words: Words, some: Flags, free: Flags) -> list[Mention]:
+        """The names that are not spelled as they are stored."""
+        mentions = self._misspelt(words, free)
+        outer = np.flatnonzero(some & free)
+        if len(outer):
+            mentions += self._people(words, outer, some, free)
+            mentions += self._last_names(words, outer, {i for m in mentions for i in range(m.begin, m.end)})
+        return mentions
 
     def _spelled(self, words: Words, some: Flags) -> tuple[Spans, Flags]:
         """The names that are spelled as they are stored, none inside another, and which words are in none of them.
@@ -206,7 +176,7 @@ class NameIndex:
                 rows, begins, prefixes = rows[alive], begins[alive], prefixes[alive]
             if not len(rows):
                 break
-            whole, places = self.known.find(prefixes, _WHOLE)
+            whole, places = self.known.find(prefixes, WHOLE)
             fits = (words.least[begins[whole]] <= size) & words.last[begins[whole] + (size - 1)]
             sizes[rows[whole[fits]]], names[rows[whole[fits]]] = size, places[fits]
             inside = np.searchsorted(begins, len(words) - size)
@@ -217,25 +187,45 @@ class NameIndex:
 
     def _wholes(self, names: Places) -> list[int]:
         """The fingerprints of names."""
-        wholes: list[int] = (self.known.sorted[names] ^ np.uint64(_WHOLE)).tolist()
+        wholes: list[int] = (self.known.sorted[names] ^ np.uint64(WHOLE)).tolist()
         return wholes
 
     def _mentions(self, words: Words, begins: Places, ends: Places, names: Places) -> list[Mention]:
-        return [
-            Mention(" ".join(words.folded(begin, end)), kind, begin, end, edits)
-            for begin, end, name in zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True)
-            for known, kind in ((self.full, NameMatch.FULL), (self.short, NameMatch.PARTIAL))
-            if (edits := known.get(name))
-        ]
+        spans = zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True)
+        return [mention for begin, end, name in spans for mention in self._read(words, name, begin, end)]
+
+    def _read(
+        self, words: Words, name: int, begin: int, end: int, kinds: Collection[NameMatch] = _ALL
+    ) -> Iterator[Mention]:
+        """What the words begin..end of a text mention: the edits with a name, by its kind."""
+        readings = self._readings.get(name)
+        if readings is None:
+            readings = self._readings[name] = list(self._of_name(name))
+        stored = self.written.get(name)
+        ambiguous, is_cased = stored is not None, True
+        text = " ".join(words.folded(begin, end))
+        if stored is not None:
+            is_cased = cased(words, begin, end, surfaces := {surface for _, surface in stored})
+            unsettled = len(text) < 3 or text in lists("homonyms") or all(map(str.islower, surfaces))
+            ambiguous = not is_cased or unsettled
+        for kind, ids, shared in readings:
+            if kind in kinds:
+                within = inside(words, begin, end, last=kind is NameMatch.LAST)
+                yield Mention(text, kind, begin, end, ids, ambiguous or shared, is_cased, within)
+
+    def _of_name(self, name: int) -> Iterator[Reading]:
+        known = [(kind, ids) for kind in NameMatch if (ids := self.names.get(name ^ OF_KIND[kind]))]
+        subjects = {self.subjects[id] for _, ids in known for id in ids}
+        for kind, ids in known:
+            if kind is not NameMatch.LAST or len(subjects) <= _SUBJECTS:
+                yield kind, ids, kind is not NameMatch.FULL and len(subjects) > 1
 
     def _misspelt(self, words: Words, free: Flags) -> list[Mention]:
-        """The names that hold one of the words in its right spelling."""
-        if not self.misspelt:
-            return []
+        """The names that hold one of the words in its right spelling, or with an s at their end."""
         places = np.flatnonzero(free)
         sizes = words.ends[places] - words.begins[places]
-        places = places[(sizes >= _LONG_WORD) & (sizes <= _LONGEST_WORD)]
-        places = np.delete(places, self.known.find(words.keys[places], _WORD)[0])
+        places = places[(sizes >= LONG_WORD - 1) & (sizes <= LONGEST_WORD)]
+        places = np.delete(places, self.known.find(words.keys[places], WORD)[0])
         if len(places) > 2 * _TYPOS:
             places = np.concatenate([places[:_TYPOS], places[-_TYPOS:]])
         guesses = [
@@ -243,51 +233,69 @@ class NameIndex:
             for place in places.tolist()
             for word in words.folded(place, place + 1)
             for right in sorted({right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())})
-            if _is_long(word) and _one_typo(word, right)
+            if _one_typo(word, right) and word != f"{right}s"
         ]
+        guesses += self._with_s(words, places)
         if not guesses:
             return []
         windows, width = _corrected(words, [(place, right) for place, _, right in guesses])
         mentions = []
-        (begins, ends, names), _ = self._spelled(windows, self.known.may_have(windows.keys, _WORD))
+        (begins, ends, names), _ = self._spelled(windows, self.known.may_have(windows.keys, WORD))
         for first, behind, name in zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True):
             place, word, right = guesses[first // width]
             offset = first // width * width + MAX_NAME_PARTS - place
             begin, end = first - offset, behind - offset
-            if begin <= place < end and not (end - begin == 1 and _same_stem(word, right)):
+            genitive = word == f"{right}s" and place == end - 1
+            if begin <= place < end and (genitive or not _another_word(words, word, right, begin, end)):
                 spelled = " ".join([*words.folded(begin, place), right, *words.folded(place + 1, end)])
-                known = filter(None, (self.full.get(name), self.short.get(name)))
-                mentions += [Mention(spelled, NameMatch.TYPO, begin, end, edits) for edits in known]
+                kind = NameMatch.SHORT if genitive else NameMatch.TYPO
+                found = {mention.edits: mention for mention in self._read(words, name, begin, end, _WHOLE_NAMES)}
+                mentions += [replace(mention, name=spelled, kind=kind) for mention in found.values()]
         return mentions
 
-    def _people(self, words: Words, some: Flags, free: Flags) -> list[Mention]:
+    def _with_s(self, words: Words, places: Places) -> list[tuple[int, str, str]]:
+        """Words that are known but for their last letter, an s: each with its place, and without this letter."""
+        ending = [(i, word) for i in places.tolist() for word in words.folded(i, i + 1) if word.endswith("s")]
+        stems = Words.of_each([word[:-1] for _, word in ending])
+        known = self.known.may_have(np.array([stem.keys[0] if len(stem) else 0 for stem in stems], np.uint64), WORD)
+        return [(i, word, word[:-1]) for (i, word), is_known in zip(ending, known, strict=True) if is_known]
+
+    def _people(self, words: Words, outer: Places, some: Flags, free: Flags) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
-        outer, found = np.flatnonzero(some & free), list[Spans]()
-        if not self.people or len(outer) < 2:
-            return []
+        found = list[Spans]()
         for size in range(2, 3 + _MIDDLE_NAMES):
             begins = outer[: np.searchsorted(outer, len(words) - size, side="right")]
             begins = begins[some[begins + (size - 1)]]
-            for inside in range(1, size):
-                begins = begins[free[begins + inside]]
-            where, names = self.known.find(_pair(words.keys[begins], words.keys[begins + (size - 1)]))
+            for inner in range(1, size):
+                begins = begins[free[begins + inner]]
+            where, names = self.known.find(pair(words.keys[begins], words.keys[begins + (size - 1)]))
             found.append((begins[where], begins[where] + size, names))
-        mentions = []
+        mentions = list[Mention]()
         begins, ends, names = map(np.concatenate, zip(*found, strict=True))
         begins, ends, names = _outermost(begins, ends, names, len(words))
         pairs = self.known.sorted[names].tolist()
         for begin, end, name in zip(begins.tolist(), ends.tolist(), pairs, strict=True):
             middle = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
-            if all(word in _PARTICLES or words.text[at].isupper() for word, at in middle) and name in self.people:
+            if all(word in PARTICLES or words.text[at].isupper() for word, at in middle):
                 text = composed(words.between(begin, end))
-                mentions.append(Mention(text, NameMatch.PARTIAL, begin, end, self.people[name]))
+                people = self._read(words, name, begin, end, (NameMatch.PARTIAL,))
+                mentions += [replace(mention, name=text) for mention in people]
         return mentions
 
-
-def _forms(names_of: Mapping[int, Sequence[str]]) -> dict[int, _NameForms]:
-    """The forms of the names of edits, by id."""
-    read = iter(Words.of_each([name for names in names_of.values() for name in names]))
-    return {id: _NameForms.of(list(islice(read, len(names)))) for id, names in names_of.items()}
+    def _last_names(self, words: Words, outer: Places, taken: Set[int]) -> list[Mention]:
+        """People under their last name: alone, or behind particles or initials. taken: words of other mentions."""
+        where, names = self.known.find(words.keys[outer], LAST)
+        begins, _, _ = _outermost(outer[where], outer[where] + 1, names, len(words))
+        mentions = list[Mention]()
+        for place in begins.tolist():
+            first, initials = _named_before(words, place)
+            last = int(words.keys[place])
+            full = list(self._read(words, extended(key_of(initials), last), first, place + 1)) if initials else []
+            mentions += [replace(mention, kind=NameMatch.SHORT) for mention in full]
+            upper = words.text[words.begins[place]].isupper()
+            if not full and place not in taken and (upper or casual(words, place)):
+                mentions += self._read(words, last, place, place + 1, (NameMatch.LAST,))
+        return mentions
 
 
 def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:
@@ -323,24 +331,17 @@ def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words,
     return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), 2 * reach + 2
 
 
-def _is_long(word: str) -> bool:
-    return _LONG_WORD <= len(word) <= _LONGEST_WORD
-
-
-def _is_person(name: str, folded: Sequence[str]) -> bool:
-    """Whether a name may be a person's: two to five words in capitals, particles aside."""
-    parts = re.split(r"[\s.]+", name.strip(" ."))
-    return (
-        2 <= len(parts) <= 5
-        and len(folded) > 1
-        and min(len(folded[0]), len(folded[-1])) > 1
-        and all(part[:1].isupper() or part in _PARTICLES for part in parts)
-    )
-
-
-def _pair(first: Fingerprints, last: Fingerprints) -> Fingerprints:
-    """The fingerprints of two names in any order."""
-    return (first + last) * np.uint64(_PERSON) ^ np.uint64(_PERSON)
+def _named_before(words: Words, place: int) -> tuple[int, str]:
+    """Where initials and particles before a last name begin, and these initials together: JRR, J.R.R. or J. R. R."""
+    while place and words.folded(place - 1, place)[0] in PARTICLES:
+        place -= 1
+    initials = ""
+    while place and len(initials) < MOST_INITIALS and words.ends[place - 1] - words.begins[place - 1] == 1:
+        place -= 1
+        initials = words.folded(place, place + 1)[0] + initials
+    if place and not initials and (joined := words.between(place - 1, place)).isupper() and len(joined) < MOST_INITIALS:
+        return place - 1, joined.lower()
+    return place, initials if initials.isalpha() else ""
 
 
 def _shortened(word: str) -> set[str]:
@@ -355,7 +356,18 @@ def _one_typo(first: str, second: str) -> bool:
     return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
-def _same_stem(first: str, second: str) -> bool:
-    """Whether two words differ in their end only: "Albania" and "Albanian" are different words, not a typo."""
-    size = min(len(first), len(second)) - (len(first) == len(second))
-    return first[:size] == second[:size]
+def _another_word(words: Words, typed: str, right: str, begin: int, end: int) -> bool:
+    """Whether a word that differs from a name of one word is rather another word than a typo of it.
+
+    "Albania" and "Albanian", which differ in their end only, are; short words are unless they have a capital, are not
+    common, and lack a letter or have two swapped.
+    """
+    if end - begin > 1:
+        return False
+    size = min(len(typed), len(right)) - (len(typed) == len(right))
+    if typed[:size] == right[:size]:
+        return True
+    if len(right) > LONG_WORD:
+        return False
+    slipped = len(typed) < len(right) or sorted(typed) == sorted(right)
+    return not slipped or typed in lists("common words") or not words.text[words.begins[begin]].isupper()

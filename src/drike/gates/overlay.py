@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 Key = TypeVar("Key")
@@ -61,21 +61,29 @@ class OverlayDict(Mapping[Key, Value]):
 
 def regrouped(
     groups: OverlayDict[Key, tuple[Any, ...]],
-    gone: Iterable[tuple[Any, Iterable[Key]]],
-    new: Iterable[tuple[Any, Iterable[Key]]],
+    gone: Collection[tuple[Any, Iterable[Key]]],
+    new: Collection[tuple[Any, Iterable[Key]]],
 ) -> OverlayDict[Key, tuple[Any, ...]]:
     """Groups by key, without some members and with others, each given with its keys; members are sorted."""
-    leaving: dict[Key, list[Any]] = defaultdict(list)
-    joining: dict[Key, list[Any]] = defaultdict(list)
-    for members, by_key in ((gone, leaving), (new, joining)):
-        for member, keys in members:
-            for key in keys:
-                by_key[key].append(member)
-
-    if not leaving and not groups:
-        return OverlayDict({key: tuple(sorted(members)) for key, members in joining.items()})
+    if not groups and not gone:
+        return OverlayDict(_grouped(new))
+    leaving, joining = _grouped(gone), _grouped(new)
     changes: dict[Key, tuple[Any, ...] | None] = {}
     for key in {**leaving, **joining}:
         members = {*groups.get(key, ())}.difference(leaving.get(key, ())).union(joining.get(key, ()))
         changes[key] = tuple(sorted(members)) or None
     return groups.changed(changes)
+
+
+def _grouped(members: Iterable[tuple[Any, Iterable[Key]]]) -> dict[Key, tuple[Any, ...]]:
+    """The members of each key, sorted. Most keys have one member, and share its tuple: there are many of them."""
+    groups: dict[Key, tuple[Any, ...]] = {}
+    further: dict[Key, list[Any]] = defaultdict(list)
+    for member, keys in members:
+        alone = (member,)
+        for key in keys:
+            if groups.setdefault(key, alone) is not alone:
+                further[key].append(member)
+    for key, others in further.items():
+        groups[key] = tuple(sorted((*groups[key], *others)))
+    return groups

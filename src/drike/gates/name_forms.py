@@ -1,0 +1,92 @@
+"""The names of edits and their short forms by fingerprint, as a dictionary of names has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, reduce
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from drike.gates.short_forms import NameMatch, is_person, lists, plain_size, short_forms
+from drike.words import MAX_NAME_PARTS, MODULUS, Fingerprints, Words, extended
+
+LONG_WORD, LONGEST_WORD = 5, 40  # letters; other words of names are not checked for typos
+WHOLE, WORD, LAST = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x27D4EB2F165667C5  # what a fingerprint is of
+_PERSON = 0x165667B19E3779F9
+OF_KIND = {kind: i * 0x85EBCA77C2B2AE63 % MODULUS for i, kind in enumerate(NameMatch)}
+
+
+class NameForms(NamedTuple):
+    """The names of an edit by fingerprint, as `NameIndex` has them.
+
+    subject: its fingerprint. names: each with its kind. parts: beginnings of names, whole names, pairs and words.
+    written: names that may mean something else, as they are written. long: words of full names that may be misspelt.
+    """
+
+    subject: int
+    names: set[int]
+    parts: set[int]
+    written: dict[str, int]
+    long: dict[str, int]
+
+    @classmethod
+    def of(cls, names: Sequence[Words]) -> NameForms:
+        """Those of the names of an edit, the subject first."""
+        forms = cls(reduce(extended, names[0].keys.tolist(), 0), set(), set(), {}, {})
+        for name in names:
+            keys, folded = name.keys.tolist(), name.folded()
+            if not 0 < len(keys) <= MAX_NAME_PARTS:
+                continue
+            forms._add(NameMatch.FULL, name.text, keys, folded)
+            forms.parts.update([key ^ WORD for key in keys])
+            forms.long.update(
+                [(word, key) for word, key in zip(folded, keys, strict=True) if LONG_WORD <= len(word) <= LONGEST_WORD]
+            )
+            size = plain_size(name)
+            if size > 1 and min(len(folded[0]), len(folded[size - 1])) > 1 and is_person(name, folded, 0, size):
+                pair = (keys[0] + keys[size - 1]) * _PERSON % MODULUS ^ _PERSON
+                forms.names.add(pair ^ OF_KIND[NameMatch.PARTIAL])
+                forms.parts.add(pair)
+            for form in short_forms(name, folded):
+                begin, end = form.begin, form.end
+                if not form.prefix:
+                    forms._add(form.kind, name.between(begin, end), keys[begin:end], folded[begin:end])
+                elif begin < end:  # initials are looked for where the last name is
+                    whole = extended(key_of(form.prefix), keys[begin])
+                    forms.names.add(whole ^ OF_KIND[form.kind])
+                else:
+                    own = Words.of(form.prefix)
+                    forms._add(form.kind, form.prefix, own.keys.tolist(), own.folded())
+                    forms.parts.update(key ^ WORD for key in own.keys.tolist())
+        return forms
+
+    def _add(self, kind: NameMatch, text: str, keys: Sequence[int], folded: Sequence[str]) -> None:
+        """A name, and its beginnings as `parts`; a single last name is looked for by itself."""
+        whole = 0
+        for key in keys:
+            whole = extended(whole, key)
+            self.parts.add(whole)
+        self.parts.add(whole ^ (LAST if kind is NameMatch.LAST and len(keys) == 1 else WHOLE))
+        self.names.add(whole ^ OF_KIND[kind])
+        common = folded[0] in lists("common words") and all(word in lists("common words") for word in folded)
+        if common or len(text) < 3 or " ".join(folded) in lists("homonyms"):
+            self.written[text] = whole
+
+
+def forms_of(names_of: Mapping[int, Sequence[str]]) -> dict[int, NameForms]:
+    """The forms of the names of edits, by id."""
+    read = iter(Words.of_each([name for names in names_of.values() for name in names]))
+    return {id: NameForms.of(list(islice(read, len(names)))) for id, names in names_of.items()}
+
+
+@lru_cache(maxsize=1 << 12)
+def key_of(word: str) -> int:
+    """The fingerprint of a word, or of some."""
+    return Words.of(word).fingerprint
+
+
+def pair(first: Fingerprints, last: Fingerprints) -> Fingerprints:
+    """The fingerprints of two names in any order."""
+    return (first + last) * np.uint64(_PERSON) ^ np.uint64(_PERSON)

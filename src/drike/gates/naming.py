@@ -1,0 +1,51 @@
+"""What is said of the names of an edit: its short forms, and those that may mean something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from drike.gates.name_forms import forms_of
+from drike.gates.names import NameIndex
+from drike.gates.short_forms import short_forms
+from drike.stores.records import EditVersion
+from drike.words import Words
+
+
+class NameReport(NamedTuple):
+    """How a text may name an edit.
+
+    short: its short forms. ambiguous: the names and short forms that may mean something else, each with the ids of the
+    other edits that have it.
+    """
+
+    short: tuple[str, ...]
+    ambiguous: dict[str, tuple[int, ...]]
+
+
+def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
+    """How a text may name an edit, among those that are stored."""
+    names = list(map(Words.of, edit.record.names))
+    short = dict.fromkeys(form.text(name) for name in names for form in short_forms(name, name.folded()))
+    last_words = {word for form in (*edit.record.names, *short) for word in Words.of(form).folded()[-1:]}
+    others = {
+        version.id: version.record.names
+        for version in stored
+        if any(word in name.casefold() for name in version.record.names for word in last_words)
+    }
+    index = NameIndex().changed({}, {**others, edit.id: edit.record.names})
+    ambiguous = {}
+    for form in (*edit.record.names, *short):
+        mentions = index.find(Words.of(form))
+        if any(mention.ambiguous and edit.id in mention.edits for mention in mentions):
+            ids = {
+                id for mention in mentions for id in mention.edits if others.get(id, ())[:1] != edit.record.names[:1]
+            }
+            ambiguous[form] = tuple(sorted(ids - {edit.id}))
+    return NameReport(tuple(short), ambiguous)
+
+
+def ambiguous_names(edits: Iterable[EditVersion]) -> list[str]:
+    """The names and short forms of edits that may mean something else, whatever is stored."""
+    forms = forms_of({edit.id: edit.record.names for edit in edits})
+    return list(dict.fromkeys(name for of in forms.values() for name in of.written))

@@ -1,0 +1,181 @@
+"""Short forms of a name: what else a text may call what has it, by rules and the lists of names.txt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+
+from drike.words import Words, words
+
+PARTICLES = frozenset(
+    ("al", "bin", "da", "de", "del", "den", "der", "di", "do", "dos", "du", "el", "ibn", "la", "le", "van", "von", "y")
+)
+MOST_INITIALS = 4
+
+_TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishes one of several
+_BRACKET = re.compile(r"(.+) \(([^()]+)\)")
+_ACRONYM = re.compile(r"[A-Z][A-Z0-9&]{1,7}")
+_JOINED = re.compile(r"[A-Z]{2,3}")  # initials without points
+_MOST_LEGAL_WORDS, _MOST_PERSON_WORDS = 4, 6
+
+
+class NameMatch(StrEnum):
+    """How a query names a subject."""
+
+    FULL = "full"
+    SHORT = "short"  # without a legal form, title or article; with initials, as an acronym, with an s at the end
+    PARTIAL = "partial"  # a person's first and last name, or a name without what is behind its comma
+    LAST = "last"  # a person's last name alone
+    DEMONYM = "demonym"  # "French" for France
+    TYPO = "typo"
+
+
+class ShortForm(NamedTuple):
+    """A short form of a name: some text, and behind it the words begin..end (excluded) of the name."""
+
+    kind: NameMatch
+    prefix: str
+    begin: int
+    end: int
+
+    def text(self, name: Words) -> str:
+        """As it is shown."""
+        own = name.between(self.begin, self.end) if self.begin < self.end else ""
+        return " ".join(filter(None, (self.prefix, own)))
+
+
+def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
+    """The short forms of a name, given its words as they are compared; some perhaps twice.
+
+    Initials are given without points; a text may have them with points, spaces or both.
+    """
+    size = plain_size(name)
+    if size < len(folded):
+        yield from _without_title(name, size, len(folded))
+    begin, end = _kernel(name, folded, size)
+    if begin < end and (begin, end) != (0, size):
+        kind = NameMatch.SHORT if begin == 0 or end - begin > 1 or folded[0] in lists("articles") else NameMatch.LAST
+        yield ShortForm(kind, "", begin, end)
+        if begin and end < size:  # without one of both
+            yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((begin, size), (0, end)))
+    if end - begin > 1 and is_person(name, folded, begin, end):
+        yield from _of_person(name, folded, begin, end)
+    if size <= 4 and (demonyms := _demonyms().get(" ".join(folded))):
+        yield from (ShortForm(NameMatch.DEMONYM, demonym, 0, 0) for demonym in demonyms)
+
+
+def _without_title(name: Words, size: int, all: int) -> Iterator[ShortForm]:
+    """A name without what is behind its comma or bracket, and acronyms before or in a bracket."""
+    if size > 1:
+        yield ShortForm(NameMatch.PARTIAL, "", 0, size)
+    if match := _BRACKET.fullmatch(name.text):
+        for short, long in (match.groups(), match.group(2, 1)):
+            if _ACRONYM.fullmatch(short) and short == _initials(long):
+                yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((0, size), (size, all)))
+
+
+def plain_size(name: Words) -> int:
+    """How many words of a name stand before its comma or bracket."""
+    if not (match := _TITLE.search(name.text)):
+        return len(name)
+    return int(np.searchsorted(name.ends, match.start(), side="right"))
+
+
+def is_person(name: Words, folded: Sequence[str], begin: int, end: int) -> bool:
+    """Whether some words of a name may be a person's: six at most, in capitals, particles aside."""
+    if end - begin > _MOST_PERSON_WORDS:
+        return False
+    for at, word in zip(name.begins[begin:end].tolist(), folded[begin:end], strict=True):
+        if not name.text[at].isupper() and word not in PARTICLES:
+            return False
+    return True
+
+
+def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
+    """Which of the first words of a name are left without titles, an article and legal forms."""
+    begin, end = 0, size
+    while begin + 1 < end and folded[begin] in lists("titles"):
+        begin += 1
+    if not begin and size > 1 and folded[0] in lists("articles") and name.text[name.begins[1]].isupper():
+        begin = 1
+    while end - begin > 1 and folded[end - 1] in _last_of_legal_forms():
+        for count in range(min(_MOST_LEGAL_WORDS, end - begin - 1), 0, -1):
+            form = " ".join(folded[end - count : end])
+            if form in lists("legal forms") and not name.between(end - count, end).islower():
+                end -= count
+                break
+        else:
+            break
+    return (begin, end) if end - begin > 1 or len(folded[begin]) > 1 else (0, size)
+
+
+def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
+    while end - begin > 2 and folded[end - 1] in lists("suffixes of people"):
+        end -= 1
+    last, no_last_names = folded[end - 1], ("common words", "after", "legal forms")
+    if len(last) < 3 or folded[begin] in lists("before") or any(last in lists(other) for other in no_last_names):
+        return
+    yield ShortForm(NameMatch.LAST, "", end - 1, end)
+    first = [i for i in range(begin, end - 1) if folded[i] not in PARTICLES]
+    if end - begin > 2 and (folded[end - 2].endswith("ez") or folded[end - 2] in lists("spanish surnames")):
+        yield from (ShortForm(NameMatch.LAST, "", end - 2, stop) for stop in (end - 1, end))
+        first = first[:-1]
+    if not first or _JOINED.fullmatch(name.between(first[0], first[0] + 1)):
+        return
+    initials = "".join(folded[i][0] for i in first)
+    for letters in {initials, initials[0]}:
+        if letters.isalpha() and len(letters) <= MOST_INITIALS:
+            yield ShortForm(NameMatch.SHORT, letters.upper(), end - 1, end)
+
+
+def _initials(name: str) -> str:
+    return "".join(part[0] for part in re.split(r"[\s-]+", name) if part[:1].isupper())
+
+
+@cache
+def lists(name: str) -> frozenset[str]:
+    """A list of names.txt, compared as words are."""
+    return frozenset(filter(None, (" ".join(words(item)) for line in _lines()[name] for item in line.split(","))))
+
+
+@cache
+def _last_of_legal_forms() -> frozenset[str]:
+    return frozenset(form.split()[-1] for form in lists("legal forms"))
+
+
+@cache
+def _demonyms() -> dict[str, tuple[str, ...]]:
+    """The adjectives and nouns for what is of a country, by the country's names."""
+    pairs = [[part.split(",") for part in line.split(":")] for line in _lines()["countries"]]
+    return {
+        " ".join(words(country)): (
+            *(d.strip() for d in of),
+            *(f"{d.strip()}s" for d in of if not d.endswith(("h", "s", "e", "hman", "hmen"))),
+        )
+        for countries, of in pairs
+        for country in countries
+    }
+
+
+@cache
+def countries() -> frozenset[str]:
+    """The names of countries, compared as words are."""
+    return frozenset(_demonyms())
+
+
+@cache
+def _lines() -> dict[str, list[str]]:
+    """The lines of names.txt by the list that they are of."""
+    found: dict[str, list[str]] = {}
+    for line in files("drike.gates").joinpath("names.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            found[line[1:-1]] = own = []
+        elif line and not line.startswith("#"):
+            own.append(line)
+    return found

@@ -1,0 +1,140 @@
+"""What stands around a name in a text: whether it is part of a longer one, and whether its capitals mean anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from drike.gates.short_forms import countries, lists
+from drike.words import Words
+
+_STOPS, _AROUND = ".!?:;\n…•", 6  # what ends a sentence; words on each side that say how a text is written
+_GERMAN = frozenset(
+    ("der", "die", "das", "dem", "den", "des", "ein", "eine", "einen", "einem", "einer", "im", "zum", "zur")
+)
+_LISTED = ("and", "or", "und", "y", "et")
+_OF = ("of", "de", "di")
+_BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
+
+
+def continued(words: Words, begin: int, end: int) -> bool:
+    """Whether a name seems part of a longer one: "Chile" in "University of Chile", "iPhone" in "iPhone X".
+
+    True where a word in capitals, other than the first of the text, or a number adjoins it.
+    """
+    if end < len(words) and _adjoin(words, end - 1) and _capital(words, end):
+        return True
+    if begin > 1 and words.folded(begin - 1, begin) == ["of"] and all(_adjoin(words, begin - i) for i in (1, 2)):
+        begin -= 1
+    return begin > 1 and _adjoin(words, begin - 1) and _capital(words, begin - 1)
+
+
+def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
+    """Whether a name surely is part of a longer one: "Mercury" in "Freddie Mercury", "Peru" in "Peru, Indiana".
+
+    last: whether it is the last name of a person, with which any other first name is another's.
+    """
+    own = words.folded(begin, end)
+    lower = words.between(begin, end).islower()  # then words around it may be in lower case, too
+    if begin and _spaced(words, begin - 1) and _belongs_to_before(words, begin, lower):
+        return True
+    if len(own) == 1 and begin and _spaced(words, begin - 1) and _first_name(words, begin - 1, lower, last):
+        return True
+    behind = words.folded(end, end + 2)
+    if behind and _spaced(words, end - 1) and (lower or _capital(words, end)):
+        if behind[0] in lists("after") or " ".join(behind) in lists("after"):
+            return True
+        if own[0] in lists("first names") and not lower and _last_name(words, begin, end):
+            return True
+    return _in_state(words, " ".join(own), behind, end)
+
+
+def _belongs_to_before(words: Words, begin: int, lower: bool) -> bool:
+    """Whether what stands before a name makes another name with it: "University of", "Air", "New"."""
+    i, before = begin - 1, words.folded(max(0, begin - 2), begin)
+    if before[-1] in _OF and i and _spaced(words, i - 1):
+        return before[0] in lists("of") and (lower or _capital(words, i - 1))
+    starts = before[-1] in ("new", "north", "real", "south") and _starts(words, i)
+    return before[-1] in lists("before") and (lower or _capital(words, i)) and not starts
+
+
+def _last_name(words: Words, begin: int, end: int) -> bool:
+    """Whether the word behind a first name is a last name, as far as one can tell: "Jordan Peterson"."""
+    if begin and words.folded(begin - 1, begin)[0] in _BEFORE_NAMES:  # "is the capital of Jordan Amman?"
+        return False
+    [other] = words.folded(end, end + 1)
+    return other.isalpha() and len(other) > 2 and other not in lists("common words") and not _titled(words, begin, end)
+
+
+def cased(words: Words, begin: int, end: int, stored: Collection[str]) -> bool:
+    """Whether a name is written as one that is stored, and not only because of where it stands.
+
+    At the beginning of a sentence, in a title, in a text in capitals and behind a German article a capital says
+    nothing.
+    """
+    surface = words.between(begin, end)
+    if any(map(str.islower, stored)):
+        return True
+    if surface not in stored and end - begin > 1 and words.folded(begin, begin + 1)[0] in lists("articles"):
+        surface = f"{surface[0].upper()}{surface[1:]}"
+    if surface not in stored or _titled(words, begin, end):
+        return False
+    if len(surface) == 1 or surface[1:].islower():
+        return not _starts(words, begin) and words.folded(begin - 1, begin)[0] not in _GERMAN
+    return True
+
+
+def casual(words: Words, begin: int) -> bool:
+    """Whether the text around a word is all in lower case, so that a name in it may be, too."""
+    return words.text[max(0, words.begins[begin] - 200) : words.ends[begin] + 200].islower()
+
+
+def _first_name(words: Words, i: int, lower: bool, last: bool) -> bool:
+    """Whether a word is a first name, or an initial behind one. last: before a last name, so that any name is."""
+    [word] = words.folded(i, i + 1)
+    if word in lists("first names"):
+        return lower or _capital(words, i)
+    last = last and _capital(words, i) and not _starts(words, i)
+    if len(word) == 1:
+        return i > 0 and words.text[words.ends[i]] == "." and (last or _first_name(words, i - 1, lower, last))
+    return last and not any(word in lists(known) for known in ("titles", "common words")) and not _titled(words, i)
+
+
+def _in_state(words: Words, own: str, behind: list[str], end: int) -> bool:
+    """Whether a country or famous town is another place by the state behind its comma."""
+    if not behind or words.text[words.ends[end - 1] : words.begins[end]] != ", ":
+        return False
+    if own not in countries() and own not in lists("famous towns"):
+        return False
+    size = next((size for size in (2, 1) if " ".join(behind[:size]) in lists("states")), 0)
+    following = words.folded(end + size, end + size + 1)
+    return bool(size) and not (following and following[0] in _LISTED)
+
+
+def _titled(words: Words, begin: int, end: int | None = None) -> bool:
+    """Whether all longer words around have capitals, as in titles and texts in capitals."""
+    end = begin + 1 if end is None else end
+    around = [*range(max(0, begin - _AROUND), begin), *range(end, min(len(words), end + _AROUND))]
+    some = [i for i in around if words.ends[i] - words.begins[i] > 3]
+    return len(some) > 1 and all(_capital(words, i) for i in some)
+
+
+def _starts(words: Words, i: int) -> bool:
+    """Whether a word begins a sentence."""
+    gap = words.text[words.ends[i - 1] : words.begins[i]] if i else "\n"
+    return any(stop in gap for stop in _STOPS)
+
+
+def _capital(words: Words, i: int) -> bool:
+    first = words.text[words.begins[i]]
+    return first.isupper() or first.isdigit()
+
+
+def _adjoin(words: Words, i: int) -> bool:
+    """Whether only a space or hyphen stands between a word and the next."""
+    return words.text[words.ends[i] : words.begins[i + 1]] in (" ", "-", "–")
+
+
+def _spaced(words: Words, i: int) -> bool:
+    """Whether only a space stands between a word and the next, or a point behind an initial."""
+    gap = words.text[words.ends[i] : words.begins[i + 1]]
+    return gap == " " or (gap == ". " and words.ends[i] - words.begins[i] == 1)
