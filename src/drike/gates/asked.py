@@ -17,9 +17,10 @@ from drike.gates.phrases import begins, held, own_name, patterns
 Span = tuple[int, int]  # of characters
 
 MOST_PARTS = 8
+_MARKS = 3  # characters about a name in quotation marks: these, and a stop
 _SENTENCE = 300  # characters at most before a place in its sentence, and behind it
-_PASSAGE = 300  # characters of a line that may be a passage of a document
-_LONG, _LINES, _LINE = 8_000, 8, 1_000  # of longer texts so many lines at either side of marks; longer lines in part
+_PASSAGE = 200  # characters of a line that may be a passage of a document
+_LONG, _LINES, _LINE = 4_000, 8, 1_000  # of longer texts so many lines at either side of marks; longer lines in part
 _WINDOW, _BLOCKS = 4_000, 8  # characters in which a mark is looked for, and how many of them
 
 _STOP = re.compile(r"[.!?…]\s|[。！？\n]")
@@ -42,6 +43,8 @@ _OPENING = re.compile(
     r"|background|transcript|search_results?|results?|page|quote|blockquote)(?:[ \t][^<>\n]{0,200})?>",
     re.IGNORECASE | re.MULTILINE,
 )
+_INTRODUCED = re.compile(r":(?=\s|[\"'“„«‘])|\s[-–—]\s")
+_SOLID = re.compile(r"\S")
 _CLOSING = "\"'”’»"
 _WORD = re.compile(r"[^\W_]+(?:['’]\w+)*")
 _TAG = re.compile(r"</?[A-Za-z_]+>")
@@ -52,6 +55,7 @@ _CODE = re.compile(  # a line of code, of a log or of a trace
     r"|from [\w.]+ import |return\b.*[;()\"']|#include|(?:SELECT|INSERT|UPDATE|DELETE)\b.*\b(?:FROM|INTO|SET)\b"
     r"|(?:const|let|var|val|final|public|private|static|int|string) [\w<>\[\]]+.*[=({;]|(?:\$|>>>|C:\\>) ?\w"
     r"|(?:for|if|while|elif|switch)\b.*[:{]$|(?:print|console\.log|assert) ?\(|\w[\w.]*\(.*\);?$|[})\];]+$"
+    r"|(?:error|warning|fatal|panic): "
     r"|[\w.\[\]\"']+ ?[-+*]?= ?\S.*[\]\"'();{}\d]$|<[a-z]+[ /].*>$|(?:curl|docker|pip|git) -?\w|[A-Z][A-Z0-9_]+=\S)"
 )
 _JSON = re.compile(r"\s*(?:[{\[]|\"[\w ]+\" ?:|[}\]],?\s*$)")
@@ -92,24 +96,26 @@ def read(text: str) -> Asked:
     if worked is not None:
         sentences = [s for s in sentences if not _within(s, worked)]
     sentences, labelled = _labelled(text, sentences)
-    parts = [part for s in _asking(text, sentences) for part in _split(text, s)]
+    apart = worked is not None or bool(material or blocks or quoted or labelled)
+    parts = [part for s in _asking(text, sentences, apart) for part in _split(text, s)]
     whole = (0, len(text))
     material = sorted({*material, *(worked or ())})
     if parts:
         half = MOST_PARTS // 2
         parts = parts if len(parts) <= MOST_PARTS else parts[:half] + parts[-half:]
+        material += [quote for part in parts for quote in _sayings(text, part)]
         only = len(parts) == 1 and not (text[: parts[0][0]].strip() or text[parts[0][1] :].strip())
-        return Asked((whole,) if only else tuple(parts), tuple(material))
+        return Asked((whole,) if only else tuple(parts), tuple(sorted(material)))
     if worked is not None:
         return Asked((), tuple(material))
-    if (material or blocks or quoted or labelled) and sentences:
+    if apart and sentences:
         return Asked(tuple(_joined(s for s in sentences))[-MOST_PARTS:], tuple(material))
     return Asked(() if material else (whole,), tuple(material))
 
 
-def inside(place: int, spans: Iterable[Span]) -> bool:
-    """Whether a place is in one of some spans."""
-    return any(start <= place < stop for start, stop in spans)
+def inside(name: Span, spans: Iterable[Span]) -> bool:
+    """Whether a name is in one of some spans, and not all of it, as a title in quotation marks is."""
+    return any(start <= name[0] < stop and name[1] - name[0] + _MARKS < stop - start for start, stop in spans)
 
 
 def leans_back(part: str) -> bool:
@@ -264,28 +270,41 @@ def _worked_on(text: str, sentences: list[_Sentence], blocks: list[Span]) -> lis
         at, quotes = _opening(text, sentence), list(_QUOTED.finditer(text, sentence.start, sentence.stop))
         if quotes and not text[sentence.start : quotes[0].start()].strip():  # "..." - translate
             at = next((word.start() for word in _WORD.finditer(text, quotes[0].end(), sentence.stop)), at)
-        rework = begins(text, "rework", at)
-        if not rework and not begins(text, "digest", at):
-            continue
+        rework, colon = begins(text, "rework", at), _INTRODUCED.search(text, at, sentence.stop)
         pointing = held(text[at : sentence.stop], "indication") is not None
-        colon = re.compile(r":(?=\s|[\"'“„«‘])|\s[-–—]\s").search(text, at, sentence.stop)
-        behind = text[sentence.stop :].strip()
+        if not rework and not begins(text, "digest", at) and not _on_language(text, sentence, at, quotes, colon):
+            continue
+        behind = _SOLID.search(text, sentence.stop)
         if quotes:
             worked.append((sentence.start, sentence.stop))
         elif colon or (behind and (pointing or (rework and sentence.stop >= sentence.line[1]))):
             done = _end(text, colon.end() if colon else sentence.stop, sentences[i + 1 :], blocks)
             worked.append((sentence.start, done))
         elif pointing or (rework and sentence.start == sentence.line[0]):
-            if not text[: sentence.start].strip():
-                continue
-            worked.append((0, sentence.stop))
+            if text[: sentence.start].strip():
+                worked.append((0, sentence.stop))
     return worked or None
+
+
+def _on_language(
+    text: str, sentence: _Sentence, at: int, quotes: list[re.Match[str]], colon: re.Match[str] | None
+) -> bool:
+    """Whether a sentence asks about the words of some quotations, or of what is behind a colon."""
+    if begins(text, "finish", at):
+        return False
+    if any(quote[0].count(" ") > 1 for quote in quotes):
+        return held(_QUOTED.sub(" ", sentence.of(text)), "language") is not None
+    if colon is None or text[colon.start()] != ":":
+        return False
+    said = text[at : colon.start()]
+    told = any(begins(text, kind, at) for kind in ("question", "request", "reference"))
+    return held(said, "style") is not None or not (told or held(said, "indication") is None)
 
 
 def _end(text: str, start: int, following: list[_Sentence], blocks: list[Span]) -> int:
     """Where the material ends that begins at a place: with its marks, else before what is said to be another matter."""
-    while start < len(text) and text[start].isspace():
-        start += 1
+    solid = _SOLID.search(text, start)
+    start = solid.start() if solid else start
     for begin, stop in blocks:
         if begin == start:
             return stop
@@ -335,8 +354,11 @@ def _labelled(text: str, sentences: list[_Sentence]) -> tuple[list[_Sentence], b
     return left, labels
 
 
-def _asking(text: str, sentences: list[_Sentence]) -> list[_Sentence]:
-    """The questions, and what is to be told or completed beside them or a passage; none in a passage beside others."""
+def _asking(text: str, sentences: list[_Sentence], apart: bool = False) -> list[_Sentence]:
+    """The questions, and what is to be told or completed beside these or a passage; none in a passage beside others.
+
+    apart: whether there is more in the text than these sentences.
+    """
     asks, questions, lone = list[_Sentence](), 0, None
     short = {s.line: s.line[1] - s.line[0] <= _PASSAGE for s in sentences}
     for i, sentence in enumerate(sentences):
@@ -352,7 +374,7 @@ def _asking(text: str, sentences: list[_Sentence]) -> list[_Sentence]:
             asks.append(sentence)
         elif i == len(sentences) - 1 and not ended and said.count(" ") > 1 and not begins(text, "thanks", at):
             lone = sentence
-    if not questions and all(short.values()):
+    if not questions and not apart and all(short.values()):
         return []
     near = [s for s in asks if short[s.line]]
     if lone and (asks or (not all(short.values()) and lone.start == lone.line[0])):
@@ -374,6 +396,13 @@ def _next() -> re.Pattern[str]:
     return re.compile(
         rf"[,;]?\s+{joint}\s+(?={question})|[,;]\s+(?=(?:what|how|when|was|wie|wann|cómo|combien)\b)", re.I
     )
+
+
+def _sayings(text: str, part: Span) -> list[Span]:
+    """Quotations of questions and sentences within a part that says more than they do."""
+    quotes = _QUOTED.finditer(text, part[0], min(part[1], part[0] + _LINE))
+    sayings = [q.span() for q in quotes if q[0].count(" ") > 1 and (q[0][-2] in ".?!" or begins(q[0], "question", 1))]
+    return sayings if sayings and _WORD.search(_QUOTED.sub(" ", text[slice(*part)])) else []
 
 
 def _split(text: str, sentence: _Sentence) -> list[Span]:

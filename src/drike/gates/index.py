@@ -186,9 +186,11 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
     These are the names in it; if it names nothing, those in the part before it, else those that stand outside of all
     parts, the most frequent ones.
     """
-    places = {mention: int(words.begins[mention.begin]) for mention in mentions}
-    own = [[m for m in mentions if start <= places[m] < stop] for start, stop in asked.parts]
-    apart = [m for m in mentions if not inside(places[m], (*asked.parts, *asked.material))]
+    places = {m: (int(words.begins[m.begin]), int(words.ends[m.end - 1])) for m in mentions}
+    mentions = [m for m in mentions if not inside(places[m], asked.material)]
+    own = [[m for m in mentions if start <= places[m][0] < stop] for start, stop in asked.parts]
+    within = {m for named in own for m in named}
+    apart = [m for m in mentions if m not in within]
     counts = Counter(m.edits for m in apart)
     apart = [m for m in apart if counts[m.edits] == max(counts.values())]
     parts, before = list[tuple[Characters, frozenset[Span]]](), list[Mention]()

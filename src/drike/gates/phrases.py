@@ -8,6 +8,11 @@ from importlib.resources import files
 
 SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _NAME = re.compile(r"(?<=[^\s.!?:\"“(])\s+[\"“'(]?(?=[^\W\d_])(\w[\w'’-]*)")
+_BEFORE_NOUN = re.compile(
+    r"\b(?:de[rmns]|das|die|eine?[rmns]?|[ksm]?eine?[rmns]?|ihre?[rmns]?|diese?[rmns]?|welche?[rmns]?|viele|wieviele|[iz]m"
+    r"|zu[mr]|vom|beim)$",
+    re.IGNORECASE,
+)
 
 
 @cache
@@ -42,6 +47,7 @@ def held(text: str, kind: str) -> int | None:
 def own_name(text: str) -> int | None:
     """Where a text has a word in capitals behind its first one: where only names have them, a subject of its own."""
     for match in _NAME.finditer(text):
-        if match[1][0].isupper() and not begins(match[1], "common"):
+        noun = _BEFORE_NOUN.search(text, max(0, match.start() - 12), match.start())  # in German
+        if match[1][0].isupper() and not noun and not begins(match[1], "common"):
             return match.start(1)
     return None
