@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
 
-from drike.gates.asked import read
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drike.gates.asked import MOST_PARTS, read
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord
-from tests.worlds.indexes import PERU, stored
+from tests.gates.test_long_texts import least, repeated
+from tests.worlds.indexes import GATE, PERU, indexed, stored
+from tests.worlds.tally import Tally
 
 PASSAGE = (
     "Nordlicht was founded in a garage and sold lamps to the harbours of the north for thirty years. When the fog came,"
@@ -240,7 +246,8 @@ def marked(text: str) -> tuple[str, list[str]]:
 @pytest.mark.parametrize("text", PLAIN)
 def test_of_a_plain_question_or_statement_everything_is_asked(text: str) -> None:
     asked = read(text)
-    assert asked.parts == ((0, len(text)),) and not asked.material
+    assert asked.parts == ((0, len(text)),)
+    assert not asked.material or '"' in text  # as a title in quotation marks may be
 
 
 @pytest.mark.parametrize("text", PARTS)
@@ -257,3 +264,55 @@ def test_what_is_to_be_worked_on_concerns_no_edit(text: str) -> None:
 @pytest.mark.parametrize(("text", "subject"), NAMED)
 def test_a_question_takes_its_subject_from_a_document_not_from_material(text: str, subject: str) -> None:
     assert subjects(text) == [subject]
+
+
+def test_a_title_in_quotation_marks_is_named_and_a_name_within_a_quotation_is_not() -> None:
+    index = EditIndex.of(stored(EditRecord("What's Going On?", "The singer of What's Going On? is", "Bob")))
+    assert Named().decide('Who sang "What\'s Going On?"', index).matched
+    assert not Named().decide('Who wrote "I asked What\'s Going On?, and left"?', index).matched
+
+
+def test_both_edits_apply_that_two_questions_ask_for_and_none_that_is_only_quoted() -> None:
+    index = indexed(
+        PERU, EditRecord("Peru", "The president of Peru is", "Ann"), EditRecord("Acme", "Acme's seat is", "Rome")
+    )
+    for text, ids in (
+        ("What is the capital of Peru and who is the president of it?", [1, 2]),
+        ("What is the capital of Peru? And who is its president?", [1, 2]),
+        ("Peru is a country by the sea. What is its capital?", [1]),
+        ("<document>Peru is a country. Who is its president?</document>\nWhat is its capital?", [1]),
+        ("Translate into German: 'What is the capital of Peru?'", []),
+        ("Say hello in Spanish. ```print('the capital of Peru is')```", []),
+    ):
+        assert sorted(edit.id for edit in GATE.decide(text, index).matched) == ids, text
+
+
+LONG = st.lists(
+    st.sampled_from(
+        [*PLAIN, *NOTHING, "\n", "\n\n", "```", '"', "“", "> ", "<document>", "</document>", "Context:", "Q:", "A:"]
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(LONG, st.text(max_size=200)))
+def test_parts_and_material_are_in_order_within_the_text_and_do_not_overlap(text: str) -> None:
+    asked = read(text)
+    assert len(asked.parts) <= MOST_PARTS and asked == read(text)
+    for spans in asked:
+        places = [place for span in spans for place in span]
+        assert places == sorted(places) and all(0 <= place <= len(text) for place in places)
+
+
+REPEATED = ("```", "``` x ``` ", "<document>", "<doc></doc>\n", "“", " 'a", '"', "Who? ", "\n", " ", "Who is it?\n", "> a\n",
+    "2026-11-23 10:00:01 INFO a\n", "Context: a\n", "Q: a A: b ", "Translate: a\n", "please ", "who is it and ", "a(", "---\n",
+    "a.a.", "? ¿", '"""', "<a", "1. ", "ab", "Translate 'a b c' ")  # fmt: skip
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("begun", ["", "Translate this:\n", "Who runs it?\n\n"])
+def test_a_megabyte_is_read_in_a_fraction_of_what_its_names_take(begun: str, tally: Tally) -> None:
+    tally("texts of 1 MB made to be slow", len(REPEATED))
+    for piece in REPEATED:
+        assert least(partial(read, begun + repeated(piece))) < 0.02, piece

@@ -17,7 +17,7 @@ from drike.gates.phrases import begins, held, own_name, patterns
 Span = tuple[int, int]  # of characters
 
 MOST_PARTS = 8
-_MARKS = 3  # characters about a name in quotation marks: these, and a stop
+_MARKS = 7  # characters about a name in quotation marks: these, a stop, an article
 _SENTENCE = 300  # characters at most before a place in its sentence, and behind it
 _PASSAGE = 200  # characters of a line that may be a passage of a document
 _LONG, _LINES, _LINE = 4_000, 8, 1_000  # of longer texts so many lines at either side of marks; longer lines in part
@@ -84,33 +84,25 @@ class _Sentence(NamedTuple):
 
 def read(text: str) -> Asked:
     """What is asked in a text, and what is material."""
-    blocks, material = _blocks(text)
+    blocks, code = _blocks(text)
     sentences = [sentence for line in _lines(text, blocks) for sentence in _sentences(text, line)]
-    lines, kinds = list(dict.fromkeys(s.line for s in sentences)), {}
-    for line in lines:
-        kinds[line] = _kind(text[line[0] : min(line[1], line[0] + _PASSAGE)])
-    material += _code_lines(text, kinds)
-    quoted = [line for line in lines if kinds[line] == "quoted"]
-    sentences = [s for s in sentences if not kinds[s.line]]
-    worked = _worked_on(text, sentences, blocks)
-    if worked is not None:
-        sentences = [s for s in sentences if not _within(s, worked)]
+    kinds = {line: _kind(text[line[0] : min(line[1], line[0] + _PASSAGE)]) for line in {s.line: 0 for s in sentences}}
+    code += _code_lines(text, kinds)
+    worked = _worked_on(text, [s for s in sentences if not kinds[s.line]], blocks)
+    sentences = [s for s in sentences if not kinds[s.line] and not _within(s, worked)]
     sentences, labelled = _labelled(text, sentences)
-    apart = worked is not None or bool(material or blocks or quoted or labelled)
+    apart = labelled or bool(blocks or worked or any(kinds.values()))
     parts = [part for s in _asking(text, sentences, apart) for part in _split(text, s)]
-    whole = (0, len(text))
-    material = sorted({*material, *(worked or ())})
-    if parts:
-        half = MOST_PARTS // 2
-        parts = parts if len(parts) <= MOST_PARTS else parts[:half] + parts[-half:]
-        material += [quote for part in parts for quote in _sayings(text, part)]
-        only = len(parts) == 1 and not (text[: parts[0][0]].strip() or text[parts[0][1] :].strip())
-        return Asked((whole,) if only else tuple(parts), tuple(sorted(material)))
-    if worked is not None:
-        return Asked((), tuple(material))
-    if apart and sentences:
-        return Asked(tuple(_joined(s for s in sentences))[-MOST_PARTS:], tuple(material))
-    return Asked(() if material else (whole,), tuple(material))
+    if not parts and apart and sentences and not worked:
+        parts = _joined((s.start, s.stop) for s in sentences)
+    elif not parts and not code and not worked:
+        parts = [(0, len(text))]
+    if len(parts) > MOST_PARTS:
+        parts = parts[: MOST_PARTS // 2] + parts[-MOST_PARTS // 2 :]
+    if len(parts) == 1 and not text[: parts[0][0]].strip() and not text[parts[0][1] :].strip():
+        parts = [(0, len(text))]
+    quotes = [quote for part in parts for quote in _sayings(text, part)]
+    return Asked(tuple(parts), tuple(_joined(sorted({*code, *worked, *quotes}))))
 
 
 def inside(name: Span, spans: Iterable[Span]) -> bool:
@@ -261,8 +253,8 @@ def _opening(text: str, sentence: _Sentence) -> int:
     return at
 
 
-def _worked_on(text: str, sentences: list[_Sentence], blocks: list[Span]) -> list[Span] | None:
-    """What a text wants to be translated, corrected and so on, with the instruction; None where it wants nothing so."""
+def _worked_on(text: str, sentences: list[_Sentence], blocks: list[Span]) -> list[Span]:
+    """What a text wants to be translated, corrected and so on, each with the instruction."""
     worked, done = list[Span](), 0
     for i, sentence in enumerate(sentences):
         if sentence.start < done:
@@ -280,10 +272,9 @@ def _worked_on(text: str, sentences: list[_Sentence], blocks: list[Span]) -> lis
         elif colon or (behind and (pointing or (rework and sentence.stop >= sentence.line[1]))):
             done = _end(text, colon.end() if colon else sentence.stop, sentences[i + 1 :], blocks)
             worked.append((sentence.start, done))
-        elif pointing or (rework and sentence.start == sentence.line[0]):
-            if text[: sentence.start].strip():
-                worked.append((0, sentence.stop))
-    return worked or None
+        elif (pointing or (rework and sentence.start == sentence.line[0])) and _SOLID.search(text, 0, sentence.start):
+            worked.append((0, sentence.stop))
+    return worked
 
 
 def _on_language(
@@ -399,10 +390,10 @@ def _next() -> re.Pattern[str]:
 
 
 def _sayings(text: str, part: Span) -> list[Span]:
-    """Quotations of questions and sentences within a part that says more than they do."""
-    quotes = _QUOTED.finditer(text, part[0], min(part[1], part[0] + _LINE))
-    sayings = [q.span() for q in quotes if q[0].count(" ") > 1 and (q[0][-2] in ".?!" or begins(q[0], "question", 1))]
-    return sayings if sayings and _WORD.search(_QUOTED.sub(" ", text[slice(*part)])) else []
+    """Quotations of several words within a part that says more than they do."""
+    said = text[part[0] : min(part[1], part[0] + _LINE)]
+    quotes = [(part[0] + q.start(), part[0] + q.end()) for q in _QUOTED.finditer(said) if q[0].count(" ") > 1]
+    return quotes if quotes and _WORD.search(_QUOTED.sub(" ", said)) else []
 
 
 def _split(text: str, sentence: _Sentence) -> list[Span]:
@@ -418,12 +409,12 @@ def _split(text: str, sentence: _Sentence) -> list[Span]:
     return [*spans, (at, sentence.stop)]
 
 
-def _joined(sentences: Iterable[_Sentence]) -> list[Span]:
-    """Where sentences stand, adjoining ones as one."""
-    spans = list[Span]()
-    for sentence in sentences:
-        if spans and spans[-1][1] == sentence.start:
-            spans[-1] = (spans[-1][0], sentence.stop)
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Spans in their order, those that adjoin or overlap as one."""
+    joined = list[Span]()
+    for start, stop in spans:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
         else:
-            spans.append((sentence.start, sentence.stop))
-    return spans
+            joined.append((start, stop))
+    return joined
