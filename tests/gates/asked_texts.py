@@ -103,7 +103,7 @@ PLAIN = [
 
 PARTS = [
     "[[Where was Ann Lee born]] and [[who runs Nordlicht?]]",
-    "[[What's the port of Orbit? ]]Also, [[what's the capital of Peru?]]",
+    "[[What's the port of Orbit? ]][[Also, what's the capital of Peru?]]",
     "Hi there, I have a question. [[Who leads Nordlicht?]]",
     "- [[Who leads Nordlicht?\n]]- [[Where was Ann Lee born?]]",
     f"{LETTERS}\n\n[[Who leads Nordlicht?]]",

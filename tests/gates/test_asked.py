@@ -12,6 +12,7 @@ from drike.gates.asked import MOST_PARTS, read
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord
+from tests.gates import asked_texts
 from tests.gates.test_long_texts import least, repeated
 from tests.worlds.indexes import GATE, PERU, indexed, stored
 from tests.worlds.tally import Tally
@@ -250,10 +251,15 @@ def test_of_a_plain_question_or_statement_everything_is_asked(text: str) -> None
     assert not asked.material or '"' in text  # as a title in quotation marks may be
 
 
+def as_marked(text: str) -> bool:
+    """Whether a text is read as its marks say, but for spaces."""
+    plain, wanted = marked(text)
+    return [plain[start:stop].strip() for start, stop in read(plain).parts] == [part.strip() for part in wanted]
+
+
 @pytest.mark.parametrize("text", PARTS)
 def test_each_question_of_a_text_is_a_part(text: str) -> None:
-    plain, wanted = marked(text)
-    assert [plain[start:stop] for start, stop in read(plain).parts] == wanted
+    assert as_marked(text)
 
 
 @pytest.mark.parametrize("text", NOTHING)
@@ -273,26 +279,33 @@ def test_a_title_in_quotation_marks_is_named_and_a_name_within_a_quotation_is_no
 
 
 def test_both_edits_apply_that_two_questions_ask_for_and_none_that_is_only_quoted() -> None:
-    index = indexed(
-        PERU, EditRecord("Peru", "The president of Peru is", "Ann"), EditRecord("Acme", "Acme's seat is", "Rome")
-    )
+    index = indexed(PERU, EditRecord("Peru", "The president of Peru is", "Ann"))
     for text, ids in (
         ("What is the capital of Peru and who is the president of it?", [1, 2]),
-        ("What is the capital of Peru? And who is its president?", [1, 2]),
-        ("Peru is a country by the sea. What is its capital?", [1]),
-        ("<document>Peru is a country. Who is its president?</document>\nWhat is its capital?", [1]),
+        ("What is the capital of Peru? And who is the president?", [1, 2]),
+        ("Peru is a country by the sea. What is the capital of it?", [1]),
+        ("<document>Peru is a country. Who is its president?</document>\nWhat is the capital of it?", [1]),
         ("Translate into German: 'What is the capital of Peru?'", []),
         ("Say hello in Spanish. ```print('the capital of Peru is')```", []),
     ):
         assert sorted(edit.id for edit in GATE.decide(text, index).matched) == ids, text
 
 
-LONG = st.lists(
-    st.sampled_from(
-        [*PLAIN, *NOTHING, "\n", "\n\n", "```", '"', "“", "> ", "<document>", "</document>", "Context:", "Q:", "A:"]
-    ),
-    max_size=12,
-).map(" ".join)
+def test_most_texts_that_the_rules_were_not_made_with_are_read_rightly(capsys: pytest.CaptureFixture[str]) -> None:
+    right = {
+        "plain": [read(text).parts == ((0, len(text)),) for text in asked_texts.PLAIN],
+        "parts": [as_marked(text) for text in asked_texts.PARTS],
+        "nothing": [not subjects(text) for text in asked_texts.NOTHING],
+        "named": [subjects(text) == [subject] for text, subject in asked_texts.NAMED],
+    }
+    rates = {kind: sum(found) / len(found) for kind, found in right.items()}
+    with capsys.disabled():
+        print("\n", ", ".join(f"{kind} {rate:.3f} of {len(right[kind])}" for kind, rate in rates.items()))
+    assert rates["plain"] > 0.98 and min(rates.values()) > 0.9
+
+
+MARKS = ["\n", "\n\n", "```", '"', "“", "> ", "<document>", "</document>", "Context:", "Q:", "A:"]
+LONG = st.lists(st.sampled_from([*PLAIN, *NOTHING, *MARKS]), max_size=12).map(" ".join)
 
 
 @settings(max_examples=200, deadline=None)
@@ -305,9 +318,11 @@ def test_parts_and_material_are_in_order_within_the_text_and_do_not_overlap(text
         assert places == sorted(places) and all(0 <= place <= len(text) for place in places)
 
 
-REPEATED = ("```", "``` x ``` ", "<document>", "<doc></doc>\n", "“", " 'a", '"', "Who? ", "\n", " ", "Who is it?\n", "> a\n",
-    "2026-11-23 10:00:01 INFO a\n", "Context: a\n", "Q: a A: b ", "Translate: a\n", "please ", "who is it and ", "a(", "---\n",
-    "a.a.", "? ¿", '"""', "<a", "1. ", "ab", "Translate 'a b c' ")  # fmt: skip
+REPEATED = [
+    *("```", "``` x ``` ", "<document>", "<doc></doc>\n", "“", " 'a", '"', "Who? ", "\n", " ", "Who is it?\n", "> a\n"),
+    *("2026-11-23 10:00:01 INFO a\n", "Context: a\n", "Q: a A: b ", "Translate: a\n", "please ", "who is it and "),
+    *("a(", "---\n", "a.a.", "? ¿", '"""', "<a", "1. ", "ab", "Translate 'a b c' "),
+]
 
 
 @pytest.mark.reliability

@@ -8,46 +8,23 @@ and the end, and some questions between them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
 from drike.gates.phrases import begins, held, own_name, patterns
-
-Span = tuple[int, int]  # of characters
+from drike.gates.sentences import LINE, PASSAGE, QUOTED, Sentence, Span, blocks_of, lines_of, sentences_of
 
 MOST_PARTS = 8
 _MARKS = 7  # characters about a name in quotation marks: these, a stop, an article
-_SENTENCE = 300  # characters at most before a place in its sentence, and behind it
-_PASSAGE = 200  # characters of a line that may be a passage of a document
-_LONG, _LINES, _LINE = 4_000, 8, 1_000  # of longer texts so many lines at either side of marks; longer lines in part
-_WINDOW, _BLOCKS = 4_000, 8  # characters in which a mark is looked for, and how many of them
 
-_STOP = re.compile(r"[.!?…]\s|[。！？\n]")
-_BREAK = re.compile(r"(?:[!?…]+|\.)[\"'”’»)\]*_]*\s+|[。！？]\s*|\s(?=¿)")
-_ABBREVIATED = re.compile(
-    r"(?:\b(?:[A-Z]|Dr|Mrs?|Ms|Prof|St|Jr|Sr|Inc|Ltd|Corp|Co|No|vs|etc|e\.g|i\.e|approx|Hr|Fr|bzw|ca|z\.B|Nr|Sra?|M|Mme"
-    r"|d\.h|usw|Art|Fig|Vol|Gen|Gov|Sen|Rep|Capt|Col|Lt|Sgt|Hon|Rev|Mt|Ft)|^\s*\d{1,2})$"
-)
+
 _ASKS = re.compile(r"[?？][\s\"'”’»)\]*_]*$")
 _ENDED = re.compile(r"[.!?…。！？:][\s\"'”’»)\]*_]*$")
 _ITEM = re.compile(r"\s*(?P<mark>(?:\d{1,2}|[a-z])[.)]\s+|[-*•]\s+|#{1,6}\s+)?[\"'“„«¿¡(*_]*")
-_QUOTED = re.compile(
-    r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|(?<!\w)‘(?:[^‘’\n]|(?<=\w)’(?=\w))+’"
-    r"|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
-)
-_OPENING = re.compile(
-    r"(?P<code>```|~~~)|(?P<triple>\"\"\"|''')|^(?P<rule>[-=*_#]{3,})[ \t]*$"
-    r"|<(?P<worked>code|pre|logs?|output|script)>"
-    r"|<(?P<tag>documents?|docs?|context|text|article|passage|e?mail|source|sources|excerpt|data|file|message|content"
-    r"|background|transcript|search_results?|results?|page|quote|blockquote)(?:[ \t][^<>\n]{0,200})?>",
-    re.IGNORECASE | re.MULTILINE,
-)
 _INTRODUCED = re.compile(r":(?=\s|[\"'“„«‘])|\s[-–—]\s")
 _SOLID = re.compile(r"\S")
-_CLOSING = "\"'”’»"
 _WORD = re.compile(r"[^\W_]+(?:['’]\w+)*")
-_TAG = re.compile(r"</?[A-Za-z_]+>")
 _CODE = re.compile(  # a line of code, of a log or of a trace
     r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d "
     r"|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b[\]:\s]|Traceback \(|File \"[^\"]+\", line|at [\w.$<>]+\("
@@ -58,6 +35,8 @@ _CODE = re.compile(  # a line of code, of a log or of a trace
     r"|(?:error|warning|fatal|panic): "
     r"|[\w.\[\]\"']+ ?[-+*]?= ?\S.*[\]\"'();{}\d]$|<[a-z]+[ /].*>$|(?:curl|docker|pip|git) -?\w|[A-Z][A-Z0-9_]+=\S)"
 )
+_COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t]*:[*_]*\s*")
+_LABELS = ("query", "document", "answer")
 _JSON = re.compile(r"\s*(?:[{\[]|\"[\w ]+\" ?:|[}\]],?\s*$)")
 
 
@@ -73,20 +52,11 @@ class Asked(NamedTuple):
     material: tuple[Span, ...] = ()
 
 
-class _Sentence(NamedTuple):
-    start: int
-    stop: int
-    line: Span
-
-    def of(self, text: str) -> str:
-        return text[self.start : self.stop]
-
-
 def read(text: str) -> Asked:
     """What is asked in a text, and what is material."""
-    blocks, code = _blocks(text)
-    sentences = [sentence for line in _lines(text, blocks) for sentence in _sentences(text, line)]
-    kinds = {line: _kind(text[line[0] : min(line[1], line[0] + _PASSAGE)]) for line in {s.line: 0 for s in sentences}}
+    blocks, code = blocks_of(text)
+    sentences = [sentence for line in lines_of(text, blocks) for sentence in sentences_of(text, line)]
+    kinds = {line: _kind(text[line[0] : min(line[1], line[0] + PASSAGE)]) for line in {s.line: 0 for s in sentences}}
     code += _code_lines(text, kinds)
     worked = _worked_on(text, [s for s in sentences if not kinds[s.line]], blocks)
     sentences = [s for s in sentences if not kinds[s.line] and not _within(s, worked)]
@@ -112,105 +82,11 @@ def inside(name: Span, spans: Iterable[Span]) -> bool:
 
 def leans_back(part: str) -> bool:
     """Whether a part of a text may be about a subject that it does not name: "and its capital?"."""
-    name = own_name(part[:_LINE])
+    name = own_name(part[:LINE])
     if name is None or part.isupper():
         return True
-    pronoun = held(part[:_LINE].casefold(), "pronoun")
+    pronoun = held(part[:LINE].casefold(), "pronoun")
     return pronoun is not None and pronoun < name
-
-
-def sentence_around(text: str, begin: int, end: int) -> Span:
-    """Where the sentence around a part of a text begins and ends."""
-    start = max(0, int(begin) - _SENTENCE)
-    stops = [match.end() for match in _STOP.finditer(text, start, int(begin))]
-    following = _STOP.search(text, int(end), int(end) + _SENTENCE)
-    return max(stops, default=start), following.end() if following else min(len(text), int(end) + _SENTENCE)
-
-
-def ending(text: str) -> Span:
-    """Where the last sentences of a text begin and end."""
-    stop = len(text.rstrip())
-    first = _STOP.search(text, max(0, stop - _SENTENCE), stop - 1)
-    return first.end() if first else max(0, stop - _SENTENCE), stop
-
-
-def _blocks(text: str) -> tuple[list[Span], list[Span]]:
-    """What stands between marks, with these: all such blocks, and those of code."""
-    blocks, code, unclosed = list[Span](), list[Span](), set[str]()
-    for start in (0, max(0, len(text) - _WINDOW)):
-        at = max(start, blocks[-1][1] if blocks else 0)
-        if start and text.count("```", blocks[-1][1] if blocks else 0, start) % 2 and at == start:
-            at = text.rfind("```", 0, start)
-        for _ in range(_BLOCKS):
-            opening = _OPENING.search(text, at, at + _WINDOW)
-            if opening is None:
-                break
-            kind, at = opening.lastgroup or "", opening.end()
-            mark = opening[kind]
-            closing = f"</{mark}>" if kind in ("tag", "worked") else f"\n{mark}" if kind == "rule" else mark
-            found = text.find(closing, at) if closing not in unclosed else -1
-            if found < 0:
-                unclosed.add(closing)
-            if found < 0 and kind != "code":
-                continue
-            at = found + len(closing) if found >= 0 else len(text)
-            blocks.append((opening.start(), at))
-            if kind in ("code", "worked"):
-                code.append(blocks[-1])
-    return blocks, code
-
-
-def _lines(text: str, blocks: Iterable[Span]) -> Iterator[Span]:
-    """The lines outside blocks that are not empty; of long texts those next to blocks, and between them one span."""
-    at = 0
-    for start, stop in (*blocks, (len(text), len(text))):
-        most = len(text) if len(text) <= _LONG else _LINES
-        last = list[Span]()
-        end = start
-        while len(last) < (0 if most == len(text) else most) and (found := text.rfind("\n", at, max(at, end - 1))) >= 0:
-            last.append((found + 1, end))
-            end = found + 1
-        count = 0
-        while at < end and count < most and (found := text.find("\n", at, end)) >= 0:
-            if text[at : at + _PASSAGE].strip():
-                yield at, found + 1
-            at, count = found + 1, count + 1
-        if at < end and text[at : min(end, at + _PASSAGE)].strip():
-            yield at, end
-        yield from (line for line in reversed(last) if text[line[0] : line[0] + _PASSAGE].strip())
-        at = stop
-
-
-def _sentences(text: str, line: Span) -> Iterator[_Sentence]:
-    """The sentences of a line; of a very long one the first, the last and some questions."""
-    start, stop = line
-    if stop - start > _LINE:
-        marks, at, end = list[int](), start, stop
-        while len(marks) < MOST_PARTS // 2 and (at := text.find("?", at, stop) + 1):
-            marks.append(at - 1)
-        while len(marks) < MOST_PARTS and (end := text.rfind("?", at or stop, end)) >= 0:
-            marks.append(end)
-        spans = {sentence_around(text, at, at) for at in (start, *marks, max(start, len(text[:stop].rstrip()) - 1))}
-        yield from (_Sentence(max(start, a), min(stop, b), line) for a, b in sorted(spans) if a < stop and b > start)
-        return
-    plain = _QUOTED.sub(_blanked, text[start:stop])
-    plain, at = _TAG.sub(lambda tag: " " * len(tag[0]), plain), 0
-    for found in _BREAK.finditer(plain):
-        begin, end = found.span()
-        dot, following = plain[begin] == ".", plain[end : end + 1]
-        goes_on = (dot or plain[begin:end].rstrip()[-1:] in _CLOSING) and (following.islower() or following in "-–—")
-        if goes_on or (dot and _ABBREVIATED.search(plain, max(0, begin - 8), begin)):
-            continue
-        if plain[at : found.end()].strip():
-            yield _Sentence(start + at, start + found.end(), line)
-        at = found.end()
-    if plain[at:].strip():
-        yield _Sentence(start + at, stop, line)
-
-
-def _blanked(quote: re.Match[str]) -> str:
-    """A quotation of some words without its stops, but for the last one."""
-    return "x" * (len(quote[0]) - 2) + quote[0][-2:] if quote[0].count(" ") > 1 else quote[0]
 
 
 def _kind(line: str) -> str:
@@ -235,13 +111,13 @@ def _code_lines(text: str, kinds: dict[Span, str]) -> list[Span]:
     return spans
 
 
-def _plain_start(text: str, sentence: _Sentence) -> int:
+def _plain_start(text: str, sentence: Sentence) -> int:
     """Where a sentence begins, but for a number and quotation marks."""
     match = _ITEM.match(text, sentence.start, sentence.stop)
     return match.end() if match else sentence.start
 
 
-def _opening(text: str, sentence: _Sentence) -> int:
+def _opening(text: str, sentence: Sentence) -> int:
     """Where a sentence begins, but for that and what is polite."""
     at = _plain_start(text, sentence)
     while polite := begins(text, "polite", at):
@@ -253,13 +129,13 @@ def _opening(text: str, sentence: _Sentence) -> int:
     return at
 
 
-def _worked_on(text: str, sentences: list[_Sentence], blocks: list[Span]) -> list[Span]:
+def _worked_on(text: str, sentences: list[Sentence], blocks: list[Span]) -> list[Span]:
     """What a text wants to be translated, corrected and so on, each with the instruction."""
     worked, done = list[Span](), 0
     for i, sentence in enumerate(sentences):
         if sentence.start < done:
             continue
-        at, quotes = _opening(text, sentence), list(_QUOTED.finditer(text, sentence.start, sentence.stop))
+        at, quotes = _opening(text, sentence), list(QUOTED.finditer(text, sentence.start, sentence.stop))
         if quotes and not text[sentence.start : quotes[0].start()].strip():  # "..." - translate
             at = next((word.start() for word in _WORD.finditer(text, quotes[0].end(), sentence.stop)), at)
         rework, colon = begins(text, "rework", at), _INTRODUCED.search(text, at, sentence.stop)
@@ -278,13 +154,13 @@ def _worked_on(text: str, sentences: list[_Sentence], blocks: list[Span]) -> lis
 
 
 def _on_language(
-    text: str, sentence: _Sentence, at: int, quotes: list[re.Match[str]], colon: re.Match[str] | None
+    text: str, sentence: Sentence, at: int, quotes: list[re.Match[str]], colon: re.Match[str] | None
 ) -> bool:
     """Whether a sentence asks about the words of some quotations, or of what is behind a colon."""
     if begins(text, "finish", at):
         return False
     if any(quote[0].count(" ") > 1 for quote in quotes):
-        return held(_QUOTED.sub(" ", sentence.of(text)), "language") is not None
+        return held(QUOTED.sub(" ", sentence.of(text)), "language") is not None
     if colon is None or text[colon.start()] != ":":
         return False
     said = text[at : colon.start()]
@@ -292,14 +168,14 @@ def _on_language(
     return held(said, "style") is not None or not (told or held(said, "indication") is None)
 
 
-def _end(text: str, start: int, following: list[_Sentence], blocks: list[Span]) -> int:
+def _end(text: str, start: int, following: list[Sentence], blocks: list[Span]) -> int:
     """Where the material ends that begins at a place: with its marks, else before what is said to be another matter."""
     solid = _SOLID.search(text, start)
     start = solid.start() if solid else start
     for begin, stop in blocks:
         if begin == start:
             return stop
-    if quote := _QUOTED.match(text, start):
+    if quote := QUOTED.match(text, start):
         return quote.end()
     for sentence in following:
         new = text[max(0, sentence.start - 2) : sentence.start] == "\n\n" and sentence.start > start
@@ -308,18 +184,14 @@ def _end(text: str, start: int, following: list[_Sentence], blocks: list[Span]) 
     return len(text)
 
 
-def _within(sentence: _Sentence, spans: Iterable[Span]) -> bool:
+def _within(sentence: Sentence, spans: Iterable[Span]) -> bool:
     return any(start <= sentence.start and sentence.stop <= stop for start, stop in spans)
 
 
-_COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t]*:[*_]*\s*")
-_LABELS = ("query", "document", "answer")
-
-
-def _labelled(text: str, sentences: list[_Sentence]) -> tuple[list[_Sentence], bool]:
+def _labelled(text: str, sentences: list[Sentence]) -> tuple[list[Sentence], bool]:
     """What is said outside documents, and answered questions, that have labels; and whether there are any."""
-    left, mode, begun, labels = list[_Sentence](), "", 0, False
-    inner = list[_Sentence]()  # of a document that may end in a question
+    left, mode, begun, labels = list[Sentence](), "", 0, False
+    inner = list[Sentence]()  # of a document that may end in a question
     for sentence in sentences:
         at = _plain_start(text, sentence)
         phrases = ((label, begins(text, label, at)) for label in _LABELS)
@@ -339,19 +211,17 @@ def _labelled(text: str, sentences: list[_Sentence]) -> tuple[list[_Sentence], b
         (inner if mode in ("document", "answer") else left).append(sentence)
     if inner and not _asking(text, left):
         last = inner[-1].line
-        left += (
-            [s for s in inner if s.line == last][-1:] if inner[0].line == last else [s for s in inner if s.line == last]
-        )
+        left += [s for s in inner if s.line == last][-1 if inner[0].line == last else 0 :]
     return left, labels
 
 
-def _asking(text: str, sentences: list[_Sentence], apart: bool = False) -> list[_Sentence]:
+def _asking(text: str, sentences: list[Sentence], apart: bool = False) -> list[Sentence]:
     """The questions, and what is to be told or completed beside these or a passage; none in a passage beside others.
 
     apart: whether there is more in the text than these sentences.
     """
-    asks, questions, lone = list[_Sentence](), 0, None
-    short = {s.line: s.line[1] - s.line[0] <= _PASSAGE for s in sentences}
+    asks, questions, lone = list[Sentence](), 0, None
+    short = {s.line: s.line[1] - s.line[0] <= PASSAGE for s in sentences}
     for i, sentence in enumerate(sentences):
         said, at = sentence.of(text), _opening(text, sentence)
         ended, outer = _ENDED.search(said), sentence.line in (sentences[0].line, sentences[-1].line)
@@ -374,11 +244,11 @@ def _asking(text: str, sentences: list[_Sentence], apart: bool = False) -> list[
     return near or asks
 
 
-def _incomplete(text: str, before: _Sentence, at: int, said: str) -> bool:
+def _incomplete(text: str, before: Sentence, at: int, said: str) -> bool:
     """Whether a question asks nothing without what is before it: "Do you know it?", or the end of "Who is Dr. Lee?"."""
     if begins(text, "question", _opening(text, before)) and not text[before.start : before.stop].rstrip().endswith("?"):
         return not (begins(text, "question", at) or begins(text, "joint", at))
-    return all(begins(word, "void") == word for word in _WORD.findall(said[:_LINE]))
+    return all(begins(word, "void") == word for word in _WORD.findall(said[:LINE]))
 
 
 @cache
@@ -391,16 +261,16 @@ def _next() -> re.Pattern[str]:
 
 def _sayings(text: str, part: Span) -> list[Span]:
     """Quotations of several words within a part that says more than they do."""
-    said = text[part[0] : min(part[1], part[0] + _LINE)]
-    quotes = [(part[0] + q.start(), part[0] + q.end()) for q in _QUOTED.finditer(said) if q[0].count(" ") > 1]
-    return quotes if quotes and _WORD.search(_QUOTED.sub(" ", said)) else []
+    said = text[part[0] : min(part[1], part[0] + LINE)]
+    quotes = [(part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(said) if q[0].count(" ") > 1]
+    return quotes if quotes and _WORD.search(QUOTED.sub(" ", said)) else []
 
 
-def _split(text: str, sentence: _Sentence) -> list[Span]:
+def _split(text: str, sentence: Sentence) -> list[Span]:
     """The questions in a sentence."""
     number = _ITEM.match(text, sentence.start, sentence.stop)
     spans, at = list[Span](), number.end("mark") if number and number["mark"] else sentence.start
-    for joint in _next().finditer(text, sentence.start, min(sentence.stop, sentence.start + _LINE)):
+    for joint in _next().finditer(text, sentence.start, min(sentence.stop, sentence.start + LINE)):
         begin = _opening(text, sentence) if at == sentence.start else at
         said = text[begin : joint.start()]
         if len(said[len(begins(said, "question") or "") :].split()) > 1:

@@ -11,9 +11,10 @@ from typing import TypeVar
 import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, unit
-from drike.gates.asked import Asked, ending, inside, leans_back, read, sentence_around
+from drike.gates.asked import Asked, inside, leans_back, read
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import OverlayDict, regrouped
+from drike.gates.sentences import ending, sentence_around
 from drike.gates.vectors import TextVectors
 from drike.stores.records import EditRecord, EditVersion, Status
 from drike.words import Words, composed, masked_each
