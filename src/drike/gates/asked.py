@@ -21,6 +21,7 @@ _MARKS = 7  # characters about a name in quotation marks: these, a stop, an arti
 
 _ASKS = re.compile(r"[?？][\s\"'”’»)\]*_]*$")
 _ENDED = re.compile(r"[.!?…。！？:][\s\"'”’»)\]*_]*$")
+_TO_COMPLETE = re.compile(r"\b(?:is|are|was|were|in|by|of|at|from|to|the|ist|es|est)\s*$")
 _ITEM = re.compile(r"\s*(?P<mark>(?:\d{1,2}|[a-z])[.)]\s+|[-*•]\s+|#{1,6}\s+)?[\"'“„«¿¡(*_]*")
 _INTRODUCED = re.compile(r":(?=\s|[\"'“„«‘])|\s[-–—]\s")
 _SOLID = re.compile(r"\S")
@@ -231,7 +232,7 @@ def _asking(text: str, sentences: list[Sentence], apart: bool = False) -> list[S
                 sentence = sentence._replace(start=before.start)  # noqa: PLW2901
             asks.append(sentence)
             questions += 1
-        elif short[sentence.line] and begins(text, "request", at):
+        elif short[sentence.line] and (begins(text, "request", at) or _TO_COMPLETE.search(said)):
             asks.append(sentence)
         elif i == len(sentences) - 1 and not ended and said.count(" ") > 1 and not begins(text, "thanks", at):
             lone = sentence
