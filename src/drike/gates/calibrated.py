@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,6 @@ from drike.words import masked, words
 Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
-_MOST_QUESTIONS = 8
 MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
 
@@ -109,18 +107,16 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     groups: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)  # by what to compare: of one subject
     for id, mentions in mentions_of.items():
         groups[parsed.excerpts({(mention.begin, mention.end) for mention in mentions})].append(id)
-    compared = {key: [part for pair in key for text in pair for part in parts(text)] for key in groups}
+    compared = {key: [text for pair in key for text in pair] for key in groups}
     kept, _ = affordable(compared)
-    whole, masked = (
-        dict.fromkeys(part for key in kept for pair in key for part in parts(pair[side])) for side in (0, 1)
-    )
+    whole, masked = (dict.fromkeys(pair[side] for key in kept for pair in key) for side in (0, 1))
     wholes_of = dict(zip(whole, index.embed(list(whole)), strict=True))
     masked_of = dict(zip(masked, index.embed_masked(list(masked)), strict=True))
     relations = dict(zip(masked, index.inventory.probabilities(np.stack(list(masked_of.values()))), strict=True))
     rows: list[Found] = []
     for excerpts in kept:
         ids = groups[excerpts]
-        wholes, questions = ([part for text in kind for part in parts(text)] for kind in zip(*excerpts, strict=True))
+        wholes, questions = zip(*excerpts, strict=True)
         nearest = _nearest_parts(index, ids, {part: masked_of[part] for part in questions})
         for id, (nearness, margin, part) in nearest.items():
             mentions = mentions_of[id]
@@ -165,17 +161,6 @@ def _relation_features(part: str, edit: EditVersion) -> dict[str, float]:
         "other_kind": float(kind is not None and wanted is not None and kind != wanted),
         "contrary": float(contrary(part, stored)),
     }
-
-
-_NEXT_QUESTION = re.compile(
-    r"(?:[?!.;]|,? and\b|,)\s+(?=(?:and )?(?:who|whose|what|when|where|which|how)\b)", re.IGNORECASE
-)
-
-
-def parts(text: str) -> list[str]:
-    """A text and, where it asks several questions, each of them, or the last `_MOST_QUESTIONS`."""
-    questions = _NEXT_QUESTION.split(text)
-    return [text, *(questions[-_MOST_QUESTIONS:] if len(questions) > 1 else [])]
 
 
 def _unnamed(parsed: ParsedQuery, index: EditIndex, known: Set[int]) -> list[Found]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,9 +11,11 @@ from typing import TypeVar
 import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
+from drike.gates.asked import Asked, inside, leans_back, read
 from drike.gates.inventory import Inventory, Probabilities, agreement, inventory
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import OverlayDict, regrouped
+from drike.gates.sentences import ending, sentence_around
 from drike.gates.vectors import TextVectors
 from drike.stores.records import EditRecord, EditVersion, Status
 from drike.words import Words, composed, masked_each
@@ -22,12 +23,11 @@ from drike.words import Words, composed, masked_each
 NEAREST = 16  # texts that are looked at where no subject is named
 
 _WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
-_SENTENCE = 300  # characters at most before a name in its sentence, and behind it
 _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
-_STOP = re.compile(r"[.!?…]\s|[。！？\n]")
 
 Texts = dict[int, Sequence[str]]  # of edits, by id
 Span = tuple[int, int]  # of words
+Characters = tuple[int, int]
 Key = TypeVar("Key")
 
 
@@ -148,20 +148,25 @@ class EditIndex:
 class ParsedQuery:
     """A query as gates read it.
 
-    words: of the query. mentions: the names of edits in it; of very many, those at its beginning and its end.
-    negatives: the ids of the edits of which it is a negative exemplar.
+    words: of the query. mentions: the names of edits in it, of which it asks something; of very many, those at its
+    beginning and its end. negatives: the ids of the edits of which it is a negative exemplar. parts: what it asks,
+    each with the places of the names that this may be about.
     """
 
     words: Words
     mentions: list[Mention]
     negatives: Collection[int]
+    parts: tuple[tuple[Characters, frozenset[Span]], ...] = ()
 
     @classmethod
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
         """Read a query, and look up its words in an index."""
         words = Words.of(query)
         negatives = index._negatives.get(words.fingerprint, ()) if index._negatives else ()
-        return cls(words, index._names.find(words), negatives)
+        mentions = index._names.find(words)
+        parts = _parts(words, mentions, read(query)) if mentions else ()
+        about = {span for _, spans in parts for span in spans}
+        return cls(words, [m for m in mentions if (m.begin, m.end) in about], negatives, parts)
 
     def excluded(self, edit: EditVersion) -> bool:
         """Whether the query is a negative exemplar of the edit."""
@@ -170,17 +175,44 @@ class ParsedQuery:
     def excerpts(self, spans: Collection[Span]) -> tuple[tuple[str, str], ...]:
         """What to compare, given where a subject is named: each text as it is, and with "it" for the subject.
 
-        This is the whole query or, of a long one, its end and the sentences that name the subject first and last.
+        This is each part that asks something about the subject or, of a long one, its end and the sentences that name
+        the subject first and last.
         """
         text, words = self.words.text, self.words
-        places = {(0, len(text))}
-        if len(text) > _WHOLE:
-            named = [_sentence(text, words.begins[begin], words.ends[end - 1]) for begin, end in spans]
-            places = {*sorted(named)[:1], *sorted(named)[-1:], _ending(text)}
+        places = set[Characters]()
+        for part in [part for part, about in self.parts if about.intersection(spans)] or [(0, len(text))]:
+            if part[1] - part[0] <= _WHOLE:
+                places.add(part)
+                continue
+            around = (sentence_around(text, words.begins[begin], words.ends[end - 1]) for begin, end in sorted(spans))
+            named = [span for span in around if part[0] <= span[0] < part[1]]
+            places |= {*named[:1], *named[-1:], ending(text)}
         return tuple(
             (composed(text[start:stop]), composed(words.replaced(spans, "it", start, stop)))
             for start, stop in sorted(places)
         )
+
+
+def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tuple[Characters, frozenset[Span]], ...]:
+    """The parts of a text that ask something, each with the names that it may be about.
+
+    These are the names in it; if it names nothing, those in the part before it, else those that stand outside of all
+    parts, the most frequent ones.
+    """
+    places = {m: (int(words.begins[m.begin]), int(words.ends[m.end - 1])) for m in mentions}
+    mentions = [m for m in mentions if not inside(places[m], asked.material)]
+    own = [[m for m in mentions if start <= places[m][0] < stop] for start, stop in asked.parts]
+    within = {m for named in own for m in named}
+    apart = [m for m in mentions if m not in within]
+    counts = Counter(m.edits for m in apart)
+    apart = [m for m in apart if counts[m.edits] == max(counts.values())]
+    parts, before = list[tuple[Characters, frozenset[Span]]](), list[Mention]()
+    for part, named in zip(asked.parts, own, strict=True):
+        leaning = not named and leans_back(words.text[slice(*part)])
+        about = (before or apart or next(filter(None, own), [])) if leaning else named
+        before = about or before
+        parts.append((part, frozenset((m.begin, m.end) for m in about)))
+    return tuple(parts)
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:
@@ -219,21 +251,6 @@ def affordable(texts_of: Mapping[Key, Collection[str]]) -> tuple[list[Key], list
         kept.append(key)
         texts |= more
     return kept, list(texts)
-
-
-def _sentence(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Where the sentence around a part of a text begins and ends."""
-    start = max(0, int(begin) - _SENTENCE)
-    stops = [match.end() for match in _STOP.finditer(text, start, int(begin))]
-    following = _STOP.search(text, int(end), int(end) + _SENTENCE)
-    return max(stops, default=start), following.end() if following else min(len(text), int(end) + _SENTENCE)
-
-
-def _ending(text: str) -> tuple[int, int]:
-    """Where the last sentences of a text begin and end."""
-    stop = len(text.rstrip())
-    first = _STOP.search(text, max(0, stop - _SENTENCE), stop - 1)
-    return first.end() if first else max(0, stop - _SENTENCE), stop
 
 
 def _texts(record: EditRecord) -> tuple[str, ...]:

@@ -1,0 +1,291 @@
+"""What in a text is asked, and what is only material: text to translate or to correct, code, logs, documents.
+
+Rules, not a model (their words are in `phrases.txt`). Where they find neither a question nor material, the whole text
+is asked. A text is read in time linear in its length; of a long one only lines, sentences and marks near the beginning
+and the end, and some questions between them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+from drike.gates.phrases import begins, held, own_name, patterns
+from drike.gates.sentences import LINE, PASSAGE, QUOTED, Sentence, Span, blocks_of, lines_of, sentences_of
+
+MOST_PARTS = 8
+_MARKS = 7  # characters about a name in quotation marks: these, a stop, an article
+
+
+_ASKS = re.compile(r"[?？][\s\"'”’»)\]*_]*$")
+_ENDED = re.compile(r"[.!?…。！？:][\s\"'”’»)\]*_]*$")
+_TO_COMPLETE = re.compile(r"\b(?:is|are|was|were|in|by|of|at|from|to|the|ist|es|est)\s*$")
+_ITEM = re.compile(r"\s*(?P<mark>(?:\d{1,2}|[a-z])[.)]\s+|[-*•]\s+|#{1,6}\s+)?[\"'“„«¿¡(*_]*")
+_INTRODUCED = re.compile(r":(?=\s|[\"'“„«‘])|\s[-–—]\s")
+_SOLID = re.compile(r"\S")
+_WORD = re.compile(r"[^\W_]+(?:['’]\w+)*")
+_CODE = re.compile(  # a line of code, of a log or of a trace
+    r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d "
+    r"|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b[\]:\s]|Traceback \(|File \"[^\"]+\", line|at [\w.$<>]+\("
+    r"|[A-Z]\w+(?:Error|Exception):|(?:async )?def \w+\(|class \w+[(:{]|import \w+(?:\.\w+|;|$| as )"
+    r"|from [\w.]+ import |return\b.*[;()\"']|#include|(?:SELECT|INSERT|UPDATE|DELETE)\b.*\b(?:FROM|INTO|SET)\b"
+    r"|(?:const|let|var|val|final|public|private|static|int|string) [\w<>\[\]]+.*[=({;]|(?:\$|>>>|C:\\>) ?\w"
+    r"|(?:for|if|while|elif|switch)\b.*[:{]$|(?:print|console\.log|assert) ?\(|\w[\w.]*\(.*\);?$|[})\];]+$"
+    r"|(?:error|warning|fatal|panic): "
+    r"|[\w.\[\]\"']+ ?[-+*]?= ?\S.*[\]\"'();{}\d]$|<[a-z]+[ /].*>$|(?:curl|docker|pip|git) -?\w|[A-Z][A-Z0-9_]+=\S)"
+)
+_COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t]*:[*_]*\s*")
+_LABELS = ("query", "document", "answer")
+_JSON = re.compile(r"\s*(?:[{\[]|\"[\w ]+\" ?:|[}\]],?\s*$)")
+
+
+class Asked(NamedTuple):
+    """Where a text asks something, and where it has material, by characters.
+
+    parts: questions, requests and statements to complete, at most `MOST_PARTS`; none where all is to be worked on.
+    material: text to translate, to correct and so on, code and logs. The rest, such as a document, may say what a
+    question is about.
+    """
+
+    parts: tuple[Span, ...]
+    material: tuple[Span, ...] = ()
+
+
+def read(text: str) -> Asked:
+    """What is asked in a text, and what is material."""
+    blocks, code = blocks_of(text)
+    sentences = [sentence for line in lines_of(text, blocks) for sentence in sentences_of(text, line)]
+    kinds = {line: _kind(text[line[0] : min(line[1], line[0] + PASSAGE)]) for line in {s.line: 0 for s in sentences}}
+    code += _code_lines(text, kinds)
+    worked = _worked_on(text, [s for s in sentences if not kinds[s.line]], blocks)
+    sentences = [s for s in sentences if not kinds[s.line] and not _within(s, worked)]
+    sentences, labelled = _labelled(text, sentences)
+    apart = labelled or bool(blocks or worked or any(kinds.values()))
+    parts = [part for s in _asking(text, sentences, apart) for part in _split(text, s)]
+    if not parts and apart and sentences and not worked:
+        parts = _joined((s.start, s.stop) for s in sentences)
+    elif not parts and not code and not worked:
+        parts = [(0, len(text))]
+    if len(parts) > MOST_PARTS:
+        parts = parts[: MOST_PARTS // 2] + parts[-MOST_PARTS // 2 :]
+    if len(parts) == 1 and not text[: parts[0][0]].strip() and not text[parts[0][1] :].strip():
+        parts = [(0, len(text))]
+    quotes = [quote for part in parts for quote in _sayings(text, part)]
+    return Asked(tuple(parts), tuple(_joined(sorted({*code, *worked, *quotes}))))
+
+
+def inside(name: Span, spans: Iterable[Span]) -> bool:
+    """Whether a name is in one of some spans, and not all of it, as a title in quotation marks is."""
+    return any(start <= name[0] < stop and name[1] - name[0] + _MARKS < stop - start for start, stop in spans)
+
+
+def leans_back(part: str) -> bool:
+    """Whether a part of a text may be about a subject that it does not name: "and its capital?"."""
+    name = own_name(part[:LINE])
+    if name is None or part.isupper():
+        return True
+    pronoun = held(part[:LINE].casefold(), "pronoun")
+    return pronoun is not None and pronoun < name
+
+
+def _kind(line: str) -> str:
+    """What a line is: "code" of code or a log, "quoted" of a mail or of JSON, else ""."""
+    line = line.rstrip()
+    if line.startswith(">") and not line.startswith(">>>"):
+        return "quoted"
+    if _CODE.match(line) and not _ASKS.search(line):
+        return "code"
+    return "quoted" if _JSON.match(line) and not _ASKS.search(line) else ""
+
+
+def _code_lines(text: str, kinds: dict[Span, str]) -> list[Span]:
+    """The lines of code. Indented ones behind them belong to them, which is written into the kinds of lines."""
+    spans = list[Span]()
+    for line, kind in kinds.items():
+        if kind == "code":
+            spans.append(line)
+        elif spans and spans[-1][1] == line[0] and text[line[0] : line[0] + 1] in (" ", "\t"):
+            kinds[line] = "code"
+            spans.append(line)
+    return spans
+
+
+def _plain_start(text: str, sentence: Sentence) -> int:
+    """Where a sentence begins, but for a number and quotation marks."""
+    match = _ITEM.match(text, sentence.start, sentence.stop)
+    return match.end() if match else sentence.start
+
+
+def _opening(text: str, sentence: Sentence) -> int:
+    """Where a sentence begins, but for that and what is polite."""
+    at = _plain_start(text, sentence)
+    while polite := begins(text, "polite", at):
+        at += len(polite)
+        while at < sentence.stop and not text[at].isalnum() and text[at] not in "\"'“„«‘¿:":
+            at += 1
+        if at >= sentence.stop:
+            break
+    return at
+
+
+def _worked_on(text: str, sentences: list[Sentence], blocks: list[Span]) -> list[Span]:
+    """What a text wants to be translated, corrected and so on, each with the instruction."""
+    worked, done = list[Span](), 0
+    for i, sentence in enumerate(sentences):
+        if sentence.start < done:
+            continue
+        at, quotes = _opening(text, sentence), list(QUOTED.finditer(text, sentence.start, sentence.stop))
+        if quotes and not text[sentence.start : quotes[0].start()].strip():  # "..." - translate
+            at = next((word.start() for word in _WORD.finditer(text, quotes[0].end(), sentence.stop)), at)
+        rework, colon = begins(text, "rework", at), _INTRODUCED.search(text, at, sentence.stop)
+        pointing = held(text[at : sentence.stop], "indication") is not None
+        if not rework and not begins(text, "digest", at) and not _on_language(text, sentence, at, quotes, colon):
+            continue
+        behind = _SOLID.search(text, sentence.stop)
+        if quotes:
+            worked.append((sentence.start, sentence.stop))
+        elif colon or (behind and (pointing or (rework and sentence.stop >= sentence.line[1]))):
+            done = _end(text, colon.end() if colon else sentence.stop, sentences[i + 1 :], blocks)
+            worked.append((sentence.start, done))
+        elif (pointing or (rework and sentence.start == sentence.line[0])) and _SOLID.search(text, 0, sentence.start):
+            worked.append((0, sentence.stop))
+    return worked
+
+
+def _on_language(
+    text: str, sentence: Sentence, at: int, quotes: list[re.Match[str]], colon: re.Match[str] | None
+) -> bool:
+    """Whether a sentence asks about the words of some quotations, or of what is behind a colon."""
+    if begins(text, "finish", at):
+        return False
+    if any(quote[0].count(" ") > 1 for quote in quotes):
+        return held(QUOTED.sub(" ", sentence.of(text)), "language") is not None
+    if colon is None or text[colon.start()] != ":":
+        return False
+    said = text[at : colon.start()]
+    told = any(begins(text, kind, at) for kind in ("question", "request", "reference"))
+    return held(said, "style") is not None or not (told or held(said, "indication") is None)
+
+
+def _end(text: str, start: int, following: list[Sentence], blocks: list[Span]) -> int:
+    """Where the material ends that begins at a place: with its marks, else before what is said to be another matter."""
+    solid = _SOLID.search(text, start)
+    start = solid.start() if solid else start
+    for begin, stop in blocks:
+        if begin == start:
+            return stop
+    if quote := QUOTED.match(text, start):
+        return quote.end()
+    for sentence in following:
+        new = text[max(0, sentence.start - 2) : sentence.start] == "\n\n" and sentence.start > start
+        if new and begins(text, "onward", _plain_start(text, sentence)):
+            return sentence.start
+    return len(text)
+
+
+def _within(sentence: Sentence, spans: Iterable[Span]) -> bool:
+    return any(start <= sentence.start and sentence.stop <= stop for start, stop in spans)
+
+
+def _labelled(text: str, sentences: list[Sentence]) -> tuple[list[Sentence], bool]:
+    """What is said outside documents, and answered questions, that have labels; and whether there are any."""
+    left, mode, begun, labels = list[Sentence](), "", 0, False
+    inner = list[Sentence]()  # of a document that may end in a question
+    for sentence in sentences:
+        at = _plain_start(text, sentence)
+        phrases = ((label, begins(text, label, at)) for label in _LABELS)
+        found = ((label, _COLON.match(text, at + len(phrase))) for label, phrase in phrases if phrase)
+        label, colon = next(((label, colon) for label, colon in found if colon), ("", None))
+        if colon is not None:
+            said = bool(text[colon.end() : sentence.stop].strip())
+            labels = labels or label != "answer" or said
+            if label == "answer" and said:
+                left = left[:begun]
+            mode = "" if label == "answer" and not said else label
+            inner = []
+            if label == "query":
+                begun = len(left)
+                left += [sentence._replace(start=min(colon.end(), sentence.stop))] * said
+            continue
+        (inner if mode in ("document", "answer") else left).append(sentence)
+    if inner and not _asking(text, left):
+        last = inner[-1].line
+        left += [s for s in inner if s.line == last][-1 if inner[0].line == last else 0 :]
+    return left, labels
+
+
+def _asking(text: str, sentences: list[Sentence], apart: bool = False) -> list[Sentence]:
+    """The questions, and what is to be told or completed beside these or a passage; none in a passage beside others.
+
+    apart: whether there is more in the text than these sentences.
+    """
+    asks, questions, lone = list[Sentence](), 0, None
+    short = {s.line: s.line[1] - s.line[0] <= PASSAGE for s in sentences}
+    for i, sentence in enumerate(sentences):
+        said, at = sentence.of(text), _opening(text, sentence)
+        ended, outer = _ENDED.search(said), sentence.line in (sentences[0].line, sentences[-1].line)
+        before = sentences[i - 1] if i and sentences[i - 1].stop == sentence.start else None
+        if _ASKS.search(said) or (not ended and outer and begins(text, "question", at)):
+            if before and asks[-1:] != [before] and _incomplete(text, before, at, said):
+                sentence = sentence._replace(start=before.start)  # noqa: PLW2901
+            asks.append(sentence)
+            questions += 1
+        elif short[sentence.line] and (begins(text, "request", at) or _TO_COMPLETE.search(said)):
+            asks.append(sentence)
+        elif i == len(sentences) - 1 and not ended and said.count(" ") > 1 and not begins(text, "thanks", at):
+            lone = sentence
+    if not questions and not apart and all(short.values()):
+        return []
+    near = [s for s in asks if short[s.line]]
+    if lone and (asks or (not all(short.values()) and lone.start == lone.line[0])):
+        near = [*near, lone] if near or lone.start == lone.line[0] else near
+        asks.append(lone)
+    return near or asks
+
+
+def _incomplete(text: str, before: Sentence, at: int, said: str) -> bool:
+    """Whether a question asks nothing without what is before it: "Do you know it?", or the end of "Who is Dr. Lee?"."""
+    if begins(text, "question", _opening(text, before)) and not text[before.start : before.stop].rstrip().endswith("?"):
+        return not (begins(text, "question", at) or begins(text, "joint", at))
+    return all(begins(word, "void") == word for word in _WORD.findall(said[:LINE]))
+
+
+@cache
+def _next() -> re.Pattern[str]:
+    question, joint = (patterns(kind)[0].pattern for kind in ("question", "joint"))
+    return re.compile(
+        rf"[,;]?\s+{joint}\s+(?={question})|[,;]\s+(?=(?:what|how|when|was|wie|wann|cómo|combien)\b)", re.I
+    )
+
+
+def _sayings(text: str, part: Span) -> list[Span]:
+    """Quotations of several words within a part that says more than they do."""
+    said = text[part[0] : min(part[1], part[0] + LINE)]
+    quotes = [(part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(said) if q[0].count(" ") > 1]
+    return quotes if quotes and _WORD.search(QUOTED.sub(" ", said)) else []
+
+
+def _split(text: str, sentence: Sentence) -> list[Span]:
+    """The questions in a sentence."""
+    number = _ITEM.match(text, sentence.start, sentence.stop)
+    spans, at = list[Span](), number.end("mark") if number and number["mark"] else sentence.start
+    for joint in _next().finditer(text, sentence.start, min(sentence.stop, sentence.start + LINE)):
+        begin = _opening(text, sentence) if at == sentence.start else at
+        said = text[begin : joint.start()]
+        if len(said[len(begins(said, "question") or "") :].split()) > 1:
+            spans.append((at, joint.start()))
+            at = joint.end()
+    return [*spans, (at, sentence.stop)]
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Spans in their order, those that adjoin or overlap as one."""
+    joined = list[Span]()
+    for start, stop in spans:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
+        else:
+            joined.append((start, stop))
+    return joined
