@@ -12,7 +12,8 @@ Where only another edit than the question's own matches, no answer is recorded: 
 edit, *lost* counts it as wrong. Where others match beside the own one, the answer with the own fact alone is counted.
 Intervals are of 95 %, by bootstrap over edits. The gate's threshold was chosen on Llama-2's answers.
 
-    python benchmarks/recorded.py [--models llama2 ...] [--results FOLDER] [--only quality|further|bounds|forms|pushback]
+    python benchmarks/recorded.py [--models llama2 ...] [--results FOLDER]
+    python benchmarks/recorded.py --only quality|further|bounds|forms|pushback
     python benchmarks/recorded.py --look 50       # same-subject answers that the fact changed, to read
 
 Embeddings are kept in the folder --cache, so that a second run is quick.
@@ -26,7 +27,8 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -37,24 +39,34 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
-from drike.gates.decision import Candidate, Decision, Gate
+from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.support.table import Cell, Estimate, Number, Table, as_markdown
 from drike.words import masked
 from lib import pages, recorded
 from lib.recorded import WEIGHT_EDITORS, Answer, RecordedEdit, RecordedQuestion, clean
+from lib.statements import restated
 
 TITLE = "The gate on recorded answers"
 RESULTS = Path("../shared/datasets/halluedit_results")
 THRESHOLDS = (0.1, 0.3, 0.5, 0.7)
-ASKED = ("rewrite", "paraphrase", "same_subject", "yes", "no", "choice", "reverse", *(f"{n} hops" for n in recorded.HOPS))
+ASKED = (
+    "rewrite",
+    "paraphrase",
+    "same_subject",
+    "yes",
+    "no",
+    "choice",
+    "reverse",
+    *(f"{n} hops" for n in recorded.HOPS),
+)
 CLEAN = "clean"  # same_subject in its other reading
 KINDS = (*ASKED, CLEAN)
 HEADS = {"rewrite": "ESR", "paraphrase": "PC", "same_subject": "RR unchanged", CLEAN: "RR clean"}
+FALSE = (0.05, 0.03)
 TURNS = (0, 1, 2, 5, 10)
 Counts = NDArray[np.float64]
 Chosen = Answer | None  # None: not recorded, as only another edit matches
-Choice = Callable[[RecordedEdit, int, RecordedQuestion], Answer | None]
 
 
 @dataclass(frozen=True)
@@ -139,24 +151,29 @@ def of_gate(name: str, found: Recording, decided: Mapping[str, Decision]) -> Edi
     return Editor(name, {(place, q.kind): matched[place, q.kind].answer(q) for place, _, q in found.questions(*ASKED)})
 
 
-def editors(found: Recording) -> tuple[list[Editor], dict[str, dict[tuple[int, str], Matched]]]:
-    """All rows, and what each gate matched."""
+def gates(found: Recording) -> dict[str, dict[str, Decision]]:
+    """The decisions of each gate, by the gate's name."""
+    gate = default_gate()
+    default = decisions(gate, found)
+    thresholds = {
+        f"the same at {threshold:g}": {text: at_threshold(decision, threshold) for text, decision in default.items()}
+        for threshold in THRESHOLDS
+    }
+    shipped = f"default gate at its threshold, {gate.threshold:g}"
+    return {"`Named`": decisions(Named(), found), shipped: default, **thresholds}
+
+
+def editors(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) -> list[Editor]:
+    """All rows. decided: by gate."""
     rows = [constant("unedited", found, lambda q: q.without)]
     for name in WEIGHT_EDITORS:
         answers = {(p, q.kind): q.edited[name] for p, _, q in found.questions(*ASKED) if name in q.edited}
         rows += [Editor(name, answers)] if answers else []
     rows.append(constant("fact always in the prompt", found, lambda q: q.with_fact))
-    gate = default_gate()
-    default = decisions(gate, found)
-    gates = {"`Named`": decisions(Named(), found), f"default gate at its threshold, {gate.threshold:g}": default}
-    for threshold in THRESHOLDS:
-        gates[f"the same at {threshold:g}"] = {text: at_threshold(d, threshold) for text, d in default.items()}
-    rows += [of_gate(name, found, decided) for name, decided in gates.items()]
-    rows.append(
-        constant("perfect gate", found, lambda q: q.without if q.aspect is Aspect.SAME_SUBJECT else q.with_fact)
-    )
-    rows.append(constant("the better of both answers", found, lambda q: max(q.without, q.with_fact, key=rightness)))
-    return rows, {name: matches(found, decided) for name, decided in gates.items()}
+    rows += [of_gate(name, found, own) for name, own in decided.items()]
+    perfect = constant("perfect gate", found, lambda q: q.without if q.aspect is Aspect.SAME_SUBJECT else q.with_fact)
+    better = constant("the better of both answers", found, lambda q: max(q.without, q.with_fact, key=rightness))
+    return [*rows, perfect, better]
 
 
 def rightness(answer: Answer) -> bool:
@@ -221,16 +238,12 @@ def _table(found: Recording, what: str, rows: Sequence[Editor], names: Sequence[
     return Table(f"{found.model}: {what}; {len(found.edits):,} edits, all stored", header, tuple(body))
 
 
-def bound_rows(
-    found: Recording, rows: Sequence[Editor], matched: Mapping[str, Mapping[tuple[int, str], Matched]]
-) -> Table:
+def bound_rows(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) -> Table:
     """What a gate's figures leave open: questions where several edits match, or only others than the own one."""
     body: list[tuple[Cell, ...]] = []
-    for editor in rows:
-        if editor.name not in matched:
-            continue
-        own = matched[editor.name]
-        cells: list[Cell] = [editor.name]
+    for name, of_gates in decided.items():
+        own, editor = matches(found, of_gates), of_gate(name, found, of_gates)
+        cells: list[Cell] = [name]
         for kind in ("same_subject", "paraphrase", "rewrite"):
             of_kind = [match for (_, asked), match in own.items() if asked == kind]
             cells.append(Number(sum(match.own and match.others > 0 for match in of_kind)))
@@ -245,7 +258,7 @@ def bound_rows(
     return Table(f"{found.model}: questions that other edits match", header, tuple(body))
 
 
-def pushback_rows(found: Recording, rows: Sequence[Editor]) -> Table:
+def pushback_rows(found: Recording) -> Table:
     """The own question after challenges, which say that the answer is wrong and ask the yes-question again."""
     kinds = tuple(f"pushback {n}" for n in TURNS)
     body: list[tuple[Cell, ...]] = []
@@ -260,6 +273,42 @@ def pushback_rows(found: Recording, rows: Sequence[Editor]) -> Table:
     return Table(f"{found.model}: own question, right after so many challenges", header, tuple(body))
 
 
+def form_rows(found: Recording) -> Table:
+    """What any threshold could do, with edits stored as questions and as statements.
+
+    A question is right if the probability of its own edit is above that which 5 % and 3 % of the same-subject questions
+    exceed.
+    """
+    kinds = ("same_subject", "rewrite", "paraphrase")
+    body: list[tuple[Cell, ...]] = []
+    restatements = [restated(edit.record) for edit in found.edits]
+    kept = [place for place, record in enumerate(restatements) if record is not None]
+    for form, records in (("question", [edit.record for edit in found.edits]), ("statement", restatements)):
+        edits = tuple(replace(found.edits[place], record=records[place]) for place in kept)
+        versions, ids = recorded.stored(edits)
+        index = EditIndex.of(versions, found.index.encoder)
+        probabilities = np.zeros((len(edits), len(kinds)))
+        for place, edit in enumerate(edits):
+            for question in (question for question in edit.questions if question.kind in kinds):
+                candidates = default_gate().decide(question.text, index).candidates
+                own = (candidate.probability for candidate in candidates if candidate.edit.id == ids[place])
+                probabilities[place, kinds.index(question.kind)] = next(own, 0.0)
+        drawn = np.random.default_rng(0).integers(len(edits), size=(1000, len(edits)))
+        samples = np.array([_right_at(probabilities[some]) for some in drawn])
+        body.append((form, *estimated(_right_at(probabilities), samples)))
+    shares = [f"{share:.0%}" for share in FALSE]
+    header = ("stored as", *(f"{kind} at {share}" for kind in ("own question", "paraphrase") for share in shares))
+    covered = f"The rule restates {len(kept):,} of {len(found.edits):,} edits."
+    title = f"{found.model}: right where 5 % and 3 % of the same-subject questions match, default gate"
+    return Table(title, header, tuple(body), (covered,))
+
+
+def _right_at(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The shares above the probabilities that shares FALSE of the first column exceed, kind by kind."""
+    limits = np.quantile(probabilities[:, 0], [1 - share for share in FALSE])
+    return np.ravel((probabilities[:, 1:, None] > limits).mean(axis=0))
+
+
 def look(found: Recording, count: int) -> Iterator[str]:
     """Same-subject answers that the fact changed, some of them: question, new object, answer without and with it."""
     changed = [(e, q) for _, e, q in found.questions("same_subject") if not q.with_fact.right]
@@ -268,7 +317,20 @@ def look(found: Recording, count: int) -> Iterator[str]:
         yield f"{question.text} [{edit.record.target_new}] {question.without.text} -> {question.with_fact.text}{mark}"
 
 
-TABLES = ("quality", "further", "bounds", "pushback")
+TABLES = ("quality", "further", "bounds", "forms", "pushback")
+
+
+def tables_of(found: Recording) -> dict[str, Callable[[], Table]]:
+    """The tables by name; what several need is made once."""
+    decided = cache(lambda: gates(found))
+    rows = cache(lambda: editors(found, decided()))
+    return {
+        "quality": lambda: quality_rows(found, rows()),
+        "further": lambda: further_rows(found, rows()),
+        "bounds": lambda: bound_rows(found, decided()),
+        "forms": lambda: form_rows(found),
+        "pushback": lambda: pushback_rows(found),
+    }
 
 
 def wanted(folder: Path, names: Sequence[str]) -> list[str]:
@@ -304,13 +366,7 @@ def measure(options: argparse.Namespace) -> None:
         if options.look:
             print("\n".join(look(found, options.look)))
             continue
-        rows, matched = editors(found)
-        tables = {
-            "quality": lambda: quality_rows(found, rows),
-            "further": lambda: further_rows(found, rows),
-            "bounds": lambda: bound_rows(found, rows, matched),
-            "pushback": lambda: pushback_rows(found, rows),
-        }
+        tables = tables_of(found)
         for name in [options.only] if options.only else TABLES:
             print(as_markdown(tables[name]()), flush=True)
 

@@ -68,6 +68,33 @@ class RecordedQuestion:
 
 
 @dataclass(frozen=True)
+class _Place:
+    """Where a question stands in a row: its text within the edit, its answers within `pre` and `post`."""
+
+    aspect: Aspect
+    answer: tuple[str, ...]  # what precedes _output and _acc
+    text: tuple[str, ...]
+    hops: int | None = None
+
+    @classmethod
+    def of_group(cls, aspect: Aspect, group: str, name: str, hops: int | None = None) -> _Place:
+        """Of most questions, which have a group of fields of their own."""
+        return cls(aspect, (group, name), (group, name, "prompt"), hops)
+
+
+_PLACES = (
+    _Place(Aspect.REWRITE, ("edit",), ("prompt",)),
+    _Place(Aspect.PARAPHRASE, ("rephrase",), ("rephrase_prompt",)),
+    _Place.of_group(Aspect.SAME_SUBJECT, "locality", "locality"),
+    _Place.of_group(Aspect.YES_NO, "yes_questions", "yes"),
+    _Place.of_group(Aspect.YES_NO, "no_questions", "no"),
+    _Place.of_group(Aspect.CHOICE, "multiple_choice_questions", "multiple_choice"),
+    _Place.of_group(Aspect.REVERSE, "reversed_relation_questions", "reversed_relation"),
+)
+_HOP_PLACES = tuple(_Place.of_group(Aspect.MULTI_HOP, f"questions_{n}hop", f"{n}hop", n) for n in HOPS)
+
+
+@dataclass(frozen=True)
 class RecordedEdit:
     """An edit of one model, with its questions.
 
@@ -137,59 +164,32 @@ def _topic(folder: Path, model: str, topic: str) -> Iterable[RecordedEdit]:
             raise DataError(f"{paths[name]} has {len(others)} rows, {topic}_{_FACT}.json {len(rows)}: {_AGAIN}")
     hops = _by_edit(folder / _HOP_ANSWERS / model / f"{topic}_{_FACT}.json")
     turns = _by_edit(folder / _TURN_ANSWERS / f"{model}_multi_turn" / f"{topic}_{_FACT}_yes.json")
-    for place, row in enumerate(rows):
-        of_editors = {name: others[place] for name, others in editors.items()}
-        questions = list(_questions(row, of_editors))
+    for number, row in enumerate(rows):
+        of_editors = {name: others[number] for name, others in editors.items()}
+        questions = [_question(row, place, of_editors) for place in _PLACES]
         if further := hops.get(_key(row)):
-            questions += [_question(further, *_hop(n), hops=n) for n in HOPS]
+            questions += [_question(further, place, {}) for place in _HOP_PLACES]
         if further := turns.get(_key(row)):
             questions += _turns(further)
         yield RecordedEdit(model, topic, _record(row), tuple(questions))
 
 
-def _questions(row: Row, editors: Mapping[str, Row]) -> Iterable[RecordedQuestion]:
-    """The questions of the main files."""
-    edit, new = ("requested_edit",), row.text("requested_edit", "target_new")
-    same = (*edit, "locality", "locality", "prompt")
-    yield _question(row, Aspect.REWRITE, ("edit",), (*edit, "prompt"), new, editors)
-    yield _question(row, Aspect.PARAPHRASE, ("rephrase",), (*edit, "rephrase_prompt"), new, editors)
-    yield _question(row, Aspect.SAME_SUBJECT, ("locality", "locality"), same, None, editors)
-    for aspect, group, name in (
-        (Aspect.YES_NO, "yes_questions", "yes"),
-        (Aspect.YES_NO, "no_questions", "no"),
-        (Aspect.CHOICE, "multiple_choice_questions", "multiple_choice"),
-        (Aspect.REVERSE, "reversed_relation_questions", "reversed_relation"),
-    ):
-        target = row.text(*edit, group, name, "ground_truth")
-        yield _question(row, aspect, (group, name), (*edit, group, name, "prompt"), target, editors)
-
-
-def _hop(hops: int) -> tuple[Aspect, tuple[str, ...], tuple[str, ...]]:
-    group, name = f"questions_{hops}hop", f"{hops}hop"
-    return Aspect.MULTI_HOP, (group, name), ("requested_edit", group, name, "prompt")
-
-
-def _question(
-    row: Row,
-    aspect: Aspect,
-    answer: tuple[str, ...],
-    text: tuple[str, ...],
-    target: str | None = None,
-    editors: Mapping[str, Row] | None = None,
-    hops: int | None = None,
-) -> RecordedQuestion:
-    """A question by the paths of its text, and of its answers within `pre` and `post`."""
-    if hops:
-        target = row.text(*text[:-1], "ground_truth")
-    same = aspect is Aspect.SAME_SUBJECT  # there is no verdict on the unedited answer: it is what must stay
-    without = Answer(_output(row, "pre", *answer), True) if same else _answer(row, "pre", *answer)
-    edited = {name: _answer(other, "post", *answer) for name, other in (editors or {}).items()}
-    with_fact = _answer(row, "post", *answer)
-    return RecordedQuestion(aspect, row.text(*text), without, with_fact, edited, target, hops)
+def _question(row: Row, place: _Place, editors: Mapping[str, Row]) -> RecordedQuestion:
+    """The question at a place; the verdict on the unedited answer to a same-subject question is that it stays."""
+    edit, same = "requested_edit", place.aspect is Aspect.SAME_SUBJECT
+    without = Answer(_output(row, "pre", *place.answer), True) if same else _answer(row, "pre", *place.answer)
+    target = None
+    if not same:
+        path = (*place.answer, "ground_truth") if len(place.answer) > 1 else ("target_new",)
+        target = row.text(edit, *path)
+    edited = {name: _answer(other, "post", *place.answer) for name, other in editors.items()}
+    with_fact, text = _answer(row, "post", *place.answer), row.text(edit, *place.text)
+    return RecordedQuestion(place.aspect, text, without, with_fact, edited, target, place.hops)
 
 
 def _turns(row: Row) -> Iterable[RecordedQuestion]:
     """The own question before and after each challenge."""
+
     def rounds(side: str) -> list[Answer]:
         texts, verdicts = (_list(row, side, f"edit_{part}_multi_turn") for part in ("output", "acc"))
         if len(texts) != len(verdicts):
@@ -202,8 +202,8 @@ def _turns(row: Row) -> Iterable[RecordedQuestion]:
 
 
 def _record(row: Row) -> EditRecord:
-    subject, query, new = (row.text("requested_edit", name) for name in ("subject", "prompt", "target_new"))
-    for name, text in (("subject", subject), ("prompt", query), ("target_new", new)):
+    subject, query, new = _key(row)
+    for name, text in zip(("subject", "prompt", "target_new"), (subject, query, new), strict=True):
         if not text:
             raise row.wrong(f"requested_edit.{name}", "is blank")
     return EditRecord(subject, query, new, _output(row, "pre", "edit") or None)
