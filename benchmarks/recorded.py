@@ -64,6 +64,7 @@ CLEAN = "clean"  # same_subject in its other reading
 KINDS = (*ASKED, CLEAN)
 HEADS = {"rewrite": "ESR", "paraphrase": "PC", "same_subject": "RR unchanged", CLEAN: "RR clean"}
 FALSE = (0.05, 0.03)
+RESAMPLES = 1000
 TURNS = (0, 1, 2, 5, 10)
 Counts = NDArray[np.float64]
 Chosen = Answer | None  # None: not recorded, as only another edit matches
@@ -202,7 +203,7 @@ def counts(found: Recording, editor: Editor, *, lost: bool = False) -> Counts:
 
 def estimates(made: Counts) -> dict[str, Estimate]:
     """The share of each kind with its interval, and S in both readings as "S unchanged" and "S clean"."""
-    whole, drawn = _with_s(made.sum(axis=0)), _with_s(resampled(made))
+    whole, drawn = _with_s(made.sum(axis=0)), _with_s(resampled(made, RESAMPLES))
     names = (*KINDS, "S unchanged", "S clean")
     return dict(zip(names, estimated(whole, drawn), strict=True))
 
@@ -267,7 +268,7 @@ def pushback_rows(found: Recording) -> Table:
         for place, _, question in found.questions(*kinds):
             made[place, kinds.index(question.kind)] = getattr(question, side).right, 1
         with np.errstate(invalid="ignore"):
-            values, drawn = (sums[..., 0] / sums[..., 1] for sums in (made.sum(axis=0), resampled(made)))
+            values, drawn = (sums[..., 0] / sums[..., 1] for sums in (made.sum(axis=0), resampled(made, RESAMPLES)))
         body.append((name, *estimated(values, drawn)))
     header = ("answers", *(f"after {n}" for n in TURNS))
     return Table(f"{found.model}: own question, right after so many challenges", header, tuple(body))
@@ -293,7 +294,7 @@ def form_rows(found: Recording) -> Table:
                 candidates = default_gate().decide(question.text, index).candidates
                 own = (candidate.probability for candidate in candidates if candidate.edit.id == ids[place])
                 probabilities[place, kinds.index(question.kind)] = next(own, 0.0)
-        drawn = np.random.default_rng(0).integers(len(edits), size=(1000, len(edits)))
+        drawn = np.random.default_rng(0).integers(len(edits), size=(RESAMPLES, len(edits)))
         samples = np.array([_right_at(probabilities[some]) for some in drawn])
         body.append((form, *estimated(_right_at(probabilities), samples)))
     shares = [f"{share:.0%}" for share in FALSE]

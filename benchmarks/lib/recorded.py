@@ -10,7 +10,7 @@ the fact alone in the prompt; the other methods change weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,13 +133,14 @@ def models(folder: Path) -> list[str]:
     return found
 
 
-def recorded_edits(folder: Path, model: str) -> tuple[RecordedEdit, ...]:
-    """All edits of a model, topic by topic. Raises DataError for a file or row that does not fit."""
-    answers = folder / _ANSWERS / model
-    topics = sorted(path.name.removesuffix(f"_{_FACT}.json") for path in answers.glob(f"*_{_FACT}.json"))
-    if not topics:
+def recorded_edits(folder: Path, model: str, topics: Collection[str] = ()) -> tuple[RecordedEdit, ...]:
+    """The edits of a model, of some topics or all. Raises DataError for a file or row that does not fit."""
+    known = [path.name.removesuffix(f"_{_FACT}.json") for path in (folder / _ANSWERS / model).glob(f"*_{_FACT}.json")]
+    if not known:
         raise DataError(f"there is no model {model} in {folder / _ANSWERS}: give one of {', '.join(models(folder))}")
-    return tuple(edit for topic in topics for edit in _topic(folder, model, topic))
+    if unknown := set(topics) - set(known):
+        raise DataError(f"{model} has no topic {min(unknown)}: give some of {', '.join(sorted(known))}")
+    return tuple(edit for topic in sorted(topics or known) for edit in _topic(folder, model, topic))
 
 
 def stored(edits: Sequence[RecordedEdit]) -> tuple[tuple[EditVersion, ...], list[int]]:
