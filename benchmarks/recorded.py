@@ -35,14 +35,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drike.edits import Aspect
-from drike.encoders import TextEncoder, load_encoder
+from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
 from drike.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.support.table import Cell, Estimate, Number, Table, as_markdown
-from drike.words import masked
 from lib import pages, recorded
 from lib.recorded import WEIGHT_EDITORS, Answer, RecordedEdit, RecordedQuestion, clean
 from lib.statements import restated
@@ -86,12 +85,13 @@ class Matched:
 
 @dataclass(frozen=True)
 class Recording:
-    """A model's edits in one store. ids: of each of `edits`."""
+    """A model's edits in one store. ids: of each of `edits`. asked: the kinds of questions that are put to gates."""
 
     model: str
     edits: tuple[RecordedEdit, ...]
     ids: list[int]
     index: EditIndex
+    asked: tuple[str, ...] = ASKED
 
     def questions(self, *kinds: str) -> Iterator[tuple[int, RecordedEdit, RecordedQuestion]]:
         """The questions of these kinds with the place and edit of each."""
@@ -109,19 +109,33 @@ class Editor:
     answers: Mapping[tuple[int, str], Chosen]
 
 
-def opened(folder: Path, model: str, encoder: TextEncoder) -> Recording:
-    """A model's edits, stored; all texts that gates compare are embedded in batches."""
+class Noting:
+    """An encoder that notes what it is asked to encode, and gives all texts the same vector."""
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        self.name, self.dim, self.identity = encoder.name, encoder.dim, encoder.identity
+        self.texts: dict[str, None] = {}
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        """Vectors [n, d] of ones."""
+        self.texts.update(dict.fromkeys(texts))
+        return np.ones((len(texts), self.dim), dtype=np.float32)
+
+
+def opened(folder: Path, model: str, encoder: TextEncoder, asked: tuple[str, ...] = ASKED) -> Recording:
+    """A model's edits, stored; what the gate compares with them is embedded in one batch."""
     edits = recorded.recorded_edits(folder, model)
     versions, ids = recorded.stored(edits)
-    found = Recording(model, edits, ids, EditIndex.of(versions, encoder))
-    texts = [(question.text, edit.record.names) for _, edit, question in found.questions(*ASKED)]
-    encoder.encode([text for query, names in texts for text in (query, masked(query, names))])
+    found = Recording(model, edits, ids, EditIndex.of(versions, encoder), asked)
+    noting = Noting(encoder)
+    decisions(default_gate(), replace(found, index=EditIndex.of(versions, noting)))
+    encoder.encode(list(noting.texts))
     return found
 
 
 def decisions(gate: Gate, found: Recording) -> dict[str, Decision]:
     """A gate's decision on every question, by its text."""
-    asked = dict.fromkeys(question.text for _, _, question in found.questions(*ASKED))
+    asked = dict.fromkeys(question.text for _, _, question in found.questions(*found.asked))
     return {text: gate.decide(text, found.index) for text in asked}
 
 
@@ -134,7 +148,7 @@ def at_threshold(decision: Decision, threshold: float) -> Decision:
 def matches(found: Recording, decided: Mapping[str, Decision]) -> dict[tuple[int, str], Matched]:
     """What matched, by the place of the edit and the kind of question."""
     made = {}
-    for place, _, question in found.questions(*ASKED):
+    for place, _, question in found.questions(*found.asked):
         ids = {edit.id for edit in decided[question.text].matched}
         own = found.ids[place] in ids
         made[place, question.kind] = Matched(own, len(ids) - own)
@@ -143,13 +157,15 @@ def matches(found: Recording, decided: Mapping[str, Decision]) -> dict[tuple[int
 
 def constant(name: str, found: Recording, choose: Callable[[RecordedQuestion], Answer]) -> Editor:
     """An editor whose answer depends on the question alone; without kinds that it has no answers to."""
-    return Editor(name, {(place, q.kind): choose(q) for place, _, q in found.questions(*ASKED)})
+    return Editor(name, {(place, q.kind): choose(q) for place, _, q in found.questions(*found.asked)})
 
 
 def of_gate(name: str, found: Recording, decided: Mapping[str, Decision]) -> Editor:
     """A gate's choices among the recorded answers."""
     matched = matches(found, decided)
-    return Editor(name, {(place, q.kind): matched[place, q.kind].answer(q) for place, _, q in found.questions(*ASKED)})
+    return Editor(
+        name, {(place, q.kind): matched[place, q.kind].answer(q) for place, _, q in found.questions(*found.asked)}
+    )
 
 
 def gates(found: Recording) -> dict[str, dict[str, Decision]]:
@@ -168,7 +184,7 @@ def editors(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) -> 
     """All rows. decided: by gate."""
     rows = [constant("unedited", found, lambda q: q.without)]
     for name in WEIGHT_EDITORS:
-        answers = {(p, q.kind): q.edited[name] for p, _, q in found.questions(*ASKED) if name in q.edited}
+        answers = {(p, q.kind): q.edited[name] for p, _, q in found.questions(*found.asked) if name in q.edited}
         rows += [Editor(name, answers)] if answers else []
     rows.append(constant("fact always in the prompt", found, lambda q: q.with_fact))
     rows += [of_gate(name, found, own) for name, own in decided.items()]
@@ -188,7 +204,7 @@ def counts(found: Recording, editor: Editor, *, lost: bool = False) -> Counts:
     lost: count a question as wrong where no answer is recorded; else the unedited model's answer is counted.
     """
     made = np.zeros((len(found.edits), len(KINDS), 2))
-    for place, edit, question in found.questions(*ASKED):
+    for place, edit, question in found.questions(*found.asked):
         if (place, question.kind) not in editor.answers:
             continue
         answer = editor.answers[place, question.kind]
@@ -318,6 +334,7 @@ def look(found: Recording, count: int) -> Iterator[str]:
         yield f"{question.text} [{edit.record.target_new}] {question.without.text} -> {question.with_fact.text}{mark}"
 
 
+OF_S = ("quality", "bounds", "forms", "pushback")  # tables of the first three kinds of questions
 TABLES = ("quality", "further", "bounds", "forms", "pushback")
 
 
@@ -363,7 +380,7 @@ def measure(options: argparse.Namespace) -> None:
         return
     encoder = load_encoder(features=options.cache)
     for model in wanted(options.results, options.models):
-        found = opened(options.results, model, encoder)
+        found = opened(options.results, model, encoder, ASKED[:3] if options.only in OF_S else ASKED)
         if options.look:
             print("\n".join(look(found, options.look)))
             continue
