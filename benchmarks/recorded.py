@@ -177,7 +177,7 @@ def gates(found: Recording) -> dict[str, dict[str, Decision]]:
         for threshold in THRESHOLDS
     }
     shipped = f"default gate at its threshold, {gate.threshold:g}"
-    return {"`Named`": decisions(Named(), found), shipped: default, **thresholds}
+    return {"Named": decisions(Named(), found), shipped: default, **thresholds}
 
 
 def editors(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) -> list[Editor]:
