@@ -1,14 +1,15 @@
-"""Gates on questions as people type them: 400 of ours in 14 kinds, about 40 edits. No language model is asked.
+"""Gates on questions written as people type them: 400 of ours in 14 kinds, about 40 edits. No language model is asked.
 
-The edits (`questions/edits.csv`) are imported into a store as `drike edits import` does, and all are in force. Of each
-question (`questions/questions.csv`) a person wrote down which edits have to be in front of a model for a right answer;
-what two people might see differently was left out. *Present*: of the questions that want edits, the share where all
-of these apply. *Wrong*: the share where some apply, none of them wanted. *Extra*: where an unwanted one applies beside
-a wanted one. *Needless*: of the questions that want none, the share where any applies.
+The edits (`questions/edits.csv`) are imported into a store as `drike edits import` does, and all are in force. Each
+question (`questions/questions.csv`) names the edits that have to be in front of a model for a right answer, as its
+author judged alone; what seemed debatable was left out. *Present*: of the questions that want edits, the share where
+all of these apply. *Wrong*: the share where some apply, none of them wanted. *Extra*: where an unwanted one applies
+beside a wanted one. *Needless*: of the questions that want none, the share where any applies.
 
 Half of each kind, by a hash of the question, is to tune on; the other half is to be looked at once. Both are about the
-same edits and from one hand, so the second half is unseen questions, not unseen subjects. Intervals are over edits
-(questions that want the same first edit are drawn together), and over questions where none is wanted.
+same edits, by one author, and were made up, not collected: the second half is unseen questions, not unseen subjects or
+users. Intervals are over edits (questions that want the same first edit are drawn together), and over questions where
+none is wanted.
 
     python benchmarks/questions.py [--half tune|test] [--thresholds .1 .3 .5 .7] [--failures]
 
