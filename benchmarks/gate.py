@@ -255,8 +255,12 @@ SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "
 RELATIONS = ("was founded by", "is the capital of", "is written in", "plays for", "was born in", "is owned by")
 Rates = dict[bool, dict[int, list[float]]]
 CELL = 500.0  # how many examples each data set's questions that concern the edit count for, and those that do not
+MOST = 5.0  # what a single example counts for
 HEADS = (
-    ("masked", "whole", "margin", "same_kind", "other_kind", "contrary", "continued", "partial", "typo"),
+    (
+        *("masked", "whole", "margin", "relation", "same_kind", "other_kind", "contrary", "vague"),
+        *("continued", "inside", "ambiguous", "uncased", "partial", "last", "typo"),
+    ),
     ("whole", "margin", "named"),
 )
 
@@ -273,15 +277,15 @@ def probes(asked: Iterable[Asked]) -> list[GateProbe]:
 
 
 def damaged(data: Data, asked: Sequence[Asked], seed: int = 0) -> list[Asked]:
-    """The same questions with a typo in the subject, or without its middle words, where it has long or several."""
+    """The same questions with a typo in the subject, without its middle words, or with its last one alone."""
     rng = random.Random(seed)
     found = []
     for one in asked:
         subject = data.entries[one.place].subject
         parts = subject.split()
         long = [part for part in parts if len(part) >= 6 and part.isalpha()]
-        if len(parts) > 2 and rng.random() < 0.5:
-            other = f"{parts[0]} {parts[-1]}"
+        if len(parts) > 1 and rng.random() < 0.5:
+            other = parts[-1] if len(parts) == 2 or rng.random() < 0.5 else f"{parts[0]} {parts[-1]}"
         elif long:
             word, at = rng.choice(long), rng.randrange(1, 5)
             swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
@@ -295,7 +299,7 @@ def damaged(data: Data, asked: Sequence[Asked], seed: int = 0) -> list[Asked]:
 def weighted(found: Sequence[LabelledCandidate]) -> list[LabelledCandidate]:
     """Examples that count `CELL` for each answer, whatever their number."""
     counts = Counter(one.concerns for one in found)
-    return [replace(one, weight=CELL / counts[one.concerns]) for one in found]
+    return [replace(one, weight=min(CELL / counts[one.concerns], MOST)) for one in found]
 
 
 def material(data: Data, asked: Sequence[Asked], encoder: TextEncoder) -> list[LabelledCandidate]:
@@ -319,7 +323,10 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
     wiki = knowedit(folder / WIKI, "WikiData-counterfact")
     same = [one for one in poke.asked if one.kind == "same_subject"]
     asked = random.Random(0).sample([one for one in poke.asked if one.kind == "paraphrase"], PARAPHRASES) + same
+    llama = halluedit(folder)
+    plain = [a for a in llama.asked if a.kind in QUESTIONS]
     sets = [(poke, asked), (poke, damaged(poke, asked)), (zsre, [a for a in zsre.asked if a.kind in QUESTIONS])]
+    sets += [(llama, plain), (llama, damaged(llama, plain)), (fact, fact.of_half(0, "paraphrase"))]
     found = [list(filter(is_named, material(data, some, encoder))) for data, some in sets]
     neighbours = material(fact, fact.of_half(0, "neighborhood"), encoder)
     aliases = material(wiki, wiki.of_half(0, "alias"), encoder)

@@ -28,7 +28,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from drike.edits import Aspect
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
+from drike.encoders.base import salient
 from drike.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
@@ -115,6 +116,12 @@ class Noting:
     def __init__(self, encoder: TextEncoder) -> None:
         self.name, self.dim, self.identity = encoder.name, encoder.dim, encoder.identity
         self.texts: dict[str, None] = {}
+        self.encoder = encoder
+
+    @cached_property
+    def salient(self) -> Noting:
+        """Notes what it is asked to encode as well."""
+        return Noting(salient(self.encoder))
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Vectors [n, d] of ones."""
@@ -130,6 +137,7 @@ def opened(folder: Path, model: str, encoder: TextEncoder, asked: tuple[str, ...
     noting = Noting(encoder)
     decisions(default_gate(), replace(found, index=EditIndex.of(versions, noting)))
     encoder.encode(list(noting.texts))
+    salient(encoder).encode(list(noting.salient.texts))
     return found
 
 

@@ -10,6 +10,7 @@ from math import exp
 import numpy as np
 
 from drike.encoders.base import FloatArray
+from drike.encoders.salience import content
 from drike.gates.decision import Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery, affordable
 from drike.gates.names import Mention
@@ -22,6 +23,7 @@ from drike.words import masked, words
 Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
+_LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
 MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
 
@@ -126,9 +128,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
                 "margin": margin,
                 "relation": index.agreement(id, relations[part]),
                 **_relation_features(part, index.edits[id]),
-                "continued": float(all(continued(parsed.words, mention.begin, mention.end) for mention in mentions)),
-                "partial": float(all(mention.kind is NameMatch.PARTIAL for mention in mentions)),
-                "typo": float(all(mention.kind is NameMatch.TYPO for mention in mentions)),
+                **_name_features(parsed, mentions),
             }
             rows.append((index.edits[id], mentions[0].name, features))
     return rows
@@ -152,6 +152,20 @@ def _nearest_parts(
     return best
 
 
+def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str, float]:
+    """How doubtful it is that a query names the subject of an edit: what holds of all its mentions."""
+    kinds = {mention.kind for mention in mentions}
+    return {
+        "continued": float(all(continued(parsed.words, mention.begin, mention.end) for mention in mentions)),
+        "inside": float(all(mention.inside for mention in mentions)),
+        "ambiguous": float(all(mention.ambiguous for mention in mentions)),
+        "uncased": float(all(not mention.cased for mention in mentions)),
+        "partial": float(kinds <= {NameMatch.PARTIAL, NameMatch.LAST}),
+        "last": float(kinds == {NameMatch.LAST}),
+        "typo": float(kinds == {NameMatch.TYPO}),
+    }
+
+
 def _relation_features(part: str, edit: EditVersion) -> dict[str, float]:
     """Whether a question, with "it" for the subject, asks for what an edit's query asks for, by its words."""
     stored = masked(edit.record.query, edit.record.names)
@@ -160,6 +174,7 @@ def _relation_features(part: str, edit: EditVersion) -> dict[str, float]:
         "same_kind": float(kind is not None and kind == wanted),
         "other_kind": float(kind is not None and wanted is not None and kind != wanted),
         "contrary": float(contrary(part, stored)),
+        "vague": exp(-min(content(part), content(stored)) / _LITTLE),
     }
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from drike.encoders.base import salient
 from drike.evaluation.risk_control import exceeds
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.decision import Candidate
@@ -27,7 +28,7 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditVersion, StoreError
 from drike.support import records
 from drike.support.files import checksum_ok, with_checksum, write_text
-from drike.words import masked, words
+from drike.words import masked, masked_each, words
 
 Matrix = NDArray[np.float64]
 THRESHOLDS = tuple(round(1 / (1 + float(np.exp(-logit))), 6) for logit in np.arange(12, -6, -0.25))
@@ -112,12 +113,10 @@ def labelled_candidates(gate: Calibrated, probes: Sequence[GateProbe], index: Ed
 
 def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[list[Candidate]]:
     """The candidates for each probe; all texts are embedded beforehand in one batch, which is faster."""
-    texts = []
-    for probe in probes:
-        if edit := index.edits.get(probe.edit):
-            texts += [probe.query, masked(probe.query, edit.record.names)]
-    if texts:
-        index.require_encoder().encode(texts)
+    asked = [(probe.query, edit.record.names) for probe in probes if (edit := index.edits.get(probe.edit))]
+    if asked:
+        index.require_encoder().encode([query for query, _ in asked])
+        salient(index.require_encoder()).encode(masked_each(asked))
     return [gate.candidates(probe.query, index) for probe in probes]
 
 
