@@ -28,7 +28,7 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditVersion, StoreError
 from drike.support import records
 from drike.support.files import checksum_ok, with_checksum, write_text
-from drike.words import masked, masked_each, words
+from drike.words import masked_each, words
 
 Matrix = NDArray[np.float64]
 THRESHOLDS = tuple(round(1 / (1 + float(np.exp(-logit))), 6) for logit in np.arange(12, -6, -0.25))
