@@ -1,11 +1,11 @@
 """Chains of edits: the edits that a multi-hop question needs, found from the question alone, without a language model.
 
 All edits of a file are stored together. *Recall* is the share of the needed edits among the first k, over questions and
-their edits; *all* is the share of questions of which every edit is among them. Of the published figures, .467, .582 and
-.675 at 1, 3 and 5 (by embedding, on other questions of MQuAKE), the former is meant. An edit is *named* if the question
-names its subject; *led to* if edits that are named lead to it, by new objects that are subjects; *hidden* if its
-subject is the answer of a fact that is not edited, which no look-up by name can know. `LEAST` was chosen on MQuAKE's odd
-case ids; nothing was chosen on RippleEdits, HalluEditBench and CounterFact.
+their edits, as in the published figures (by embedding, on other questions of MQuAKE: .467, .582, .675 at 1, 3, 5);
+*all* is the share of questions of which every needed edit is among them. An edit is *named* if the question names its
+subject; *led to* if edits that are named lead to it, by new objects that are subjects; *hidden* if its subject is the
+answer of a fact that is not edited, which no look-up by name can know. The evidence at which an edit joins was chosen on
+MQuAKE's odd case ids; nothing was chosen on RippleEdits, HalluEditBench and CounterFact.
 
     python benchmarks/chains.py [--data FOLDER]
 
@@ -15,8 +15,8 @@ Embeddings are kept in the folder --cache, so that a second run is quick.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +36,9 @@ from lib import pages
 
 TITLE = "Chains of edits"
 FIRST = (1, 3, 5)
-WEIGHED = (0.1, LEAST, 0.2, 0.3)
+WEIGHED = (0.1, LEAST, 0.2, 0.3)  # evidence at which edits join
+MOST_ASKED = 500  # questions of one kind
+KINDS = ("paraphrase", "same_subject", "neighborhood")
 GATES: dict[str, Gate] = {"named": Named(), "calibrated": default_gate()}
 
 
@@ -56,7 +58,7 @@ class Hops:
     name: str
     edits: tuple[EditVersion, ...]
     questions: tuple[Needing, ...]
-    restated: tuple[tuple[str, int], ...]  # single-hop questions, each with the edit that it asks for
+    single: tuple[str, ...]  # questions for one of the edits
 
 
 def hops(file: Path, name: str) -> Hops:
@@ -64,7 +66,7 @@ def hops(file: Path, name: str) -> Hops:
     ids: dict[tuple[str, str], int] = {}
     records: list[EditRecord] = []
     questions: list[Needing] = []
-    restated: dict[tuple[str, int], None] = {}
+    single: dict[str, None] = {}
     for case in datasets.load(str(file)).cases:
         for edit in case.edits:
             if edit.subject and edit.key not in ids:
@@ -73,9 +75,10 @@ def hops(file: Path, name: str) -> Hops:
         needs = frozenset(ids[edit.key] for edit in case.edits if edit.subject)
         odd = case.case_id.isdigit() and int(case.case_id) % 2 == 1
         questions += [Needing(probe.query, needs, odd) for probe in case.asked if probe.aspect is Aspect.MULTI_HOP]
-        paraphrases = (probe.query for probe in case.asked if probe.aspect is Aspect.PARAPHRASE)
-        restated |= dict.fromkeys(zip(paraphrases, (ids[edit.key] for edit in case.edits), strict=False))
-    return Hops(name, versions(records), tuple(questions), tuple(restated))
+        single |= dict.fromkeys(
+            probe.query for probe in case.asked if probe.aspect in (Aspect.PARAPHRASE, Aspect.REWRITE)
+        )
+    return Hops(name, versions(records), tuple(questions), tuple(single))
 
 
 def versions(records: Iterable[EditRecord]) -> tuple[EditVersion, ...]:
@@ -95,134 +98,119 @@ def reach(query: str, index: EditIndex) -> tuple[set[int], set[int]]:
 
 
 def where(data: Sequence[Hops]) -> None:
-    """Where the needed edits are, and what names could find at most."""
+    """Where the needed edits are, and how many names could find."""
     rows = []
     for file in data:
         index = EditIndex.of(file.edits)
-        reached = [reach(one.query, index) for one in file.questions]
-        needed = sum(len(one.needs) for one in file.questions)
-        shares = [
-            sum(len(one.needs & ids) for one, ids in zip(file.questions, of, strict=True)) / needed
-            for of in zip(*reached, strict=True)
+        reached = [reach(asked.query, index) for asked in file.questions]
+        needed = sum(len(asked.needs) for asked in file.questions)
+        kinds = [
+            [len(asked.needs & ids) for asked, ids in zip(file.questions, of, strict=True)] for of in zip(*reached)
         ]
-        found = [len(one.needs & (a | b)) for one, (a, b) in zip(file.questions, reached, strict=True)]
+        shares = [sum(counts) / needed for counts in kinds]
+        bounds = [
+            sum(min(3, n) for n in some)
+            for some in (map(sum, zip(*kinds, strict=True)), (len(a.needs) for a in file.questions))
+        ]
         same = Counter(edit.record.query for edit in file.edits)
-        rows.append((
-            file.name, len(file.edits), sum(n > 1 for n in same.values()), len(file.questions), needed,
-            *(f"{share:.3f}" for share in (*shares, 1 - sum(shares))),
-            f"{sum(min(3, n) for n in found) / needed:.3f}",
-            f"{sum(min(3, len(one.needs)) for one in file.questions) / needed:.3f}",
-        ))  # fmt: skip
-    pages.draw(
-        "Where the needed edits are",
-        ("file", "edits", "contradicted", "questions", "edits needed", "named", "led to", "hidden", "most at 3 by names",
-         "most at 3"),
-        rows,
-    )  # fmt: skip
-
-
-def found_within(questions: Sequence[Needing], lists: Sequence[Sequence[int]], k: int) -> tuple[str, str]:
-    """Recall of needed edits within the first k, and the share of questions with all of them."""
-    hits = [len(one.needs.intersection(ids[:k])) for one, ids in zip(questions, lists, strict=True)]
-    whole = np.mean([hit == len(one.needs) for hit, one in zip(hits, questions, strict=True)])
-    return f"{sum(hits) / sum(len(one.needs) for one in questions):.3f}", f"{whole:.3f}"
+        counts = len(file.edits), sum(n > 1 for n in same.values()), len(file.questions), needed
+        fractions = *shares, 1 - sum(shares), *(bound / needed for bound in bounds)
+        rows.append((file.name, *map(str, counts), *(f"{fraction:.3f}" for fraction in fractions)))
+    header = ("file", "edits", "contradicted", "questions", "needed", "named", "led to", "hidden")
+    pages.draw("Where the needed edits are", (*header, "most at 3, by names", "most at 3"), rows)
 
 
 def recall(data: Sequence[Hops], encoder: TextEncoder) -> None:
-    """Recall by the question alone, for chains and for embedding alone."""
+    """Recall from the question alone, with chains and by embedding alone."""
     rows = []
     for file in data:
         index = EditIndex.of(file.edits, encoder)
-        vectors = index.embed([one.query for one in file.questions])
+        vectors = index.embed([asked.query for asked in file.questions])
         ways = {
             "nearest by embedding": [list(index.nearest(vector)) for vector in vectors],
-            "chains, then nearest": [[edit.id for edit in ranked(one.query, index, max(FIRST))] for one in file.questions],
-        }  # fmt: skip
+            "chains, then nearest": [[edit.id for edit in ranked(a.query, index, max(FIRST))] for a in file.questions],
+        }
         for way, lists in ways.items():
-            for kind, odd in (("odd", True), ("even", False), ("all", None)):
-                some = [i for i, one in enumerate(file.questions) if odd is None or one.odd == odd]
-                figures = [found_within([file.questions[i] for i in some], [lists[i] for i in some], k) for k in FIRST]
-                rows.append(
-                    (file.name, way, kind, len(some), *(cell for pair in zip(*figures, strict=True) for cell in pair))
-                )
+            for half, places in halves(file).items():
+                hits = [[len(file.questions[i].needs.intersection(lists[i][:k])) for i in places] for k in FIRST]
+                needed = [len(file.questions[i].needs) for i in places]
+                shares = [sum(of) / sum(needed) for of in hits]
+                whole = [float(np.mean(np.equal(of, needed))) for of in hits]
+                rows.append((file.name, way, half, str(len(places)), *(f"{share:.3f}" for share in (*shares, *whole))))
     header = ("file", "found by", "case ids", "questions", *(f"at {k}" for k in FIRST), *(f"all at {k}" for k in FIRST))
     pages.draw("Recall of the needed edits", header, rows)
 
 
-def given(one: Needing, index: EditIndex) -> Decision:
-    """The decision of a perfect gate: the needed edits that the question names."""
-    named = index.named(one.query)
-    return Named().decide(one.query, EditIndex.of([index.edits[id] for id in sorted(one.needs & named)]))
+def halves(file: Hops) -> dict[str, list[int]]:
+    """The places of a file's questions: those to choose by, the others, all."""
+    odd = [i for i, asked in enumerate(file.questions) if asked.odd]
+    every = range(len(file.questions))
+    return {"odd": odd, "even": sorted({*every}.difference(odd)), "all": [*every]}
 
 
-def joins(data: Sequence[Hops], encoder: TextEncoder) -> None:
+def decisions(file: Hops, index: EditIndex) -> dict[str, list[Decision]]:
+    """Of each gate on each question; the perfect one matches the needed edits that the question names."""
+    perfect = [
+        Named().decide(asked.query, EditIndex.of(index.edits[id] for id in asked.needs & index.named(asked.query)))
+        for asked in file.questions
+    ]
+    return {"perfect": perfect} | {
+        name: [gate.decide(asked.query, index) for asked in file.questions] for name, gate in GATES.items()
+    }
+
+
+def joins(file: Hops, encoder: TextEncoder) -> None:
     """What joining adds to decisions on multi-hop questions."""
-    rows = []
-    for file in data:
-        index = EditIndex.of(file.edits, encoder)
-        gates: dict[str, Callable[[Needing], Decision]] = {
-            "perfect": lambda one, index=index: given(one, index),  # type: ignore[misc]
-            **{name: lambda one, gate=gate, index=index: gate.decide(one.query, index) for name, gate in GATES.items()},  # type: ignore[misc]
-        }
-        for name, decide in gates.items():
-            for kind, odd in (("odd", True), ("even", False)):
-                some = [one for one in file.questions if one.odd == odd]
-                before = [decide(one) for one in some]
-                for least in WEIGHED:
-                    after = [joined(decision, index, least) for decision in before]
-                    rows.append((file.name, name, kind, f"{least:.2f}", *joining(some, before, after)))
-    header = (
-        "file",
-        "gate",
-        "case ids",
-        "evidence",
-        "needed found",
-        "with chains",
-        "needless",
-        "with chains",
-        "joined rightly",
+    rows, index = [], EditIndex.of(file.edits, encoder)
+    for name, before in decisions(file, index).items():
+        for least in WEIGHED:
+            after = [joined(decision, index, least) for decision in before]
+            for half in ("odd", "even"):
+                some = [(file.questions[i].needs, before[i], after[i]) for i in halves(file)[half]]
+                rows.append((name, half, f"{least:.2f}", *(f"{share:.3f}" for share in joining(some))))
+    header = ("gate", "case ids", "evidence", "found", "with chains", "needless", "with chains", "joined rightly")
+    notes = (
+        "Found: the share of the needed edits. Needless: of questions that get an edit they do not need. Joined rightly: "
+        "of the edits that join.",
     )
-    notes = ("Needless: the share of questions with an edit that is not needed. Joined rightly: of all that join.",)
-    pages.draw("What joins decisions on multi-hop questions", header, rows, *notes)
+    pages.draw(f"What joins decisions on multi-hop questions, {file.name}", header, rows, *notes)
 
 
-def joining(some: Sequence[Needing], before: Sequence[Decision], after: Sequence[Decision]) -> list[str]:
-    """Of decisions without and with chains: recall of needed edits, questions with needless ones; joins that are right."""
-    ids = [[{edit.id for edit in decision.applied} for decision in of] for of in (before, after)]
-    needed = sum(len(one.needs) for one in some)
-    right = [sum(len(one.needs & own) for one, own in zip(some, of, strict=True)) / needed for of in ids]
-    wrong = [float(np.mean([bool(own - one.needs) for one, own in zip(some, of, strict=True)])) for of in ids]
-    new = [(one, b - a) for one, a, b in zip(some, *ids, strict=True)]
-    share = sum(len(one.needs & own) for one, own in new) / max(1, sum(len(own) for _, own in new))
-    return [f"{value:.3f}" for value in (*right, *wrong, share)]
+def joining(decided: Sequence[tuple[frozenset[int], Decision, Decision]]) -> list[float]:
+    """Needed edits found and questions with needless ones, without and with chains; how many that join are needed."""
+    ids = [(needs, *({edit.id for edit in of.applied} for of in pair)) for needs, *pair in decided]
+    needed = sum(len(needs) for needs, _, _ in ids)
+    found = [sum(len(row[0] & row[k]) for row in ids) / needed for k in (1, 2)]
+    wrong = [float(np.mean([bool(row[k] - row[0]) for row in ids])) for k in (1, 2)]
+    new = sum(len(after - before) for _, before, after in ids)
+    return [*found, *wrong, sum(len((after - before) & needs) for needs, before, after in ids) / max(1, new)]
 
 
 def needless(folder: Path, mquake: Hops, encoder: TextEncoder) -> None:
-    """What joins where one edit is asked for, and those that could follow are stored: MQuAKE's edits, added to others."""
+    """What joins where one edit is asked for, and edits that could follow are stored: MQuAKE's, added to others."""
     rows = []
-    sets = [("MQuAKE, single questions", mquake.edits, mquake.restated)]
+    sets = [("MQuAKE, single questions", mquake.edits, list(mquake.single))]
     for data in (halluedit(folder), counterfact(folder)):
-        sets += [(f"{data.name}, {kind}", *leading(data, kind, mquake)) for kind in ("paraphrase", "same_subject")]
-    for name, edits, asked in sets:
+        edits, places = leading(data, mquake)
+        for kind in KINDS:
+            some = [asked.query for asked in data.asked if asked.kind == kind and asked.place in places]
+            sets.append((f"{data.name}, {kind}", edits, some[:MOST_ASKED]))
+    for name, edits, queries in sets:
         index = EditIndex.of(edits, encoder)
-        for gate in GATES:
-            before = [GATES[gate].decide(query, index) for query, _ in asked]
+        for gate, decides in GATES.items():
+            before = [decides.decide(query, index) for query in queries]
             could = [d for d in before if any(followers(edit, index) for edit in d.applied)]
             counts = [sum(len(joined(d, index, least).applied) > len(d.applied) for d in could) for least in WEIGHED]
-            rows.append((name, gate, len(asked), len(could), *counts))
+            rows.append((name, gate, *map(str, (len(queries), len(could), *counts))))
     header = ("questions", "gate", "asked", "could join", *(f"joined at {least:.2f}" for least in WEIGHED))
-    pages.draw("Needless joins on questions for one edit", header, rows)
+    pages.draw("Needless joins on questions for one fact", header, rows)
 
 
-def leading(data: Data, kind: str, mquake: Hops) -> tuple[tuple[EditVersion, ...], list[tuple[str, int]]]:
-    """A store of MQuAKE's edits and of those of a data set that lead to one of them, and questions about the latter."""
+def leading(data: Data, mquake: Hops) -> tuple[tuple[EditVersion, ...], set[int]]:
+    """A store of MQuAKE's edits and of those of a data set that lead to one of them, and the places of the latter."""
     index = EditIndex.of(mquake.edits)
     places = [i for i, edit in enumerate(data.edits) if followers(edit, index)]
-    id_of = {place: len(mquake.edits) + i for i, place in enumerate(places, 1)}
-    records = [*(edit.record for edit in mquake.edits), *(data.entries[place] for place in places)]
-    return versions(records), [
-        (one.query, id_of[one.place]) for one in data.asked if one.kind == kind and one.place in id_of
-    ]
+    return versions([*(edit.record for edit in mquake.edits), *(data.entries[i] for i in places)]), set(places)
 
 
 def main() -> None:
@@ -237,7 +225,7 @@ def main() -> None:
         data = (mquake, hops(options.data / "ripple_pop.json", "RippleEdits"))
         where(data)
         recall(data, encoder)
-        joins(data, encoder)
+        joins(mquake, encoder)
         needless(options.data, mquake, encoder)
 
 
