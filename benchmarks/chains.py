@@ -4,8 +4,8 @@ All edits of a file are stored together. *Recall* is the share of the needed edi
 their edits, as in the published figures (by embedding, on other questions of MQuAKE: .467, .582, .675 at 1, 3, 5);
 *all* is the share of questions of which every needed edit is among them. An edit is *named* if the question names its
 subject; *led to* if edits that are named lead to it, by new objects that are subjects; *hidden* if its subject is the
-answer of a fact that is not edited, which no look-up by name can know. The evidence at which an edit joins was chosen on
-MQuAKE's odd case ids; nothing was chosen on RippleEdits, HalluEditBench and CounterFact.
+answer of a fact that is not edited, which no look-up by name can know. How edits join was chosen on MQuAKE, and the
+evidence that they need on its odd case ids; nothing was chosen on RippleEdits, HalluEditBench and CounterFact.
 
     python benchmarks/chains.py [--data FOLDER]
 
@@ -105,7 +105,8 @@ def where(data: Sequence[Hops]) -> None:
         reached = [reach(asked.query, index) for asked in file.questions]
         needed = sum(len(asked.needs) for asked in file.questions)
         kinds = [
-            [len(asked.needs & ids) for asked, ids in zip(file.questions, of, strict=True)] for of in zip(*reached)
+            [len(asked.needs & ids) for asked, ids in zip(file.questions, of, strict=True)]
+            for of in zip(*reached, strict=True)
         ]
         shares = [sum(counts) / needed for counts in kinds]
         bounds = [
@@ -170,8 +171,8 @@ def joins(file: Hops, encoder: TextEncoder) -> None:
                 rows.append((name, half, f"{least:.2f}", *(f"{share:.3f}" for share in joining(some))))
     header = ("gate", "case ids", "evidence", "found", "with chains", "needless", "with chains", "joined rightly")
     notes = (
-        "Found: the share of the needed edits. Needless: of questions that get an edit they do not need. Joined rightly: "
-        "of the edits that join.",
+        "Found: the share of the needed edits. Needless: of questions that get an edit they do not need. "
+        "Joined rightly: of the edits that join.",
     )
     pages.draw(f"What joins decisions on multi-hop questions, {file.name}", header, rows, *notes)
 
