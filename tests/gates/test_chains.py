@@ -53,6 +53,13 @@ def test_a_question_for_one_fact_gets_no_other(question: str) -> None:
     assert joined(decision, index) == decision
 
 
+def test_a_word_that_is_said_of_many_relations_is_no_evidence() -> None:
+    village = EditRecord("Hollow Vale", "The country of Hollow Vale is", "Peru")
+    where = EditRecord("Peru", "Peru is located in the continent of", "Asia")
+    assert chain("Which country is Hollow Vale located in?", village, where) == [1]
+    assert chain("On which continent is the country of Hollow Vale located?", village, where) == [1, 2]
+
+
 def test_an_edit_joins_under_an_alias_but_not_where_its_name_is_only_part_of_the_new_object() -> None:
     assert chain(DEEP, NOVEL, replace(FINCH, target_new="Republic of Peru"), CAPITAL) == [1, 2, 3]
     assert chain(DEEP, NOVEL, replace(FINCH, target_new="Upper Peru"), CAPITAL) == [1, 2]
