@@ -34,7 +34,8 @@ class Candidate:
 
     probability: that the query concerns the edit. name: under which the query names its subject; None where it does
     not. features: what the probability was computed from, by name. uncertain: whether a language model may be asked
-    (`drike.gates.verification`). answer: what that model said, if it was asked.
+    (`drike.gates.verification`). answer: what that model said, if it was asked. follows: the edit that leads to this
+    one, if it continues a chain (`drike.gates.chains`).
     """
 
     edit: EditVersion
@@ -43,6 +44,14 @@ class Candidate:
     features: Mapping[str, float] = field(default_factory=dict)
     uncertain: bool = False
     answer: YesOrNo | None = None
+    follows: int | None = None
+
+    @property
+    def why(self) -> str:
+        """Why it was considered, in a few words."""
+        if self.follows is not None:
+            return f"edit {self.follows} leads to it"
+        return f'"{self.name}" is named' if self.name else "a wording is near"
 
 
 @dataclass(frozen=True)
@@ -60,10 +69,14 @@ class Decision:
 
     @classmethod
     def of(cls, query: str, candidates: Sequence[Candidate], matching: Sequence[Candidate], otherwise: str) -> Decision:
-        """The decision for those that match, by priority, then as they come. otherwise: the reason if none does."""
-        first = leading(sorted(matching, key=lambda candidate: -candidate.edit.record.priority))
+        """The decision for those that match, by priority, then as they come. otherwise: the reason if none does.
+
+        Those that follow another one stand behind all that match by themselves.
+        """
+        own, following = ([c for c in matching if (c.follows is None) is alone] for alone in (True, False))
+        first = leading([*sorted(own, key=lambda candidate: -candidate.edit.record.priority), *following])
         reasons = [
-            (f'"{candidate.name}" is named' if candidate.name else "a wording is near")
+            candidate.why
             + (", and the model says yes" if candidate.answer is YesOrNo.YES else "")
             + f": edit {candidate.edit.id}"
             for candidate in first
@@ -98,6 +111,9 @@ class Decision:
         candidates = [replace(c, answer=answer_of.get(c.edit.id)) for c in self.candidates]
         certain = {edit.id for edit in self.matched} - answer_of.keys()
         matching = [c for c in candidates if c.answer is YesOrNo.YES or c.edit.id in certain]
+        for candidate in [c for c in matching if c.follows is not None]:  # those before it have had their turn
+            if candidate.follows not in {c.edit.id for c in matching}:
+                matching.remove(candidate)
         return Decision.of(self.query, candidates, matching, "in doubt, and the model does not say yes")
 
 

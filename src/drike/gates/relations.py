@@ -108,3 +108,19 @@ def states_old(read: Words, record: EditRecord) -> bool:
         if stated and (not all(wanted) or asks_relation(near, record)):
             return True
     return False
+
+
+_VAGUE = _stems(
+    ("located", "situated", "associated", "belongs")
+)  # said of many relations, besides what tells them apart
+
+
+def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:
+    """The parts of a text between words that say nothing about what is asked, each with the stems of its words."""
+    runs: list[list[str]] = [[]]
+    for word in words(text):
+        if len(word) < 2 or _EMPTY.fullmatch(word) or word[:_STEM] in _VAGUE:
+            runs.append([])
+        else:
+            runs[-1].append(word)
+    return [(" ".join(run), _stems(run)) for run in runs if run]

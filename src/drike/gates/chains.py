@@ -1,0 +1,163 @@
+"""Chains of edits: the new object of one is the subject of the next, and a question asks for both relations.
+
+"What is the capital of the country of its author?" names neither the author nor the country. No model is asked: a part
+of the question is evidence for the next edit if it says what that one asks for rather than what those before it do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import islice
+from math import inf
+
+from drike.encoders.base import FloatArray
+from drike.gates.decision import MOST_MATCHED, Candidate, Decision
+from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.names import NameMatch
+from drike.gates.relations import asked_parts
+from drike.stores.records import EditVersion, Status
+from drike.words import masked
+
+Stems = frozenset[str]
+
+LEAST = 0.15  # evidence at which an edit joins, measured by benchmarks/chains.py
+_BY_WORDS = 0.5  # share of what an edit's words add to those of the edits before it that a question says
+_MOST_EMBEDDED = 3  # parts of a question
+_MOST_LINKS = 64  # edits that are visited
+
+
+@dataclass(frozen=True)
+class Link:
+    """An edit, those that lead to it from one that the question names, and how clearly the question asks for it."""
+
+    edit: EditVersion
+    before: tuple[EditVersion, ...]
+    evidence: float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a question asks for, whatever its subjects are.
+
+    parsed: the question. known: edits that it concerns; what they ask for is not looked for again. index: for vectors,
+    if it has an encoder.
+    """
+
+    parsed: ParsedQuery
+    known: Sequence[EditVersion]
+    index: EditIndex
+
+    def evidence(self, before: Sequence[EditVersion], rivals: Sequence[EditVersion]) -> list[float]:
+        """How clearly the question asks for each of several edits of a subject, besides the edits before them.
+
+        This is 1 if its words say so, and say no rival more; else the most by which the cosine of a part and the edit
+        is above those of the part and the edits before, less 1 where a rival is nearer to the part.
+        """
+        if not rivals:
+            return []
+        said, known = _union(stems for _, stems in self._parts), _union(map(_wanted, before))
+        new = [_wanted(edit) - known for edit in rivals]
+        shares = [len(stems & said) / max(1, len(stems)) for stems in new]
+        enough = max(_BY_WORDS, *shares, 0.0)
+        evidence = [1.0 if share >= enough else -1.0 for share in shares]
+        if -1.0 not in evidence or self.index.encoder is None:
+            return evidence
+        for vector in self._vectors:
+            rest = max((self.index.closest_masked(edit.id, vector) for edit in before), default=0.0)
+            near = [self.index.closest_masked(edit.id, vector) for edit in rivals]
+            leads = [cosine - rest - (cosine < max(near)) for cosine in near]
+            evidence = [max(pair) for pair in zip(evidence, leads, strict=True)]
+        return evidence
+
+    @cached_property
+    def _parts(self) -> list[tuple[str, Stems]]:
+        spans = {(mention.begin, mention.end) for mention in self.parsed.mentions}
+        return asked_parts("\n".join(text for _, text in self.parsed.excerpts(spans)))
+
+    @cached_property
+    def _vectors(self) -> Iterable[FloatArray]:
+        """Of the last parts that the known edits do not explain: a chain is followed from the end of a question."""
+        known = _union(map(_wanted, self.known))
+        parts = [part for part, stems in self._parts if not stems & known]
+        return self.index.embed(parts[-_MOST_EMBEDDED:]) if parts else ()
+
+
+def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decision:
+    """The decision with the edits that continue a chain from an applied one, behind those that match by themselves.
+
+    least: their evidence. Shadow edits neither lead to others nor join. An edit that joins is as probable as the one
+    that it follows. To be called again once a model has answered about what is uncertain.
+    """
+    starts, room = decision.applied, MOST_MATCHED - len(decision.applied)
+    if room <= 0 or not any(followers(edit, index) for edit in starts):
+        return decision
+    asked = Asked(ParsedQuery.of(decision.query, index), starts, index)
+    known = {candidate.edit.id: candidate for candidate in decision.candidates}
+    matching = [known[edit.id] for edit in decision.matched]
+    walk = _walk(asked, [Link(edit, (), inf) for edit in starts], least)
+    for link in islice((link for link in walk if link.before), room):
+        follows = link.before[-1].id
+        features = {"evidence": link.evidence}
+        known[link.edit.id] = Candidate(link.edit, known[follows].probability, None, features, follows=follows)
+        matching.append(known[link.edit.id])
+    return Decision.of(decision.query, list(known.values()), matching, decision.reason)
+
+
+def ranked(query: str, index: EditIndex, count: int) -> list[EditVersion]:
+    """The edits that a question may need, the most likely first: those it names with their chains, then the nearest.
+
+    Raises ValueError for an index without vectors.
+    """
+    parsed = ParsedQuery.of(query, index)
+    named = [index.edits[id] for id in sorted({id for mention in parsed.mentions for id in mention.edits})]
+    asked = Asked(parsed, (), index)
+    starts = [Link(edit, (), evidence) for edit, evidence in zip(named, asked.evidence((), named), strict=True)]
+    found = {link.edit.id: link.edit for link in islice(_walk(asked, starts, -inf), count)}
+    if len(found) < count:
+        [vector] = index.embed([parsed.excerpts(())[-1][0]])
+        found |= {id: index.edits[id] for id in index.nearest(vector) if id not in found}
+    return list(found.values())[:count]
+
+
+def _walk(asked: Asked, starts: Sequence[Link], least: float) -> Iterator[Link]:
+    """The starts and what follows from them, the clearest first, each behind what leads to it. least: evidence."""
+    waiting: list[tuple[float, int, Link]] = []
+    seen: set[int] = set()
+
+    def push(links: Iterable[Link]) -> None:
+        for link in links:
+            if link.evidence >= least and link.edit.id not in seen and not asked.parsed.excluded(link.edit):
+                seen.add(link.edit.id)
+                heappush(waiting, (-link.evidence, len(seen), link))
+
+    push(starts)
+    for _ in range(_MOST_LINKS):
+        if not waiting:
+            return
+        link = heappop(waiting)[2]
+        yield link
+        before = (*link.before, link.edit)
+        rivals = followers(link.edit, asked.index)
+        found = zip(rivals, asked.evidence(before, rivals), strict=True)
+        push(Link(edit, before, evidence) for edit, evidence in found)
+
+
+def followers(edit: EditVersion, index: EditIndex) -> list[EditVersion]:
+    """The active edits whose subject is the new object of an edit."""
+    parsed = ParsedQuery.of(edit.record.target_new, index)
+    whole = (0, len(parsed.words))
+    named = (mention for mention in parsed.mentions if mention.kind is NameMatch.FULL)
+    ids = {id for mention in named if (mention.begin, mention.end) == whole for id in mention.edits}
+    return [index.edits[id] for id in sorted(ids) if index.edits[id].record.status is Status.ACTIVE]
+
+
+def _wanted(edit: EditVersion) -> Stems:
+    """The stems of the words by which an edit's texts ask."""
+    return _union(stems for _, stems in asked_parts(masked(edit.record.query, edit.record.names)))
+
+
+def _union(sets: Iterable[Stems]) -> Stems:
+    return frozenset[str]().union(*sets)
