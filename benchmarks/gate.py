@@ -258,7 +258,7 @@ CELL = 500.0  # how many examples each data set's questions that concern the edi
 MOST = 5.0  # what a single example counts for
 HEADS = (
     (
-        *("masked", "whole", "margin", "relation", "same_kind", "other_kind", "contrary", "vague"),
+        *("masked", "whole", "margin", "relation", "said", "same_kind", "other_kind", "contrary", "vague"),
         *("continued", "inside", "ambiguous", "uncased", "partial", "last", "typo"),
     ),
     ("whole", "margin", "named"),

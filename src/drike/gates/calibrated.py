@@ -14,7 +14,7 @@ from drike.encoders.salience import content
 from drike.gates.decision import Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery, affordable
 from drike.gates.names import Mention
-from drike.gates.relations import answer_kind, contrary
+from drike.gates.relations import answer_kind, contrary, share_said
 from drike.gates.short_forms import NameMatch
 from drike.gates.surroundings import continued
 from drike.stores.records import EditVersion, Status
@@ -127,6 +127,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
                 "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
                 "margin": margin,
                 "relation": index.agreement(id, relations[part]),
+                "said": share_said(part, index.edits[id].record),
                 **_relation_features(part, index.edits[id]),
                 **_name_features(parsed, mentions),
             }

@@ -16,8 +16,8 @@ from math import inf
 from drike.encoders.base import FloatArray
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.names import NameMatch
 from drike.gates.relations import asked_parts
+from drike.gates.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
 from drike.words import masked
 
@@ -82,7 +82,7 @@ class Asked:
         """Of the last parts that the known edits do not explain: a chain is followed from the end of a question."""
         known = _union(map(_wanted, self.known))
         parts = [part for part, stems in self._parts if not stems & known]
-        return self.index.embed(parts[-_MOST_EMBEDDED:]) if parts else ()
+        return self.index.embed_masked(parts[-_MOST_EMBEDDED:]) if parts else ()
 
 
 def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decision:

@@ -15,6 +15,7 @@ from drike.gates.asked import Asked, inside, leans_back, read
 from drike.gates.inventory import Inventory, Probabilities, agreement, inventory
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import OverlayDict, regrouped
+from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
 from drike.gates.vectors import TextVectors
 from drike.stores.records import EditRecord, EditVersion, Status
@@ -188,7 +189,7 @@ class ParsedQuery:
             named = [span for span in around if part[0] <= span[0] < part[1]]
             places |= {*named[:1], *named[-1:], ending(text)}
         return tuple(
-            (composed(text[start:stop]), composed(words.replaced(spans, "it", start, stop)))
+            (composed(text[start:stop]), trimmed(composed(words.replaced(spans, "it", start, stop))))
             for start, stop in sorted(places)
         )
 

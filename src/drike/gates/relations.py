@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 
+from drike.encoders.salience import content
 from drike.stores.records import EditRecord
 from drike.words import Words, masked, mentions, words
 
@@ -54,6 +55,7 @@ def contrary(first: str, second: str) -> bool:
     return False
 
 
+_LONGEST = 1_000  # characters of a question
 _NEAR = 200  # characters on either side of a name in which a text may say something about it
 _MOST_PLACES = 32  # at which a text names a subject
 _STEM = 5  # letters by which forms of a word are told from other words
@@ -78,6 +80,31 @@ def _stems(said: Iterable[str]) -> frozenset[str]:
 
 
 _SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if len(relation) > 1]  # of one relation
+
+
+def share_said(question: str, record: EditRecord) -> float:
+    """How much of what a wording of an edit asks for a question says: the share of its words, rare ones above all."""
+    asked = _stems(words(question))
+    return max(_share(asked, wording, record.names) for wording in (record.query, *record.paraphrases))
+
+
+def _share(asked: frozenset[str], wording: str, names: tuple[str, ...]) -> float:
+    weights = {word: content(word) for word in words(masked(wording, names)) if not _EMPTY.fullmatch(word)}
+    said = sum(weight for word, weight in weights.items() if word[:_STEM] in asked)
+    return said / max(sum(weights.values()), 1e-9)
+
+
+_BESIDES = re.compile(
+    r"[,(]?\s*\b(?:besides|apart from|aside from|other than|in addition to|except(?: for)?|außer|abgesehen von"
+    r"|además de|aparte de|outre|à part|en dehors de)\b[^,.;?!]*",
+    re.IGNORECASE,
+)
+_OPTIONS = re.compile(r"\s\(?A[.):]\s.*\bB[.):]\s.*", re.DOTALL)
+
+
+def trimmed(question: str) -> str:
+    """A question without what it excludes ("besides its capital") and without the answers to choose from."""
+    return _OPTIONS.sub("", _BESIDES.sub("", question)) if len(question) <= _LONGEST else question
 
 
 def asks_relation(question: str, record: EditRecord) -> bool:
