@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from drike.encoders import HashingEncoder
 from drike.encoders.base import BULK, FloatArray, Progress, TextEncoder
 from drike.encoders.features import FeatureStore
-from drike.encoders.frozen import FrozenEncoder
+from drike.encoders.frozen import Forward, FrozenEncoder
 from drike.gates.by_name import EveryQuery, Named, Nearest
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
@@ -191,17 +191,20 @@ def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(
         asked.extend(texts)
         return ENCODER.encode(texts)
 
+    def forward() -> Forward:
+        return Forward(computed, computed)
+
     class Shown(FrozenEncoder):
         def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
             return super().encode(texts, lambda *counts: shown.append(counts))
 
     def started(identity: str) -> EditIndex:
         asked.clear(), shown.clear()
-        encoder = Shown(ENCODER.name, {}, lambda: computed, features=FeatureStore(tmp_path, identity), bulk=BULK)
+        encoder = Shown(ENCODER.name, {}, forward, features=FeatureStore(tmp_path, identity), bulk=BULK)
         return EditIndex.of(edits, encoder)
 
     first, texts = started("a"), {*(one.record.query for one in edits), "it is in"}
-    assert {*asked} == texts and shown[-1] == (len(texts), len(texts))
+    assert {*asked} == texts and shown[-1] == (len(edits), len(edits))
     asked.clear()
     decisions = GATE.decide(query, first)
     first.embed(others)
@@ -213,9 +216,9 @@ def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(
     assert {*asked} == texts
     (tmp_path / "a.sqlite").write_bytes(b"damaged!" * 1024)
     started("a")
-    assert {*asked} == texts and shown[-1] == (len(texts), len(texts))
+    assert {*asked} == texts and shown[-1] == (len(edits), len(edits))
     started("a")
-    assert not asked and not shown
+    assert asked == ["it is in"] and not shown  # of fewer texts at once than `bulk` none is kept
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +262,8 @@ def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_wh
     encoder.asked.clear()
     edits = stored(PERU, replace(anthem, paraphrases=("Peruvians sing",)), chile)
     reused, fresh = EditIndex.of(edits, encoder, before), EditIndex.of(edits, HashingEncoder())
-    assert encoder.asked == ["Peruvians sing", chile.query, *chile.paraphrases, "it is governed from"]
+    texts, masked = ["Peruvians sing", chile.query, *chile.paraphrases], ["Peruvians sing", "it is governed from"]
+    assert encoder.asked == [*texts, *masked]
     for one, other in ((reused._texts, fresh._texts), (reused._masked, fresh._masked)):
         assert one.edits == other.edits
         assert one.vectors.keys() == other.vectors.keys()

@@ -11,6 +11,7 @@ import numpy as np
 
 from drike.encoders.base import FloatArray
 from drike.encoders.salience import content
+from drike.gates.chains import joined
 from drike.gates.decision import Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery, affordable
 from drike.gates.names import Mention
@@ -75,7 +76,7 @@ class Calibrated:
         grey = {c.edit.id for c in named if c.probability > 0 and low <= c.probability < high}
         candidates = [replace(candidate, uncertain=candidate.edit.id in grey) for candidate in candidates]
         matching = [candidate for candidate in candidates if candidate.probability >= self.threshold]
-        return Decision.of(query, candidates, matching, "no edit is probable enough")
+        return joined(Decision.of(query, candidates, matching, "no edit is probable enough"), index)
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
         """The edits that the query may concern with their probabilities, the most probable first."""
