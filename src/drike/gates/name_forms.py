@@ -39,7 +39,7 @@ class NameForms(NamedTuple):
             keys, folded = name.keys.tolist(), name.folded()
             if not 0 < len(keys) <= MAX_NAME_PARTS:
                 continue
-            forms._add(NameMatch.FULL, name.text, keys, folded)
+            forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
             forms.parts.update([key ^ WORD for key in keys])
             forms.long.update(
                 [(word, key) for word, key in zip(folded, keys, strict=True) if LONG_WORD <= len(word) <= LONGEST_WORD]
