@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from drike.gates.fingerprints import FingerprintSet, Flags
-from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, WHOLE, WORD, forms_of, key_of, pair
+from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
 from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
 from drike.gates.surroundings import cased, casual, inside
@@ -122,10 +122,12 @@ class NameIndex:
         some = self.known.may_have(words.keys, WORD)
         (_, _, names), free = self._spelled(words, some)
         wholes = self.known.sorted[np.unique(names)] ^ np.uint64(WHOLE)
+        shorter = wholes[self.known.may_have(wholes, SHORTER)]
         found = {
             id
             for kind in _WHOLE_NAMES
-            for ids in self.names.values_of((wholes ^ np.uint64(OF_KIND[kind])).tolist())
+            for own in (wholes if kind is NameMatch.FULL else shorter,)
+            for ids in self.names.values_of((own ^ np.uint64(OF_KIND[kind])).tolist())
             for id in ids
         }
         others = self._others(words, some, free)
