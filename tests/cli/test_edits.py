@@ -41,14 +41,18 @@ def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place
     added = edits(capsys, "add", *PERU, "--alias", "Perú", "--source", "the gazette", "--valid-from", "2026-01-01")
     begin = "from 2026-01-01T00:00:00Z"
     assert re.fullmatch(
-        rf'edits.db is a new store of edits 1@1 \S+Z ann active {begin}: "The capital of Peru is" -> "Oslo"', added
+        rf'edits.db is a new store of edits 1@1 \S+Z ann active {begin}: "The capital of Peru is" -> "Oslo" '
+        'Also found as "Peruvian", "Peruvians"',
+        added,
     )
     rome = ("--fact", "The capital of Peru is -> Rome", "--subject", "Peru")
     refused = edits(capsys, "add", *rome, code=1)
     assert 'Error: "The capital of Peru is" -> "Rome" contradicts edit 1' in refused and "(--supersede)" in refused
     superseded = edits(capsys, "add", *rome, "--supersede", "--reason", "a new decree")
     assert re.search(rf'1@2 \S+ ann retired {begin}: .* -> "Oslo" \(superseded by edit 2\) 2@1 ', superseded)
-    assert superseded.endswith('active: "The capital of Peru is" -> "Rome" (a new decree)')
+    assert superseded.endswith(
+        'active: "The capital of Peru is" -> "Rome" (a new decree) Also found as "Peruvian", "Peruvians"'
+    )
     assert '"Rome"' in edits(capsys, "list") and '"Oslo"' not in edits(capsys, "list")
     assert edits(capsys, "list", "--all").endswith("edits.db: 2 edits, 3 changes")
     edits(capsys, "retire", "2", "--reason", "premature")
@@ -133,6 +137,22 @@ def test_a_subject_that_common_questions_name_is_told(capsys: pytest.CaptureFixt
     assert "is named in 1 of 2 logged questions, such as 'Is Chile far?'" in edits(capsys, "add", *chile)
     bolivia = ("--fact", "The capital of Bolivia is -> Oslo", "--subject", "Bolivia", "--log", "log.jsonl")
     assert "No subject or alias of this edit is named in 2 logged" in edits(capsys, "add", *bolivia)
+
+
+def test_short_forms_and_names_that_may_mean_something_else_are_told(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    def added(name: str) -> str:
+        return edits(capsys, "add", "--fact", f"The seat of {name} is -> Oslo", "--subject", name)
+
+    assert 'Also found as "Nordlicht"' in (first := added("Nordlicht GmbH")) and "may mean" not in first
+    assert '"Nordlicht" may mean something else (edit 1 may be meant): it counts where' in added("Nordlicht AG")
+    assert '"May" may mean something else: it counts where its capitals' in added("May")
+    assert "short forms: Nordlicht ambiguous: Nordlicht" in edits(capsys, "show", "1")
+    assert "ambiguous: May" in edits(capsys, "show", "3")
+    rows = "subject,query,target_new\nWill,Will was made in,Rome\nLima,Lima is in,Chile\n"
+    (place / "more.csv").write_text(rows, "utf-8")
+    assert '1 name may mean something else, such as "Will": it counts' in edits(capsys, "import", "more.csv")
 
 
 def own_gate(path: str) -> Gate:

@@ -90,6 +90,10 @@ TEXTS: dict[str, Callable[[], str]] = {  # what takes longest to read, for the n
     "first words": lambda: repeated(" ".join(name.split()[0] for name in NAMES) + " "),
     "all names": lambda: repeated(" ".join(NAMES) + " "),
     "people": lambda: repeated("Ada of Lovelace Ada Lovelace "),
+    "last names": lambda: repeated(" ".join(name.split()[1] for name in NAMES) + " "),
+    "initials": lambda: repeated("J. R. R. Lovelace van der Lovelace "),
+    "plurals": lambda: repeated(" ".join(f"{name}s" for name in NAMES) + " "),
+    "common words and namesakes": lambda: repeated("Freddie Mercury, Indiana Bank of May may May River "),
     "capitals": lambda: repeated("A B C D "),
     "marks": lambda: "a" + repeated("\u0301\u0323"),
     "letters that expand": lambda: repeated("\ufdfa\u3316"),
@@ -108,7 +112,17 @@ def made_up() -> list[str]:
 
 
 NAMES = made_up()
-SPECIAL = ("Albania", "Ada King Lovelace", "a tribe called quest", "to be or not to be", "京都", "서울", "ประเทศไทย")
+SPECIAL = (
+    "Albania",
+    "Ada King Lovelace",
+    "a tribe called quest",
+    "to be or not to be",
+    "京都",
+    "서울",
+    "ประเทศไทย",
+    "May",
+    "Mercury",
+)
 
 
 @pytest.fixture(scope="module")

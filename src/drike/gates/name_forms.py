@@ -14,7 +14,7 @@ from drike.words import MAX_NAME_PARTS, MODULUS, Fingerprints, Words, extended
 
 LONG_WORD, LONGEST_WORD = 5, 40  # letters; other words of names are not checked for typos
 WHOLE, WORD, LAST = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x27D4EB2F165667C5  # what a fingerprint is of
-_PERSON = 0x165667B19E3779F9
+_PERSON, SHORTER = 0x165667B19E3779F9, 0x85EBCA6B27D4EB4F
 OF_KIND = {kind: i * 0x85EBCA77C2B2AE63 % MODULUS for i, kind in enumerate(NameMatch)}
 
 
@@ -39,7 +39,7 @@ class NameForms(NamedTuple):
             keys, folded = name.keys.tolist(), name.folded()
             if not 0 < len(keys) <= MAX_NAME_PARTS:
                 continue
-            forms._add(NameMatch.FULL, name.text, keys, folded)
+            forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
             forms.parts.update([key ^ WORD for key in keys])
             forms.long.update(
                 [(word, key) for word, key in zip(folded, keys, strict=True) if LONG_WORD <= len(word) <= LONGEST_WORD]
@@ -69,6 +69,8 @@ class NameForms(NamedTuple):
             whole = extended(whole, key)
             self.parts.add(whole)
         self.parts.add(whole ^ (LAST if kind is NameMatch.LAST and len(keys) == 1 else WHOLE))
+        if kind is not NameMatch.FULL:
+            self.parts.add(whole ^ SHORTER)
         self.names.add(whole ^ OF_KIND[kind])
         common = folded[0] in lists("common words") and all(word in lists("common words") for word in folded)
         if common or len(text) < 3 or " ".join(folded) in lists("homonyms"):

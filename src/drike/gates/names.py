@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from drike.gates.fingerprints import FingerprintSet, Flags
-from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, WHOLE, WORD, forms_of, key_of, pair
+from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
 from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
 from drike.gates.surroundings import cased, casual, inside
@@ -121,11 +121,13 @@ class NameIndex:
         """
         some = self.known.may_have(words.keys, WORD)
         (_, _, names), free = self._spelled(words, some)
-        wholes = self._wholes(np.unique(names))
+        wholes = self.known.sorted[np.unique(names)] ^ np.uint64(WHOLE)
+        shorter = wholes[self.known.may_have(wholes, SHORTER)]
         found = {
             id
             for kind in _WHOLE_NAMES
-            for ids in self.names.values_of([whole ^ OF_KIND[kind] for whole in wholes])
+            for own in (wholes if kind is NameMatch.FULL else shorter,)
+            for ids in self.names.values_of((own ^ np.uint64(OF_KIND[kind])).tolist())
             for id in ids
         }
         others = self._others(words, some, free)
@@ -205,13 +207,16 @@ class NameIndex:
         ambiguous, is_cased = stored is not None, True
         text = " ".join(words.folded(begin, end))
         if stored is not None:
-            is_cased = cased(words, begin, end, surfaces := {surface for _, surface in stored})
-            unsettled = len(text) < 3 or text in lists("homonyms") or all(map(str.islower, surfaces))
+            surfaces, several = {surface for _, surface in stored}, text in lists("homonyms")
+            is_cased = (several and text not in lists("common words")) or cased(words, begin, end, surfaces)
+            unsettled = several or len(text) < 3 or any(surface[1:].islower() for surface in surfaces if " " in surface)
+            unsettled = unsettled or all(map(str.islower, surfaces))
             ambiguous = not is_cased or unsettled
         for kind, ids, shared in readings:
             if kind in kinds:
                 within = inside(words, begin, end, last=kind is NameMatch.LAST)
-                yield Mention(text, kind, begin, end, ids, ambiguous or shared, is_cased, within)
+                if not within or kind is not NameMatch.LAST:  # of another of that name
+                    yield Mention(text, kind, begin, end, ids, ambiguous or shared, is_cased, within)
 
     def _of_name(self, name: int) -> Iterator[Reading]:
         known = [(kind, ids) for kind in NameMatch if (ids := self.names.get(name ^ OF_KIND[kind]))]
@@ -226,27 +231,30 @@ class NameIndex:
         sizes = words.ends[places] - words.begins[places]
         places = places[(sizes >= LONG_WORD - 1) & (sizes <= LONGEST_WORD)]
         places = np.delete(places, self.known.find(words.keys[places], WORD)[0])
-        if len(places) > 2 * _TYPOS:
-            places = np.concatenate([places[:_TYPOS], places[-_TYPOS:]])
-        guesses = [
+        places = _first_or_last(places, 2 * _TYPOS)
+        guesses = self._with_s(words, places)
+        places = np.setdiff1d(places, [place for place, _, _ in guesses])
+        guesses += [
             (place, word, right)
             for place in places.tolist()
             for word in words.folded(place, place + 1)
             for right in sorted({right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())})
-            if _one_typo(word, right) and word != f"{right}s"
+            if _one_typo(word, right)
         ]
-        guesses += self._with_s(words, places)
         if not guesses:
             return []
         windows, width = _corrected(words, [(place, right) for place, _, right in guesses])
         mentions = []
-        (begins, ends, names), _ = self._spelled(windows, self.known.may_have(windows.keys, WORD))
+        spans, _ = self._spelled(windows, self.known.may_have(windows.keys, WORD))
+        rows = spans[0] // width
+        held = (spans[0] <= rows * width + MAX_NAME_PARTS) & (rows * width + MAX_NAME_PARTS < spans[1])
+        begins, ends, names = (_first_or_last(part[held], _MENTIONS) for part in spans)
         for first, behind, name in zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True):
             place, word, right = guesses[first // width]
             offset = first // width * width + MAX_NAME_PARTS - place
             begin, end = first - offset, behind - offset
             genitive = word == f"{right}s" and place == end - 1
-            if begin <= place < end and (genitive or not _another_word(words, word, right, begin, end)):
+            if genitive or not _another_word(words, word, right, begin, end):
                 spelled = " ".join([*words.folded(begin, place), right, *words.folded(place + 1, end)])
                 kind = NameMatch.SHORT if genitive else NameMatch.TYPO
                 found = {mention.edits: mention for mention in self._read(words, name, begin, end, _WHOLE_NAMES)}
@@ -308,6 +316,11 @@ def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:
     outer = np.argsort(np.minimum(begins[firsts], size - ends[lasts]), kind="stable")[:_NAMES]
     kept = np.union1d(firsts[outer], lasts[outer])
     return begins[kept], ends[kept], names[kept]
+
+
+def _first_or_last(places: Places, count: int) -> Places:
+    """As many at the beginning as at the end, `count` at most."""
+    return places if len(places) <= count else np.concatenate([places[: count // 2], places[-(count // 2) :]])
 
 
 def _first_and_last(names: Places) -> tuple[Places, Places]:

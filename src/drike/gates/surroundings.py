@@ -72,7 +72,7 @@ def cased(words: Words, begin: int, end: int, stored: Collection[str]) -> bool:
     nothing.
     """
     surface = words.between(begin, end)
-    if any(map(str.islower, stored)):
+    if any(map(str.islower, stored)) or (end - begin > 1 and any(name[1:].islower() for name in stored)):
         return True
     if surface not in stored and end - begin > 1 and words.folded(begin, begin + 1)[0] in lists("articles"):
         surface = f"{surface[0].upper()}{surface[1:]}"
