@@ -17,6 +17,7 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditVersion, Status
 
 MOST_MATCHED = 3  # active edits that match a query, and as many shadow edits
+EQUAL = "equal"  # the feature of a candidate of which the query is a text, up to case and punctuation
 _SHOWN = 8_000  # characters of a query where it is shown, or asked about
 
 
@@ -63,7 +64,7 @@ class Decision:
         """The decision for those that match, by priority, then as they come. otherwise: the reason if none does."""
         first = leading(sorted(matching, key=lambda candidate: -candidate.edit.record.priority))
         reasons = [
-            (f'"{candidate.name}" is named' if candidate.name else "a wording is near")
+            _reason(candidate)
             + (", and the model says yes" if candidate.answer is YesOrNo.YES else "")
             + f": edit {candidate.edit.id}"
             for candidate in first
@@ -99,6 +100,12 @@ class Decision:
         certain = {edit.id for edit in self.matched} - answer_of.keys()
         matching = [c for c in candidates if c.answer is YesOrNo.YES or c.edit.id in certain]
         return Decision.of(self.query, candidates, matching, "in doubt, and the model does not say yes")
+
+
+def _reason(candidate: Candidate) -> str:
+    if EQUAL in candidate.features:
+        return "it is one of its wordings"
+    return f'"{candidate.name}" is named' if candidate.name else "a wording is near"
 
 
 class Gate(Protocol):
