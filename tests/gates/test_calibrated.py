@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from drike.encoders import HashingEncoder
-from drike.gates.by_name import Nearest
+from drike.gates.by_name import Named
 from drike.gates.calibrated import MIN_SEMANTIC_TEXTS
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Gate
@@ -35,14 +35,12 @@ def test_the_calibrated_gate_tells_the_edit_s_question_from_others_about_the_sub
 
 
 def test_wordings_without_the_subject_count_only_among_many() -> None:
-    semantic = replace(GATE, semantic=True)
     query = "The capital of Republic Chile is"
-    assert semantic.candidates(query, indexed(PERU)) == []
+    assert GATE.candidates(query, indexed(PERU)) == []
     many = [EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(MIN_SEMANTIC_TEXTS)]
-    found = semantic.candidates(query, indexed(PERU, *many))
+    found = GATE.candidates(query, indexed(PERU, *many))
     assert len(found) == NEAREST
     assert (found[0].edit.id, found[0].name) == (1, None)
-    assert GATE.candidates(query, indexed(PERU, *many)) == []
 
 
 def test_two_questions_in_one_fire_both_edits() -> None:
@@ -55,7 +53,7 @@ def test_two_questions_in_one_fire_both_edits() -> None:
     assert [one.id for one in GATE.decide("Who is the chief of Acme?", index).matched] == [1]
 
 
-@pytest.mark.parametrize("gate", [Nearest(0.1), GATE, replace(GATE, semantic=True, threshold=0.001)])
+@pytest.mark.parametrize("gate", [Named(), GATE, replace(GATE, threshold=0.001)])
 def test_no_gate_fires_on_a_negative_exemplar(gate: Gate) -> None:
     excluded = replace(PERU, negatives=("The capital of Peru is it?",))
     assert matched("The capital of Peru is it", PERU, gate=gate, encoder=HashingEncoder()) == [1]
@@ -67,7 +65,7 @@ def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
         EditRecord(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2) for i in range(35)
     ]
     edits = stored(*entries)
-    gate = replace(GATE, semantic=True, threshold=0.2)
+    gate = replace(GATE, threshold=0.2)
     queries = [f"What is the {i % 5} of name {i % 3} or Nmae {i}?" for i in range(8)]
     index = EditIndex.of(edits, HashingEncoder())
     expected = [gate.decide(query, index) for query in queries]
@@ -78,7 +76,7 @@ def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
 
 def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_about_negative_exemplars() -> None:
     query = "The largest town of Peru"
-    gate = replace(GATE, grey=(0.001, 0.9), semantic=True)
+    gate = replace(GATE, grey=(0.001, 0.9))
 
     def uncertain(query: str, *entries: EditRecord) -> list[int]:
         decision = gate.decide(query, indexed(*entries))

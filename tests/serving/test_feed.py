@@ -52,7 +52,7 @@ def test_enforced_edits_are_named_as_the_gate_reads_names(query: str, named: boo
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(EditRecord("New York", "New York is governed by", "Ann", aliases=("京都",), enforce=True))
         store.put(EditRecord("Peru", "Peru is governed by", "Ann"))
-        feed = EditFeed(store)
+        feed = EditFeed(store, Named())
         assert feed.enforced(["Hello", query]) == bool(feed.decide([query]).matched) == named
         assert not feed.enforced(["Who governs Peru?"])
 
@@ -187,7 +187,7 @@ def test_a_store_that_a_newer_drike_has_changed_is_no_longer_written(tmp_path: P
     path = tmp_path / "edits.db"
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path)) as file:
         store.put(ENTRY)
-        feed = EditFeed(store)
+        feed = EditFeed(store, Named())
         file.execute("PRAGMA user_version = 99")
         with pytest.raises(StoreError, match="was written by a newer drike: update drike"):
             retire(store, 1)

@@ -92,8 +92,10 @@ class Calibrated:
             for edit, name, features in found
             if edit.id not in parsed.equal
         ]
-        names = {edit.id: name for edit, name, _ in found}
-        candidates += [Candidate(index.edits[id], 1.0, names.get(id), {EQUAL: 1.0}) for id in parsed.equal]
+        known = {edit.id: (name, features) for edit, name, features in found}
+        for id in parsed.equal:
+            name, features = known.get(id, (None, {}))
+            candidates.append(Candidate(index.edits[id], 1.0, name, {**features, EQUAL: 1.0}))
         candidates = _without_excluded(candidates, parsed.negatives)
         return sorted(candidates, key=lambda c: (-c.probability, -c.edit.record.priority, c.edit.id))
 
