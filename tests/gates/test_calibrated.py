@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from drike.gates.calibrated import MIN_SEMANTIC_TEXTS
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Gate
 from drike.gates.index import NEAREST, EditIndex
-from drike.stores.records import EditRecord
+from drike.stores.records import EditRecord, Status
 from tests.worlds.indexes import GATE, PERU, indexed, matched, stored
 
 
@@ -51,6 +52,34 @@ def test_two_questions_in_one_fire_both_edits() -> None:
     both = "Who is the chief of Acme, and what is the address of Acme?"
     assert sorted(one.id for one in GATE.decide(both, index).matched) == [1, 2]
     assert [one.id for one in GATE.decide("Who is the chief of Acme?", index).matched] == [1]
+
+
+@pytest.mark.parametrize("gate", [Named(), GATE, replace(GATE, threshold=0.999)])
+def test_a_question_that_is_a_stored_text_matches_whatever_it_names(gate: Gate) -> None:
+    stored_twice = replace(PERU, paraphrases=("Where does its government sit?", "!!!"))
+    chile = EditRecord("Chile", "The capital of Chile is", "Rome", paraphrases=("Who governs?",))
+    index = indexed(stored_twice, chile)
+    decision = gate.decide("where does its GOVERNMENT sit", index)
+    assert [edit.id for edit in decision.matched] == [1] and decision.candidates[0].probability == 1
+    assert decision.reason == "it is one of its wordings: edit 1"
+    assert gate.decide("Where does their government sit?", index).matched == ()
+    assert gate.decide("", index).matched == gate.decide("?!", index).matched == ()
+    excluded = replace(chile, paraphrases=("Who governs?",), negatives=("Who governs",))
+    assert matched("Who governs?", excluded, gate=gate, encoder=HashingEncoder()) == []
+
+
+@pytest.mark.parametrize("gate", [Named(), replace(GATE, threshold=0.001)])
+def test_no_other_edit_of_the_subject_answers_in_place_of_an_excluded_one(gate: Gate) -> None:
+    query, anthem = "So what is the capital of Peru?", EditRecord("Peru", "The anthem of Peru is", "Ode")
+    excluded = replace(PERU, negatives=(query,))
+    options: dict[str, Any] = {"gate": gate, "encoder": HashingEncoder()}
+    assert matched(query, PERU, anthem, **options)[0] == 1
+    assert matched(query, excluded, anthem, **options) == []
+    assert matched(query, excluded, replace(anthem, paraphrases=(query,)), **options) == [2]
+    assert matched(query, replace(excluded, status=Status.SHADOW), anthem, **options) == [2]
+    chile = EditRecord("Chile", "The capital of Chile is", "Rome")
+    both = "What is the capital of Peru, and what is the capital of Chile?"
+    assert matched(both, replace(PERU, negatives=(both,)), anthem, chile, **options) == [3]
 
 
 @pytest.mark.parametrize("gate", [Named(), GATE, replace(GATE, threshold=0.001)])

@@ -163,7 +163,7 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
         bounds.append(
             [int(one) for one in re.findall(r"(?:calls|tokens) +(\d+)", capsys.readouterr().out.replace(",", ""))]
         )
-    assert bounds[0][0] == bounds[1][0] + 1 and bounds[0][1] > bounds[1][1]  # a yes leads to the longest prompts
+    assert bounds[0][0] == bounds[1][0] + 2 and bounds[0][1] > bounds[1][1]  # a yes leads to the longest prompts
 
 
 def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_stored() -> None:
@@ -192,7 +192,7 @@ def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.Ca
             assert ("Calibrated and the model's yes or no" in " ".join(capsys.readouterr().out.split())) == bool(more)
             lines = (folder / "deployed" / "gate.jsonl").read_text("utf-8").splitlines()
             matched.append(sum(one["fires"] for one in map(json.loads, lines) if one["asks"]))
-    assert matched[0] > 0 == matched[1]
+    assert matched[0] > matched[1] == 1  # its own query is never in doubt
 
 
 @dataclass
