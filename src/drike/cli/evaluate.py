@@ -13,17 +13,7 @@ from drike.cli.console import draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
 from drike.cli.encoding import watched_encoder
 from drike.cli.opening import ChosenEdits, OpenedModel
-from drike.cli.options import (
-    RUN_DECIDES,
-    VALUES,
-    AnyGate,
-    AskModel,
-    DataOptions,
-    GateThreshold,
-    ModelOptions,
-    RunOptions,
-    command,
-)  # fmt: skip
+from drike.cli.options import RUN_DECIDES, VALUES, AskModel, DataOptions, ModelOptions, RunOptions, command
 from drike.cli.resume import Resumable, options_in, recorded_at
 from drike.cli.train import show_prepared
 from drike.cli.watching import watch
@@ -42,8 +32,9 @@ from drike.evaluation.evaluate import evaluate as outcomes_of
 from drike.evaluation.judge import RULES, Judge, Rule, RuleName
 from drike.evaluation.metrics import Outcome, counted
 from drike.evaluation.risk_control import CertifiedGuarantee
+from drike.gates.by_name import Named
 from drike.gates.calibration import common_questions
-from drike.gates.store_gate import open_gate
+from drike.gates.store_gate import open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
@@ -85,8 +76,7 @@ class DeployedOptions:
     """Evaluation with many edits in force."""
 
     stored: str | None = None
-    gate: AnyGate = None
-    gate_threshold: GateThreshold = None
+    gate: Literal["named", "calibrated", "careful", "eager"] | None = None
     unrelated: Path | None = None
     ask: AskModel = False
 
@@ -97,6 +87,8 @@ def evaluate(
     encoder: str | None = None, deployed: DeployedOptions, at: RunOptions, api: ApiOptions,
 ) -> None:  # fmt: skip
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
+    if deployed.stored and not (deployed.gate or at.resume):  # older runs, which name no gate, go on by names
+        deployed = replace(deployed, gate="named" if isinstance(usual_gate(), Named) else "calibrated")
     options = options_in(locals())
     chosen = opening.choose_edits(run, data, encoder, at)
     base, earlier = chosen.base, chosen.run_settings
@@ -239,7 +231,7 @@ def watch_deployed(
 
 def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    gate = open_gate(None, deployed.gate, deployed.gate_threshold)
+    gate = open_gate(None, deployed.gate or "named")
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     size = None if deployed.stored in (None, "all") else int(deployed.stored)
@@ -254,12 +246,11 @@ def check_deployed(deployed: DeployedOptions) -> None:
     stored = deployed.stored
     if stored is not None and stored != "all" and not (stored.isdecimal() and int(stored)):
         raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
-    given = (deployed.gate, deployed.gate_threshold, deployed.unrelated, deployed.ask or None)
     if not stored:
-        if any(value is not None for value in given):
+        if deployed.gate or deployed.unrelated or deployed.ask:
             raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
         return
-    gate = open_gate(None, deployed.gate, deployed.gate_threshold)
+    gate = open_gate(None, deployed.gate or "named")
     if deployed.ask:
         require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
 

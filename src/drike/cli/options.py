@@ -119,6 +119,7 @@ OPTIONS: Mapping[str, Any] = {
     "editor": option("NAME", "Editor (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD),
     "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, minimum=0),
     "stored": option("N", "Also with N edits (or all editable ones) in force at once, behind the gate", METHOD),
+    "gate": option("NAME", "With --stored: named, calibrated (default), careful or eager", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option("NAME", "paper, or s: also train a policy on S that decides for each query (dr-ike-q)", METHOD),
