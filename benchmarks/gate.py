@@ -34,7 +34,7 @@ from drike import datasets
 from drike.datasets.paraphrases import query_template
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
-from drike.gates.by_name import Named, Nearest
+from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import (
     GateProbe,
@@ -268,7 +268,7 @@ HEADS = (
 def blank(encoder: TextEncoder) -> Calibrated:
     """A gate without knowledge, from which the default one is fitted."""
     named, unnamed = (LogisticHead(dict.fromkeys(names, 0.0), 0.0) for names in HEADS)
-    return Calibrated(encoder.name, named, unnamed, semantic=True)
+    return Calibrated(encoder.name, named, unnamed)
 
 
 def probes(asked: Iterable[Asked]) -> list[GateProbe]:
@@ -345,7 +345,6 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
         named=rounded(named),
         unnamed=rounded(fit(balanced, start.unnamed, strength=1)),
         threshold=round(float(threshold), 3),
-        semantic=False,
     )
 
 
@@ -403,13 +402,11 @@ def store_rows(folder: Path, encoder: TextEncoder) -> Table:
     index = EditIndex.of(data.edits, encoder)
     asked = data.of_half(1, "paraphrase", "neighborhood")
     fitted = probes(data.of_half(0, "paraphrase", "neighborhood"))
-    own = calibrated(replace(default_gate(), semantic=False), fitted, index)
+    own = calibrated(default_gate(), fitted, index)
     own = replace(own, shifts={})
     gates: dict[str, Gate] = {
-        "nearest by cosine, above .7": Nearest(0.7),
         "named, nearest of these": Named(),
         "default calibration": default_gate(),
-        "the same, also by embedding": replace(default_gate(), semantic=True),
     }
     gates["calibrated on the other half"] = replace(own, threshold=0.5)
     for level in (0.0014, 0.003):
@@ -468,12 +465,10 @@ def with_aliases(data: Data) -> Data:
 def alias_rows(folder: Path, encoder: TextEncoder) -> Table:
     """Questions that use another name, with and without these names stored."""
     plain = knowedit(folder / WIKI, "WikiData-counterfact")
-    semantic = replace(default_gate(), semantic=True)
     rows = []
     for name, data, gate in (
         ("named in full", plain, Named()),
         ("default calibration", plain, default_gate()),
-        ("the same, also by embedding", plain, semantic),
         ("default calibration, aliases stored", with_aliases(plain), default_gate()),
     ):
         asked = data.of_half(1, "alias", "same_subject")
@@ -576,21 +571,18 @@ def time_rows(encoder: TextEncoder) -> Table:
         began = time.perf_counter()
         index = EditIndex.of(Data("", tuple(entries), ()).edits, vectors)
         built = time.perf_counter() - began
-        gate, semantic = default_gate(), replace(default_gate(), semantic=True)
+        gate = default_gate()
         named = [f"Could you tell me who {rng.choice(RELATIONS)} {rng.choice(names)}?" for _ in range(DECISIONS)]
         others = [
             f"How do I cook {rng.choice(SYLLABLES)} for {i} people, and where do I buy it?" for i in range(DECISIONS)
         ]
-        cells = [
-            milliseconds(gate, index, queries) for gate, queries in ((gate, named), (gate, others), (semantic, others))
-        ]
+        cells = [milliseconds(gate, index, queries) for queries in (named, others)]
         size = index.nbytes / 2**20
         rows.append((f"{count:,}", *cells, f"{built:.1f} s", f"{size:,.0f} MiB"))
     header = (
         "edits",
         "subject named",
         "nothing named",
-        "nothing named, by embedding",
         "index without embedding",
         "vectors",
     )

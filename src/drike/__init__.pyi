@@ -75,7 +75,6 @@ from drike.evaluation.risk_control import CertifiedGuarantee as CertifiedGuarant
 from drike.evaluation.risk_control import Guarantee as Guarantee
 from drike.gates.by_name import EveryQuery as EveryQuery
 from drike.gates.by_name import Named as Named
-from drike.gates.by_name import Nearest as Nearest
 from drike.gates.calibrated import Calibrated as Calibrated
 from drike.gates.calibrated import LogisticHead as LogisticHead
 from drike.gates.calibration import default_gate as default_gate

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from drike.conversations.corrections import Corrections
+from drike.gates.by_name import Named
 from drike.stores.opening import open_store
 from tests.worlds import clients
 from tests.worlds.speaking import speaker
@@ -33,7 +34,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def edits(store: Path) -> Iterator[Corrections]:
-    with closing(Corrections(store)) as corrections:
+    with closing(Corrections(store, gate=Named())) as corrections:
         yield corrections
 
 

@@ -15,7 +15,8 @@ from tests.worlds.commands import SMALL, run
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = datasets.load(tinyfacts.rows_path()).cases[0]
     fact = f"{case.edit.query} -> {case.edit.target_new}"
-    assert run("edit", "--run", str(demo), "--fact", fact, "--ask", case.edit.query, "--explain", "--show-prompt") == 0
+    asked = ("--ask", case.edit.query, "--gate", "named", "--explain", "--show-prompt")
+    assert run("edit", "--run", str(demo), "--fact", fact, *asked) == 0
     shown = capsys.readouterr().out
     assert str(case.edit.target_true) in shown and case.edit.target_new in shown
     assert "sigma = " in shown and "New Fact: " in shown

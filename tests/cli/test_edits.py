@@ -106,7 +106,7 @@ def test_retiring_several_edits_retires_all_or_none(capsys: pytest.CaptureFixtur
 
 
 def test_testing_edits_asks_every_wording_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("test", "--model", "reader", "--editor", "factprompt")
+    asked = ("test", "--model", "reader", "--editor", "factprompt", "--gate", "named")
     assert "there is no store of edits at edits.db" in edits(capsys, *asked, code=1)
     edits(capsys, "add", "--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova",
           "--wording", "The network behind Nova is", "--never", "The language of Nova is")  # fmt: skip
@@ -123,7 +123,7 @@ def test_testing_edits_asks_every_wording_before_and_after(capsys: pytest.Captur
 def test_an_edit_that_does_not_take_fails_its_test(capsys: pytest.CaptureFixture[str]) -> None:
     fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--alias", "Nove")
     edits(capsys, "add", *fact, "--wording", "Its network is")
-    shown = edits(capsys, "test", "1", "--model", "reader", "--editor", "unedited", code=1)
+    shown = edits(capsys, "test", "1", "--model", "reader", "--editor", "unedited", "--gate", "named", code=1)
     assert "not BBC" in shown and " alias " in shown
     assert "8 questions about 1 edit: 3 not" in shown and "Error: 3 questions about the edits" in shown
 
@@ -177,16 +177,16 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     edits(capsys, "import", "more.jsonl")
     refused = edits(capsys, "calibrate", code=1)
     assert "10 edits in force: 0.20% false fires cannot be certified" in refused and "add probes of" in refused
-    assert own_gate("edits.db") == Named()
+    assert own_gate("edits.db") == shipped
     assert "at most 50.00% false fires" in edits(capsys, "calibrate", "--false-fire", ".5", "--confidence", ".5")
     gate = own_gate("edits.db")
     assert not needs_recalibration(gate, 11) and needs_recalibration(gate, 12) and not needs_recalibration(Named(), 12)
-    assert isinstance(gate, Calibrated) and gate.edits == 10 and own_gate("other.db") == Named()
+    assert isinstance(gate, Calibrated) and gate.edits == 10 and own_gate("other.db") == shipped
     asked = ("test", "2", "--model", "reader", "--editor", "unedited")
     for name in ("Spain", "Italy"):
         edits(capsys, "add", "--fact", f"The capital of {name} is -> Oslo", "--subject", name)
     assert "grown by a fifth since its gate was calibrated" in edits(capsys, *asked, code=1)
-    assert "has the default gate" in edits(capsys, "calibrate", "--remove") and own_gate("edits.db") == Named()
+    assert "has the default gate" in edits(capsys, "calibrate", "--remove") and own_gate("edits.db") == shipped
     (place / "other.db.gate.json").write_text("{}", "utf-8")
     with pytest.raises(StoreError, match=r"other.db.gate.json is no longer read: calibrate the store again"):
         own_gate("other.db")

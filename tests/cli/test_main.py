@@ -170,7 +170,8 @@ def test_light_commands_load_no_model_library(tmp_path: Path) -> None:
         ["--help"], ["--version"], ["edits", "--help"], peru, ["edits", "list"], ["edits", "show", "1"], ["paper"],
         ["edits", "export", "e.jsonl"], ["edits", "retire", "1"], ["edits", "import", "e.jsonl"], ["keys", "list"],
         ["cache", "info"], ["data", "inspect", "tinyfacts"], ["edits", "list", "--nonsense"],
-        ["serve", "--upstream", "http://127.0.0.1:9/v1", "--store", "edits.db", "--port", "0", "--admin-port", "0"],
+        ["serve", "--upstream", "http://127.0.0.1:9/v1", "--store", "edits.db", "--port", "0", "--admin-port", "0",
+         "--gate", "named"],
     ]  # fmt: skip
     code = f"""
 import sys

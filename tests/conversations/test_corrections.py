@@ -16,7 +16,7 @@ from drike import Corrections
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api
 from drike.errors import DrikeError, UsageError
-from drike.gates.by_name import EveryQuery
+from drike.gates.by_name import EveryQuery, Named
 from drike.stores.records import EditVersion, Status
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.dialogues import REQUESTS
@@ -41,7 +41,7 @@ def test_a_request_gets_what_the_gateway_sends_upstream(store: Path, api: Api) -
     before = copy.deepcopy(request)
     paths = {Api.CHAT: "chat/completions", Api.RESPONSES: "responses", Api.MESSAGES: "messages"}
     with (
-        Corrections(store) as corrections,
+        Corrections(store, gate=Named()) as corrections,
         upstream() as above,
         running(above.url, store.parent, chat=AsBlock()) as gateway,
     ):
@@ -53,7 +53,7 @@ def test_a_request_gets_what_the_gateway_sends_upstream(store: Path, api: Api) -
 
 
 def test_a_request_that_concerns_no_edit_is_returned_itself(store: Path) -> None:
-    with Corrections(store) as corrections:
+    with Corrections(store, gate=Named()) as corrections:
         for request in ({"messages": [{"role": "user", "content": "Hello"}]}, {}, {"messages": "odd"}):
             corrected = corrections.apply(request)
             assert corrected.request is request and not corrected.edits and corrected.reason
@@ -61,7 +61,7 @@ def test_a_request_that_concerns_no_edit_is_returned_itself(store: Path) -> None
 
 def test_changes_of_the_store_are_taken_up(store: Path) -> None:
     request = {"messages": [{"role": "user", "content": ABOUT}]}
-    with Corrections(store) as corrections:
+    with Corrections(store, gate=Named()) as corrections:
         assert corrections.apply(request).reason == '"peru" is named: edit 1'
         opened = SqliteStore(store)
         [latest] = opened.changes()
@@ -78,15 +78,18 @@ def test_a_gate_can_be_given(store: Path) -> None:
 
 def test_a_missing_store_or_an_unknown_api_is_refused(store: Path) -> None:
     with pytest.raises(DrikeError, match="missing"):
-        Corrections(store.parent / "missing.db")
-    with Corrections(store) as corrections, pytest.raises(UsageError, match="chat, completions, responses, messages"):
+        Corrections(store.parent / "missing.db", gate=Named())
+    with (
+        Corrections(store, gate=Named()) as corrections,
+        pytest.raises(UsageError, match="chat, completions, responses, messages"),
+    ):
         corrections.apply({}, api="gemini")
 
 
 def test_it_needs_neither_torch_nor_the_gateways_packages(store: Path) -> None:
     code = (
         "import sys, drike\n"
-        f"c = drike.Corrections({str(store)!r})\n"
+        f"c = drike.Corrections({str(store)!r}, gate=drike.Named())\n"
         f"print(c.apply({{'messages': [{{'role': 'user', 'content': {ABOUT!r}}}]}}).reason)\n"
         "heavy = {'torch', 'transformers', 'aiohttp', 'starlette', 'uvicorn', 'typer', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
@@ -98,7 +101,7 @@ def test_it_needs_neither_torch_nor_the_gateways_packages(store: Path) -> None:
 def test_a_clients_answer_may_stand_among_the_messages(store: Path) -> None:
     answer = ChatCompletionMessage(role="assistant", content="Oslo <corrected-facts>")
     messages = ({"role": "user", "content": ABOUT}, answer, {"role": "user", "content": "Are you sure?"})
-    with Corrections(store) as corrections:
+    with Corrections(store, gate=Named()) as corrections:
         first, kept, last = corrections.apply({"messages": messages}).request["messages"]
     assert "Oslo" in first["content"] and "stand" in last["content"]
     assert kept["content"] == "Oslo ‹corrected-facts>" and answer.content == "Oslo <corrected-facts>"

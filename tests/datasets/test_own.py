@@ -230,6 +230,18 @@ def test_ten_own_facts_are_evaluated_and_edited_with_another_files_demonstration
     assert {json.loads(line)["query"] for line in outcomes} >= {"The capital of Peru is", "The capital of Chile is"}
     assert run("evaluate", "--resume", str(tmp_path / "run")) == 0
     assert (
-        run("edit", "--fact", "Peru is governed from -> Oslo", *data, "--pool", "tinyfacts", *plain, "--explain") == 0
+        run(
+            "edit",
+            "--fact",
+            "Peru is governed from -> Oslo",
+            *data,
+            "--pool",
+            "tinyfacts",
+            *plain,
+            "--gate",
+            "named",
+            "--explain",
+        )
+        == 0
     )
     assert '"Peru is governed from" -> "Oslo", about Peru' in " ".join(capsys.readouterr().out.split())

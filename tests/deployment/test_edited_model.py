@@ -19,7 +19,7 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
-from drike.gates.by_name import EveryQuery
+from drike.gates.by_name import EveryQuery, Named
 from drike.prompts import Prompt
 from drike.stores.log import retire
 from drike.stores.records import EditRecord, Status
@@ -40,7 +40,7 @@ def applied(edited: EditedModel, query: str) -> list[Edit]:
 
 def test_a_query_that_concerns_no_edit_reaches_the_model_byte_for_byte() -> None:
     asked = ScriptedModel(lambda prompt: "unchanged")
-    edited = EditedModel(asked, EDITOR, [ONE, TWO])
+    edited = EditedModel(asked, EDITOR, [ONE, TWO], gate=Named())
     for query in ("The capital of Land5 is", "Hello, how are you?", "  \n", "", "Land10 and Land21"):
         assert edited.prompt(query) == Prompt(query)
         edited.ask(query)
@@ -49,7 +49,7 @@ def test_a_query_that_concerns_no_edit_reaches_the_model_byte_for_byte() -> None
 
 
 def test_edits_apply_only_to_queries_about_them() -> None:
-    edited = EditedModel(MODEL, EDITOR, [ONE, TWO])
+    edited = EditedModel(MODEL, EDITOR, [ONE, TWO], gate=Named())
     assert edited.ask("The capital of Land1 is") == "New1"
     assert edited.ask("Land2 has the capital") == "New2"
     assert edited.ask("The capital of Land5 is") == old_object("Land5")
@@ -57,7 +57,7 @@ def test_edits_apply_only_to_queries_about_them() -> None:
 
 def test_of_several_edits_of_a_subject_the_nearest_applies() -> None:
     other = Edit("The river through Land1 is", "Rhine", "Elbe", "Land1", "river")
-    edited = EditedModel(MODEL, FactPrompt(), [ONE, TWO, other])
+    edited = EditedModel(MODEL, FactPrompt(), [ONE, TWO, other], gate=Named())
     assert applied(edited, "LAND2 and its people") == [TWO]
     assert applied(edited, "Which river flows in Land1?") == [other]
     assert applied(edited, "The capital of Land1 is") == [ONE]
@@ -65,10 +65,10 @@ def test_of_several_edits_of_a_subject_the_nearest_applies() -> None:
 
 
 def test_two_edits_that_a_question_names_both_reach_the_prompt() -> None:
-    edited = EditedModel(MODEL, FactPrompt(), [ONE, TWO])
+    edited = EditedModel(MODEL, FactPrompt(), [ONE, TWO], gate=Named())
     prompt = edited.prompt("Which cities govern Land2 and Land1?").text
     assert ONE.fact in prompt and TWO.fact in prompt
-    by_ike = EditedModel(MODEL, EDITOR, [ONE, TWO]).explain("Which cities govern Land2 and Land1?")
+    by_ike = EditedModel(MODEL, EDITOR, [ONE, TWO], gate=Named()).explain("Which cities govern Land2 and Land1?")
     assert f"New Fact: {ONE.fact}" in by_ike.prompt and f"New Fact: {TWO.fact}" in by_ike.prompt
 
 
@@ -81,28 +81,28 @@ def test_every_query_is_put_under_an_edit_where_that_is_asked_for() -> None:
     unnamed = EditedModel(MODEL, EDITOR, green, gate=EveryQuery())
     assert applied(unnamed, "Hello") == [green]
     with pytest.raises(ValueError, match="has no subject that a query could name"):
-        EditedModel(MODEL, EDITOR, green)
+        EditedModel(MODEL, EDITOR, green, gate=Named())
 
 
 def test_a_subject_matches_whole_words_only() -> None:
-    edited = EditedModel(MODEL, FactPrompt(), Edit("The capital of Iran is", "Oslo", subject="Iran"))
+    edited = EditedModel(MODEL, FactPrompt(), Edit("The capital of Iran is", "Oslo", subject="Iran"), gate=Named())
     assert applied(edited, "The capital of Albania, Tirana, is") == []
     assert applied(edited, "iran's capital is") != []
 
 
 def test_a_later_edit_of_the_same_query_replaces_the_earlier() -> None:
     newest = Edit(ONE.query, "Newest", subject="Land1")
-    assert applied(EditedModel(MODEL, FactPrompt(), [ONE, newest]), ONE.query) == [newest]
+    assert applied(EditedModel(MODEL, FactPrompt(), [ONE, newest], gate=Named()), ONE.query) == [newest]
 
 
 def test_an_empty_list_of_edits_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one edit"):
-        EditedModel(MODEL, EDITOR, [])
+        EditedModel(MODEL, EDITOR, [], gate=Named())
 
 
 def test_changes_of_a_store_take_effect_at_the_next_query(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "edits.db")
-    edited = EditedModel(MODEL, EDITOR, store)
+    edited = EditedModel(MODEL, EDITOR, store, gate=Named())
     assert edited.prompt(ONE.query) == Prompt(ONE.query)
     [stored] = store.put(EditRecord("Land1", ONE.query, "New1", "Old1", "capital", aliases=("Landfirst",)))
     assert edited.ask(ONE.query) == "New1"
@@ -117,7 +117,7 @@ def test_changes_of_a_store_take_effect_at_the_next_query(tmp_path: Path) -> Non
 def test_a_fact_is_stated_under_the_name_by_which_it_is_asked(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Land of the Incas", "PE")))
-        edited = EditedModel(MODEL, FactPrompt(), store)
+        edited = EditedModel(MODEL, FactPrompt(), store, gate=Named())
         for query, name in (
             ("Peru's capital is", "Peru"),
             ("The capital of the land of the incas is", "Land of the Incas"),
@@ -144,7 +144,7 @@ def test_another_name_takes_the_place_of_the_name_in_the_query_and_of_no_part_of
 def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(EditRecord("Land1", ONE.query, "New1", valid_from="2026-12-01", valid_to="2026-12-03"))
-        edited = EditedModel(MODEL, FactPrompt(), store)
+        edited = EditedModel(MODEL, FactPrompt(), store, gate=Named())
         fires = []
         for day in range(1, 5):
             now = datetime(2026, 12, day, tzinfo=UTC) - timedelta(seconds=1)
@@ -156,7 +156,7 @@ def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch
 
 
 def test_an_explanation_names_the_reason() -> None:
-    edited = EditedModel(MODEL, EDITOR, [ONE, TWO])
+    edited = EditedModel(MODEL, EDITOR, [ONE, TWO], gate=Named())
     matched, left = edited.explain("The capital of Land1 is"), edited.explain("Nothing of the kind is")
     assert '"land1" is named: edit 1' in matched.decision.reason and matched.decision.reason in str(matched)
     assert "No edit applies (no subject is named)" in str(left) and left.answer == "?"
@@ -164,7 +164,7 @@ def test_an_explanation_names_the_reason() -> None:
 
 
 def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
-    edited = EditedModel(MODEL, EDITOR, ONE)
+    edited = EditedModel(MODEL, EDITOR, ONE, gate=Named())
     explained = edited.explain("Land1 has the capital")
     prompt = edited.prompt("Land1 has the capital")
     assert explained.prompt == prompt.text and explained.answer == "New1"
@@ -177,9 +177,9 @@ def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
 
 def test_an_explanation_states_the_cut_of_each_budget() -> None:
     def page(budget: Budget) -> str:
-        explained = EditedModel(MODEL, replace(EDITOR, selector=replace(EDITOR.selector, budget=budget)), ONE).explain(
-            ONE.query
-        )
+        explained = EditedModel(
+            MODEL, replace(EDITOR, selector=replace(EDITOR.selector, budget=budget)), ONE, gate=Named()
+        ).explain(ONE.query)
         return explained._repr_html_()
 
     assert "8 of 16 retains, a fixed share of 50%" in page(Fraction(0.5))
@@ -190,7 +190,7 @@ def test_an_explanation_states_the_cut_of_each_budget() -> None:
 
 def test_an_explanation_renders_in_a_terminal_a_notebook_and_a_log() -> None:
     hostile = Edit("The capital of Land1 is", "<b>New</b>", "Old1", "Land1", "capital")
-    explained = EditedModel(MODEL, EDITOR, hostile).explain("The capital of Land1 is")
+    explained = EditedModel(MODEL, EDITOR, hostile, gate=Named()).explain("The capital of Land1 is")
     page = explained._repr_html_()
     assert "<b>" not in page and "&lt;b&gt;" in page
     shown = StringIO()

@@ -13,7 +13,7 @@ from drike.deployment.routing import route, route_each, write_prompts
 from drike.editors.baselines import FactPrompt
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
-from drike.gates.by_name import EveryQuery, Named, Nearest
+from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
@@ -100,7 +100,7 @@ HASHED = HashingEncoder()
 CALIBRATED = replace(default_gate(), encoder=HASHED.name)
 
 
-@pytest.mark.parametrize("gate", [Named(), EveryQuery(), Nearest(0.1), CALIBRATED, replace(CALIBRATED, threshold=0.01)])
+@pytest.mark.parametrize("gate", [Named(), EveryQuery(), CALIBRATED, replace(CALIBRATED, threshold=0.01)])
 def test_shadow_edits_do_not_change_which_active_edits_match(gate: Gate) -> None:
     active = (PERU, CHILE, replace(PERU, query="The anthem of Peru is", target_new="Ode"))
     others = (
@@ -185,7 +185,7 @@ def test_queries_under_the_same_edits_share_one_call_of_the_editor_and_others_st
 def test_an_edited_model_and_evaluation_with_stored_edits_write_the_prompts_of_routing() -> None:
     edits = [PERU.edit, CHILE.edit]
     queries = ["The capital of Peru is", "Hello", "Chile and Peru have the capitals"]
-    edited = EditedModel(ScriptedModel(str.upper), FactPrompt(), edits)
+    edited = EditedModel(ScriptedModel(str.upper), FactPrompt(), edits, gate=Named())
     stores = SimulatedStores(edits)
     expected = write_prompts(FactPrompt(), route_each(Named(), stores.whole, queries))
     assert [edited.prompt(query) for query in queries] == expected

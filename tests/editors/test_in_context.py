@@ -19,6 +19,7 @@ from drike.editors.selectors import RankAndCut, RetainSubset, Selection
 from drike.edits import Key
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import evaluate
+from drike.gates.by_name import Named
 from drike.prompts import Layout, PromptStyle
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
@@ -92,7 +93,7 @@ def test_outcomes_record_what_was_pruned(layout: Layout) -> None:
         assert {d for d in prompts[0].demonstrations if d.role == "retain"} == set(kept)
         outcomes = list(evaluate(limited, model, [CAPITALS[0]]))
         assert {(outcome.shots, outcome.pruned) for outcome in outcomes} == {(prompts[0].shots, prompts[0].pruned)}
-        choices = EditedModel(model, limited, CAPITALS[0].edit).explain(queries[0]).choices
+        choices = EditedModel(model, limited, CAPITALS[0].edit, gate=Named()).explain(queries[0]).choices
         assert sum(choice.kept for choice in choices) >= prompts[0].shots
     assert prompts[0].pruned == 15
 

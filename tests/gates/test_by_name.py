@@ -77,7 +77,8 @@ def test_a_negative_exemplar_never_fires_its_edit() -> None:
     excluded = replace(PERU, negatives=("Is Peru the capital of llamas?",))
     anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode")
     assert matched("Is Peru the capital of llamas", excluded) == []
-    assert matched("is perú the capital of llamas?!", excluded, anthem) == [2]
+    assert matched("is perú the capital of llamas?!", excluded, anthem) == []  # and no other edit answers instead
+    assert matched("Is Peru the capital of alpacas, and its national anthem?", excluded, anthem) == [2]
     assert matched("Is Peru the capital of alpacas?", excluded) == [1]
 
 

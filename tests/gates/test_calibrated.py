@@ -6,16 +6,17 @@ import random
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from drike.encoders import HashingEncoder
-from drike.gates.by_name import Nearest
+from drike.gates.by_name import Named
 from drike.gates.calibrated import MIN_SEMANTIC_TEXTS
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Gate
 from drike.gates.index import NEAREST, EditIndex
-from drike.stores.records import EditRecord
+from drike.stores.records import EditRecord, Status
 from tests.worlds.indexes import GATE, PERU, indexed, matched, stored
 
 
@@ -35,14 +36,12 @@ def test_the_calibrated_gate_tells_the_edit_s_question_from_others_about_the_sub
 
 
 def test_wordings_without_the_subject_count_only_among_many() -> None:
-    semantic = replace(GATE, semantic=True)
     query = "The capital of Republic Chile is"
-    assert semantic.candidates(query, indexed(PERU)) == []
+    assert GATE.candidates(query, indexed(PERU)) == []
     many = [EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(MIN_SEMANTIC_TEXTS)]
-    found = semantic.candidates(query, indexed(PERU, *many))
+    found = GATE.candidates(query, indexed(PERU, *many))
     assert len(found) == NEAREST
     assert (found[0].edit.id, found[0].name) == (1, None)
-    assert GATE.candidates(query, indexed(PERU, *many)) == []
 
 
 def test_two_questions_in_one_fire_both_edits() -> None:
@@ -55,7 +54,35 @@ def test_two_questions_in_one_fire_both_edits() -> None:
     assert [one.id for one in GATE.decide("Who is the chief of Acme?", index).matched] == [1]
 
 
-@pytest.mark.parametrize("gate", [Nearest(0.1), GATE, replace(GATE, semantic=True, threshold=0.001)])
+@pytest.mark.parametrize("gate", [Named(), GATE, replace(GATE, threshold=0.999)])
+def test_a_question_that_is_a_stored_text_matches_whatever_it_names(gate: Gate) -> None:
+    stored_twice = replace(PERU, paraphrases=("Where does its government sit?", "!!!"))
+    chile = EditRecord("Chile", "The capital of Chile is", "Rome", paraphrases=("Who governs?",))
+    index = indexed(stored_twice, chile)
+    decision = gate.decide("where does its GOVERNMENT sit", index)
+    assert [edit.id for edit in decision.matched] == [1] and decision.candidates[0].probability == 1
+    assert decision.reason == "it is one of its wordings: edit 1"
+    assert gate.decide("Where does their government sit?", index).matched == ()
+    assert gate.decide("", index).matched == gate.decide("?!", index).matched == ()
+    excluded = replace(chile, paraphrases=("Who governs?",), negatives=("Who governs",))
+    assert matched("Who governs?", excluded, gate=gate, encoder=HashingEncoder()) == []
+
+
+@pytest.mark.parametrize("gate", [Named(), replace(GATE, threshold=0.001)])
+def test_no_other_edit_of_the_subject_answers_in_place_of_an_excluded_one(gate: Gate) -> None:
+    query, anthem = "So what is the capital of Peru?", EditRecord("Peru", "The anthem of Peru is", "Ode")
+    excluded = replace(PERU, negatives=(query,))
+    options: dict[str, Any] = {"gate": gate, "encoder": HashingEncoder()}
+    assert matched(query, PERU, anthem, **options)[0] == 1
+    assert matched(query, excluded, anthem, **options) == []
+    assert matched(query, excluded, replace(anthem, paraphrases=(query,)), **options) == [2]
+    assert matched(query, replace(excluded, status=Status.SHADOW), anthem, **options) == [2]
+    chile = EditRecord("Chile", "The capital of Chile is", "Rome")
+    both = "What is the capital of Peru, and what is the capital of Chile?"
+    assert matched(both, replace(PERU, negatives=(both,)), anthem, chile, **options) == [3]
+
+
+@pytest.mark.parametrize("gate", [Named(), GATE, replace(GATE, threshold=0.001)])
 def test_no_gate_fires_on_a_negative_exemplar(gate: Gate) -> None:
     excluded = replace(PERU, negatives=("The capital of Peru is it?",))
     assert matched("The capital of Peru is it", PERU, gate=gate, encoder=HashingEncoder()) == [1]
@@ -67,7 +94,7 @@ def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
         EditRecord(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2) for i in range(35)
     ]
     edits = stored(*entries)
-    gate = replace(GATE, semantic=True, threshold=0.2)
+    gate = replace(GATE, threshold=0.2)
     queries = [f"What is the {i % 5} of name {i % 3} or Nmae {i}?" for i in range(8)]
     index = EditIndex.of(edits, HashingEncoder())
     expected = [gate.decide(query, index) for query in queries]
@@ -78,7 +105,7 @@ def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
 
 def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_about_negative_exemplars() -> None:
     query = "The largest town of Peru"
-    gate = replace(GATE, grey=(0.001, 0.9), semantic=True)
+    gate = replace(GATE, grey=(0.001, 0.9))
 
     def uncertain(query: str, *entries: EditRecord) -> list[int]:
         decision = gate.decide(query, indexed(*entries))

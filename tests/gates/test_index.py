@@ -19,7 +19,7 @@ from drike.encoders import HashingEncoder
 from drike.encoders.base import BULK, FloatArray, Progress, TextEncoder
 from drike.encoders.features import FeatureStore
 from drike.encoders.frozen import Forward, FrozenEncoder
-from drike.gates.by_name import EveryQuery, Named, Nearest
+from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
@@ -95,7 +95,7 @@ FIRST = {encoder: StoreView().at(NOON, BASE, encoder, shadow=True) for encoder i
     ("encoder", "gates"),
     [
         (None, [Named(), EveryQuery()]),
-        (ENCODER, [Named(), Nearest(0.3), GATE, replace(GATE, semantic=True)]),
+        (ENCODER, [Named(), GATE]),
     ],
 )
 @settings(max_examples=25)

@@ -20,6 +20,7 @@ from drike.deployment.routing import route_each
 from drike.editors.baselines import FactPrompt
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
+from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, save
 from drike.gates.decision import YesOrNo
 from drike.gates.index import EditIndex
@@ -135,11 +136,11 @@ def test_a_gate_that_is_never_in_doubt_refuses_to_ask(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"Named is never in doubt, .* give gate="):
-        EditedModel(asked_of({}), FactPrompt(), EDITS, ask=True)
+        EditedModel(asked_of({}), FactPrompt(), EDITS, ask=True, gate=Named())
     open_store("edits.db").close()
     upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
     for command in (("edits", "test"), ("serve", *upstream), ("evaluate", "--stored", "all")):
-        assert run(*command, "--ask") != 0
+        assert run(*command, "--gate", "named", "--ask") != 0
         assert "never in doubt" in " ".join(capsys.readouterr().err.split())
 
 
@@ -148,14 +149,14 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--wording", "The network behind Nova is")
-    run("edits", "add", *fact)
+    run("edits", "add", *fact, "--alias", "Nova Live")
     save(replace(default_gate(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "gate.json")
     capsys.readouterr()
     asked = ("edits", "test", "--model", "reader", "--gate", "gate.json", "--ask")
     assert run(*asked) == 1  # the reader answers neither
     shown = " ".join(capsys.readouterr().out.split())
     assert "should fire 1 0 1 0 0 1 0" in shown and "must not fire 0 0 0 0 0 0 0" in shown
-    assert shown.count("left alone: in") == 2 and "7 questions about 1 edit: 2 not as they should be" in shown
+    assert shown.count("left alone: in") == 1 and "8 questions about 1 edit: 1 not as they should be" in shown
     bounds = []
     for more in (("--ask",), ()):
         assert run("edits", "test", "--model", "ollama:m", "--gate", "gate.json", "--dry-run", *more) == 0
@@ -184,14 +185,14 @@ def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.Ca
     shipped = replace(default_gate(), encoder="hashing", grey=(0.0, 1.0))
     matched = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drike.cli.evaluate.default_gate", lambda: shipped)
+        patch.setattr("drike.gates.calibration.default_gate", lambda: shipped)
         for more in ((), ("--ask",)):
             folder = tmp_path / str(len(more))
             assert run("evaluate", *small, "--gate", "calibrated", *more, "--out", str(folder)) == 0
             assert ("Calibrated and the model's yes or no" in " ".join(capsys.readouterr().out.split())) == bool(more)
             lines = (folder / "deployed" / "gate.jsonl").read_text("utf-8").splitlines()
             matched.append(sum(one["fires"] for one in map(json.loads, lines) if one["asks"]))
-    assert matched[0] > 0 == matched[1]
+    assert matched[0] > matched[1] == 1  # its own query is never in doubt
 
 
 @dataclass

@@ -236,7 +236,7 @@ def test_an_edited_model_decides_and_asks_as_it_did() -> None:
     """The same gate and prompts without a server."""
     edits = [entry.edit for entry in (ENTRY, CHAD)]
     model = ScriptedModel(lambda prompt: f"Answer {len(prompt)}")
-    edited = drike.EditedModel(model, drike.FactPrompt(), edits)
+    edited = drike.EditedModel(model, drike.FactPrompt(), edits, gate=drike.Named())
     queries = ["The capital of Peru is", "Peru borders", "The capital of Chad and Peru is", OTHER]
     matches_golden("edited_model", [[q, edited.ask(q), str(edited.explain(q))] for q in queries])
 

@@ -107,7 +107,7 @@ RIGHT: dict[tuple[str, ...], list[str]] = {
     ("train",): [*TINY, "--edits", "2", "--epochs", "1", "--out", "{new}"],
     ("evaluate",): [*TINY, "--test", "2", "--out", "{new}"],
     ("ceiling",): [*TINY, "--test", "1", "--random-subsets", "2", "--out", "{new}"],
-    ("edit",): [*TINY, "--fact", "Bo 1 was raised in -> Oslo"],
+    ("edit",): [*TINY, "--fact", "Bo 1 was raised in -> Oslo", "--gate", "named"],
     ("report",): ["{run}", "--out", "{new}.html"], ("case",): ["--run", "{run}", "--case", "0"], ("paper",): ["table2"],
     ("demo",): ["--model", "reader", "--encoder", "hashing", "--out", "{new}"], ("doctor",): [],
     ("data", "inspect"): ["{data}", "--encoder", "hashing"], ("cache", "info"): [], ("cache", "clear"): [],
@@ -115,7 +115,8 @@ RIGHT: dict[tuple[str, ...], list[str]] = {
     ("edits", "add"): ["--fact", "Bo 1 was raised in -> Oslo", "--subject", "Bo 1", "--store", "{new}.db"],
     ("edits", "import"): ["{data}", "--store", "{new}.db"], ("edits", "list"): [], ("edits", "show"): ["1"],
     ("edits", "retire"): ["1"], ("edits", "rollback"): ["1"], ("edits", "export"): ["{new}.jsonl"],
-    ("edits", "test"): ["--model", "reader"], ("edits", "calibrate"): [], ("edits", "replay"): ["{data}"],
+    ("edits", "test"): ["--model", "reader", "--gate", "named"], ("edits", "calibrate"): [],
+    ("edits", "replay"): ["{data}", "--gate", "named"],
     ("edits", "reword"): ["--model", "reader", "--yes"],
     ("keys", "add"): ["--store", "{new}.db"], ("keys", "list"): [], ("keys", "revoke"): ["1"],
 }  # fmt: skip

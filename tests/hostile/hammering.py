@@ -346,7 +346,8 @@ def soak(minutes: float, seed: int, place: Path) -> Series:
     for i in range(200):
         store.put(EditRecord(f"Town{i}", f"The mayor of Town{i} is", "Ann"))
     with closing(store), upstream() as above:
-        options = ["--store", str(place / "edits.db"), "--mode", "on", "--port", "0", "--admin-port", "0"]
+        options = ["--store", str(place / "edits.db"), "--mode", "on", "--gate", "named"]
+        options += ["--port", "0", "--admin-port", "0"]
         command = [sys.executable, "-m", "drike", "serve", "--upstream", above, *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout

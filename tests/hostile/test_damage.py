@@ -331,7 +331,7 @@ def test_every_value_of_another_type_is_refused_or_harmless(
 COMMANDS = (
     ("report", "{}", "--out", "{}/page.html"),
     ("evaluate", "--run", "{}", "--editors", "dr-ike", "--test", "1", "--out", "{}/new"),
-    ("edit", "--run", "{}", "--fact", "The capital of Peru is -> Oslo"),
+    ("edit", "--run", "{}", "--fact", "The capital of Peru is -> Oslo", "--gate", "named"),
     ("case", "--run", "{}", "--case", "131"),
     ("train", "--resume", "{}"),
     ("evaluate", "--resume", "{}"),

@@ -81,7 +81,7 @@ from drike.serving.tenants import Tenants
 from drike.stores.opening import open_store
 
 async def follow():
-    tenants = Tenants(lambda tenant: EditFeed(open_store(sys.argv[1], tenant=tenant)))
+    tenants = Tenants(lambda tenant: EditFeed(open_store(sys.argv[1], tenant=tenant), Named()))
     for i in range(99):
         await tenants.feed(f"t{i}")
     following = asyncio.create_task(tenants.follow())

@@ -33,6 +33,7 @@ from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation.evaluate import evaluate
+from drike.gates.by_name import Named
 from drike.models.served.address import KEY
 from drike.models.served.cache import AnswerCache, CachedModel, contents
 from drike.models.served.openai import ServedModel
@@ -78,7 +79,7 @@ def evaluating(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
 
 
 def editing(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
-    edited = EditedModel(model, FactPrompt(), CASES[0].edit)
+    edited = EditedModel(model, FactPrompt(), CASES[0].edit, gate=Named())
     yield edited.ask(CASES[0].edit.query)
 
 

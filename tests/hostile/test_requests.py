@@ -20,6 +20,7 @@ from starlette.types import Message
 
 from drike.conversations.corrections import Corrections
 from drike.conversations.rendering import defused
+from drike.gates.by_name import Named
 from drike.serving.gateway import Gateway
 from drike.serving.upstream import Reply, UpstreamCall
 from drike.stores.opening import open_store
@@ -153,7 +154,7 @@ def check_library(number: int, seed: int, place: Path) -> None:
     with closing(open_store(place / "edits.db")) as store:
         for record in RECORDS:
             store.put(record)
-    with Corrections(place / "edits.db") as edits:
+    with Corrections(place / "edits.db", gate=Named()) as edits:
         for _ in range(number):
             endpoint, request = made_up(rng)
             before = json.dumps(request)

@@ -69,7 +69,8 @@ def test_a_gateway_takes_none(tmp_path: Path, workers: tuple[str, ...]) -> None:
     chat = json.dumps({"messages": [{"role": "user", "content": "Hello"}]}).encode()
     with upstream() as above, (tmp_path / "log").open("wb") as log:
         command = [sys.executable, "-P", "-m", "drike", "serve", "--upstream", above.url, "--store", "edits.db",
-                   "--create", "--port", str(ports[0]), "--admin-port", str(ports[1]), *workers]  # fmt: skip
+                   "--create", "--gate", "named",
+                   "--port", str(ports[0]), "--admin-port", str(ports[1]), *workers]  # fmt: skip
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path)
         try:
             end = time.monotonic() + 120

@@ -16,6 +16,7 @@ from drike.deployment.edited_model import EditedModel
 from drike.editors.baselines import FactPrompt
 from drike.edits import Edit
 from drike.errors import DrikeError, ModelError
+from drike.gates.by_name import Named
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request
@@ -157,7 +158,7 @@ def test_half_a_character_is_refused_in_a_sentence(tokenizer: Any) -> None:
     asked = (
         lambda: model.generate([half]), lambda: model.count_tokens([half]), lambda: model.score([Request(half, " a")]),
         lambda: model.score([Request("Ada was born in", " \ud83d")]),
-        lambda: EditedModel(model, FactPrompt(), Edit("Ada was born in", "Rome", subject="Ada")).ask(half),
+        lambda: EditedModel(model, FactPrompt(), Edit("A is in", "Rome", subject="A"), gate=Named()).ask(half),
     )  # fmt: skip
     for ask in asked:
         with pytest.raises(DrikeError, match="holds half a character"):

@@ -27,6 +27,7 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError, ServerError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome
+from drike.gates.by_name import Named
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel, Request
 from drike.models.reader import BayesianReader
@@ -102,7 +103,10 @@ def test_the_edit_command_works_through_an_api() -> None:
     editor = InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)))
     queries = [probe.query for probe in case.probes]
     with serve(serving(READER)) as served, connected(served) as model:
-        edited, direct = EditedModel(model, editor, case.edit), EditedModel(without_scores(READER), editor, case.edit)
+        edited, direct = (
+            EditedModel(model, editor, case.edit, gate=Named()),
+            EditedModel(without_scores(READER), editor, case.edit, gate=Named()),
+        )
         assert [edited.ask(query) for query in queries] == [direct.ask(query) for query in queries]
 
 

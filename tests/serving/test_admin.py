@@ -14,10 +14,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from drike.gates.by_name import Named
+from drike.gates.decision import Gate
 from drike.serving.relay import Limits
 from drike.stores.importing import import_edits, read_edits
 from drike.stores.opening import open_store
+from drike.stores.records import EditRecord
 from tests.worlds.gateways import (
+    ENTRY,
     Failing,
     RawHandler,
     Received,
@@ -27,6 +31,7 @@ from tests.worlds.gateways import (
     running,
     upstream,
 )
+from tests.worlds.indexes import GATE
 
 ABOUT = "What is the capital of Peru?"
 
@@ -55,6 +60,20 @@ def test_a_change_is_in_force_when_it_is_acknowledged(gateway: Running) -> None:
     status, answer = gateway.manage("POST", f"/admin/v1/edits/{newest['id']}/retire", {"reason": "a test"})
     assert status == 200 and answer["changes"][0]["reason"] == "a test" and not answer["changes"][0]["in_force"]
     assert gateway.chat("Where is Mali?")[1]["x-drike-scope"] == "abstained"
+
+
+@pytest.mark.parametrize("gate", [Named(), GATE])
+def test_feedback_changes_the_very_next_answer(above: Recorded, tmp_path: Path, gate: Gate) -> None:
+    missed, needless = "Which city is its seat of government?", "What is the capital of Peru?"
+    anthem = EditRecord("Peru", "What is the capital song of Peru", "Ode")
+    with running(above.url, tmp_path, ENTRY, anthem, gate=gate) as gateway:
+        assert "x-drike-edits" not in gateway.chat(missed)[1]
+        assert gateway.manage("POST", "/admin/v1/edits/1/wordings", {"text": missed})[0] == 200
+        assert gateway.chat(missed.upper())[1]["x-drike-edits"] == "1@2"
+        fired = gateway.chat(needless)[1].get("x-drike-edits", "")
+        for edit in {edit.partition("@")[0] for edit in fired.split(",")} - {""}:
+            assert gateway.manage("POST", f"/admin/v1/edits/{edit}/negatives", {"text": needless})[0] == 200
+        assert fired and gateway.chat(needless)[1]["x-drike-scope"] == "abstained"
 
 
 def test_trying_a_question_shows_both_answers(gateway: Running) -> None:

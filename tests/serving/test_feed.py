@@ -15,8 +15,7 @@ import pytest
 
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
-from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import default_gate, to_json
+from drike.gates.calibration import to_json
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.serving.feed import EditFeed
@@ -29,6 +28,7 @@ from tests.worlds.gateways import (
     Running,
     running,
 )
+from tests.worlds.indexes import GATE
 
 ABOUT = "What is the capital of Peru?"
 
@@ -52,7 +52,7 @@ def test_enforced_edits_are_named_as_the_gate_reads_names(query: str, named: boo
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(EditRecord("New York", "New York is governed by", "Ann", aliases=("京都",), enforce=True))
         store.put(EditRecord("Peru", "Peru is governed by", "Ann"))
-        feed = EditFeed(store)
+        feed = EditFeed(store, Named())
         assert feed.enforced(["Hello", query]) == bool(feed.decide([query]).matched) == named
         assert not feed.enforced(["Who governs Peru?"])
 
@@ -79,9 +79,15 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
 
 
-def test_a_gate_calibrated_meanwhile_decides_without_a_restart(above: Recorded, tmp_path: Path) -> None:
-    strict = replace(default_gate(), encoder="hashing", threshold=1.0, grey=(1.0, 1.0))
-    with running(above.url, tmp_path, ENTRY) as gateway, closing(SqliteStore(tmp_path / "edits.db")) as store:
+def test_a_gate_calibrated_meanwhile_decides_without_a_restart(
+    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: GATE)
+    strict = replace(GATE, threshold=1.0, grey=(1.0, 1.0))
+    with (
+        running(above.url, tmp_path, ENTRY, gate=None) as gateway,
+        closing(SqliteStore(tmp_path / "edits.db")) as store,
+    ):
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
         store.save_gate(to_json(strict))
         until = time.monotonic() + 5
@@ -97,8 +103,14 @@ def test_a_gate_calibrated_meanwhile_decides_without_a_restart(above: Recorded, 
             assert time.monotonic() < until
 
 
-def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(above: Recorded, tmp_path: Path) -> None:
-    with running(above.url, tmp_path, ENTRY) as gateway, closing(SqliteStore(tmp_path / "edits.db")) as store:
+def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(
+    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: GATE)
+    with (
+        running(above.url, tmp_path, ENTRY, gate=None) as gateway,
+        closing(SqliteStore(tmp_path / "edits.db")) as store,
+    ):
         preparing, prepared = threading.Event(), threading.Event()
 
         def slow(gate: Gate) -> HashingEncoder:
@@ -107,7 +119,7 @@ def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(above
             return HashingEncoder()
 
         gateway.feed._encoder = slow
-        store.save_gate(to_json(replace(default_gate(), encoder="hashing")))
+        store.save_gate(to_json(replace(GATE, threshold=0.3)))
         assert preparing.wait(5)
         retire(store, 1)
         until = time.monotonic() + 4
@@ -155,21 +167,24 @@ def follow(feed: EditFeed, other: Path, path: Path, *, rename: bool) -> None:
 
 
 @pytest.mark.parametrize("rename", [True, False])
-def test_a_store_that_was_replaced_is_read_anew_with_its_gate_and_earlier_history(tmp_path: Path, rename: bool) -> None:
+def test_a_store_that_was_replaced_is_read_anew_with_its_gate_and_earlier_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rename: bool
+) -> None:
+    monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: GATE)
     path, backup, forked = (tmp_path / name for name in ("edits.db", "backup.db", "forked.db"))
     with closing(SqliteStore(path)) as store:
         store.put(ENTRY)
         shutil.copy(path, backup)
         shutil.copy(path, forked)
         store.put(EditRecord("Mali", "The capital of Mali is", "Kyiv"))
-        store.save_gate(to_json(replace(default_gate(), encoder="hashing")))
+        store.save_gate(to_json(replace(GATE, threshold=0.3)))
         with closing(SqliteStore(forked)) as other:
             retire(other, 1)
         feed = EditFeed(store, encoder=lambda gate: HashingEncoder())
-        assert len(feed.index.edits) == 2 and isinstance(feed.gate, Calibrated)
+        assert len(feed.index.edits) == 2 and feed.gate == replace(GATE, threshold=0.3)
         follow(feed, backup, path, rename=rename)
         assert (feed.problem, feed.snapshot.revision, [*feed.index.edits]) == (None, 1, [1])
-        assert isinstance(feed.gate, Named) and feed.decide([ABOUT]).matched
+        assert feed.gate == GATE and feed.decide([ABOUT]).matched
         store.put(EditRecord("Togo", "The capital of Togo is", "Rome"))
         feed.refresh()
         with closing(SqliteStore(path)) as again:
@@ -187,7 +202,7 @@ def test_a_store_that_a_newer_drike_has_changed_is_no_longer_written(tmp_path: P
     path = tmp_path / "edits.db"
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path)) as file:
         store.put(ENTRY)
-        feed = EditFeed(store)
+        feed = EditFeed(store, Named())
         file.execute("PRAGMA user_version = 99")
         with pytest.raises(StoreError, match="was written by a newer drike: update drike"):
             retire(store, 1)

@@ -60,7 +60,7 @@ def test_the_command_shows_fires_and_writes_nothing(
     log = tmp_path / "log.jsonl"
     log.write_text("\n".join(LINES))
     before = store.read_bytes()
-    assert run("edits", "replay", str(log), "--store", str(store)) == 0
+    assert run("edits", "replay", str(log), "--store", str(store), "--gate", "named") == 0
     shown = capsys.readouterr().out
     assert "4 requests, 3 would get an edit (75.0%)" in shown and "2 lines" not in shown
     assert shown.index("Name a poet") < shown.index("What is the capital")
@@ -72,13 +72,13 @@ def test_no_vectors_of_logged_questions_are_kept_on_disk(
 ) -> None:
     least: list[int] = []
 
-    def loaded(name: str, *, bulk: int = 0) -> TextEncoder:
+    def loaded(name: str, *, bulk: int = 0, onnx: bool = False) -> TextEncoder:
         least.append(bulk)
-        return load_encoder("hashing")
+        return load_encoder(name)
 
-    monkeypatch.setattr("drike.cli.replay.load_encoder", loaded)
+    monkeypatch.setattr("drike.gates.store_gate.load_encoder", loaded)
     with closing(open_store(store)) as opened:
-        opened.save_gate(to_json(replace(default_gate(), encoder="hashing")))
+        opened.save_gate(to_json(replace(default_gate(), encoder="hashing:64:5")))
     log = tmp_path / "log.jsonl"
     log.write_text("\n".join(LINES))
     assert run("edits", "replay", str(log), "--store", str(store)) == 0
@@ -92,5 +92,5 @@ def test_an_unusable_log_is_refused(
     log = tmp_path / "log.jsonl"
     if content is not None:
         log.write_text(content)
-    assert run("edits", "replay", str(log), "--store", str(store)) == 1
+    assert run("edits", "replay", str(log), "--store", str(store), "--gate", "named") == 1
     assert word in " ".join(capsys.readouterr().err.split())

@@ -44,7 +44,7 @@ def serving(url: str, store: str, place: Path, *options: str) -> Iterator[tuple[
     """Run `drike serve` over an upstream; yield its process and the addresses of the API and of two admin ports."""
     ports = free_ports(3)
     command = [sys.executable, "-m", "drike", "serve", "--upstream", url, "--store", store, "--create", "--mode", "on",
-               "--port", str(ports[0]), "--admin-port", str(ports[1]), *options]  # fmt: skip
+               "--gate", "named", "--port", str(ports[0]), "--admin-port", str(ports[1]), *options]  # fmt: skip
     with (place / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=place)
     addresses = [f"http://127.0.0.1:{port}" for port in ports]

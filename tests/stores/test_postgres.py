@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from drike.gates.by_name import Named
 from drike.stores.log import EditStore, retire, snapshot
 from drike.stores.opening import open_store
 from drike.stores.records import ConflictError, EditRecord, StoreError
@@ -358,7 +359,6 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     address: str, store: EditStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from drike.encoders import HashingEncoder
-    from drike.gates.by_name import Named
     from drike.gates.calibrated import Calibrated
     from drike.gates.calibration import default_gate
     from drike.serving.feed import EditFeed
@@ -370,11 +370,15 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     gateways = [EditFeed(one, encoder=lambda gate: HashingEncoder()) for one in (store, other)]
     shipped = replace(default_gate(), encoder="hashing")
     monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: shipped)
-    for asked, expected in ((("--false-fire", ".5", "--confidence", ".5"), Calibrated), (("--remove",), Named)):
+    for asked, expected in ((("--false-fire", ".5", "--confidence", ".5"), 6), (("--remove",), 0)):
         assert run("edits", "calibrate", "--store", address, *asked) == 0
         for gateway in gateways:
             gateway.follow_gate()
-            assert isinstance(gateway.gate, expected) and gateway.decide(["The capital of Peru is"]).matched
+            assert (
+                isinstance(gateway.gate, Calibrated)
+                and gateway.gate.edits == expected
+                and gateway.decide(["The capital of Peru is"]).matched
+            )
     other.close()
 
 
@@ -485,7 +489,7 @@ def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_n
     backup = [f"CREATE TABLE old_{name} AS SELECT * FROM drike_{name}" for name in tables]
     postgres.run(*backup, url=address)
     store.put(CHILE)
-    feed = EditFeed(store)
+    feed = EditFeed(store, Named())
     assert len(feed.index.edits) == 2
     restore = [f"DELETE FROM drike_{name}; INSERT INTO drike_{name} SELECT * FROM old_{name}" for name in tables]
     off, on = (f"ALTER TABLE drike_changes {what} TRIGGER drike_log_only_grows" for what in ("DISABLE", "ENABLE"))

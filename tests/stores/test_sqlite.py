@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from drike.gates.by_name import Named
 from drike.serving.feed import EditFeed
 from drike.stores.log import snapshot
 from drike.stores.records import ConflictError, EditRecord, StoreError
@@ -275,7 +276,7 @@ def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_pat
     began = time.process_time()
     with closing(SqliteStore(store)) as opened:
         seconds["open"] = time.process_time() - began
-        EditFeed(opened)
+        EditFeed(opened, Named())
     seconds["feed"] = time.process_time() - began
     print({name: round(value, 1) for name, value in seconds.items()})
     assert seconds["import"] < 60 and seconds["feed"] < 20 and seconds["list"] - seconds["--help"] < 3

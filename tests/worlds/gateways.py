@@ -243,7 +243,7 @@ def running(
     mode: Mode = Mode.ON,
     options: GatewayOptions | None = None,
     limits: Limits = Limits(),  # noqa: B008 - it is frozen
-    gate: Gate | None = None,
+    gate: Gate | None = Named(),  # noqa: B008 - it is frozen
     keys: Keys | None = None,
     chat: Placement = AsBlock(FewShots()),  # noqa: B008 - it is frozen
 ) -> Iterator[Running]:

@@ -9,16 +9,18 @@ from pathlib import Path
 
 from drike.cli.console import console, draw, say
 from drike.cli.dry_run import count_only
+from drike.cli.encoding import watched_encoder
 from drike.cli.facts import parse_fact
 from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
-from drike.cli.options import RUN_DECIDES, VALUES, ModelOptions, RunOptions, command
+from drike.cli.options import RUN_DECIDES, VALUES, AnyGate, GateThreshold, ModelOptions, RunOptions, command
 from drike.cli.watching import metered
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, make
 from drike.edits import Edit, EditCase
 from drike.errors import UsageError
-from drike.gates.by_name import EveryQuery, Named
+from drike.gates.by_name import EveryQuery
+from drike.gates.store_gate import open_gate
 from drike.models.served.options import ApiOptions
 from drike.support.table import Table
 from drike.words import mentions
@@ -30,13 +32,15 @@ NOTHING = "(nothing)"
 def edit(
     *, fact: list[str], ask: list[str] | None = None, subject: list[str] | None = None, run: Path | None = None,
     data: list[str] | None = None, pool: list[str] | None = None, model: ModelOptions, editor: str | None = None,
-    encoder: str | None = None, every_query: bool = False, explain: bool = False, show_prompt: bool = False,
-    api: ApiOptions, dry_run: bool = False,
+    encoder: str | None = None, gate: AnyGate = None, gate_threshold: GateThreshold = None, every_query: bool = False,
+    explain: bool = False, show_prompt: bool = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
     base = None if run is None else open_trained_run(run)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
+    if every_query and (gate or gate_threshold is not None):
+        raise UsageError("--every-query asks no gate: leave it out, or --gate and --gate-threshold")
     earlier = base.run if base else DEFAULTS
     setup = open_setup(
         data or earlier.data, encoder=encoder or earlier.encoder, seed=earlier.seed,
@@ -49,7 +53,8 @@ def edit(
     trained = base.trained if base else None
     chosen = make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
     edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
-    edited = EditedModel(opened.model, chosen, edits, gate=EveryQuery() if every_query else Named())
+    decider = EveryQuery() if every_query else open_gate(None, gate, gate_threshold)
+    edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=watched_encoder(decider))
     for made in edits:
         about = f", about {made.subject}" if made.subject else ""
         say(f'Edit: "{made.query}" -> "{made.target_new}"{about} (by {chosen.name})')

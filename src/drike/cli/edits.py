@@ -221,18 +221,18 @@ def calibrate(
     store: Store = FILE,
 ) -> None:  # fmt: skip
     """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
-    from drike.cli.encoding import WatchedEncoder
+    from drike.cli.encoding import watched_encoder
     from drike.gates import store_gate
-    from drike.gates.by_name import Named
     from drike.gates.calibration import default_gate
 
     with closing(open_store(store, create=False)) as opened:
         if remove:
-            store_gate.save_gate(opened, Named())
+            store_gate.save_gate(opened, None)
             return say(f"{opened.name} has the default gate from now on")
         in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
         say(store_gate.requirements(in_force, false_fire, confidence))
-        encoder = WatchedEncoder(default_gate().encoder)
+        encoder = watched_encoder(default_gate())
+        assert encoder is not None  # noqa: S101 - this gate has one
         gate, certificate = store_gate.calibrate(in_force, encoder, false_fire, confidence)
         say(f"{counted(len(in_force), 'edit')} in force: {certificate.sentence}")
         if certificate.threshold is None:

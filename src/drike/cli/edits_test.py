@@ -12,16 +12,15 @@ from drike.cli.console import draw, note, say
 from drike.cli.dry_run import count_only
 from drike.cli.edit import NOTHING
 from drike.cli.edits import FILE, Store, edit_id
-from drike.cli.encoding import WatchedEncoder
+from drike.cli.encoding import watched_encoder
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
-from drike.cli.options import METHOD, AnyGate, AskModel, ModelOptions, RunOptions, command, option
+from drike.cli.options import METHOD, AnyGate, AskModel, GateThreshold, ModelOptions, RunOptions, command, option
 from drike.cli.watching import metered
 from drike.deployment.edit_checks import Check, check, verification_table
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
 from drike.editors.editor import Editor
 from drike.gates import store_gate
-from drike.gates.calibrated import Calibrated
 from drike.gates.verification import require_uncertainty
 from drike.models.served.options import ApiOptions
 from drike.runs.run import TrainedRun
@@ -40,22 +39,22 @@ def test(
     store: Store = FILE, run: Path | None = None, model: ModelOptions,
     editor: Annotated[str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates "
                                          "alone)", METHOD)] = None,
-    gate: AnyGate = None, ask: AskModel = False, api: ApiOptions, dry_run: bool = False,
+    gate: AnyGate = None, gate_threshold: GateThreshold = None, ask: AskModel = False, api: ApiOptions,
+    dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Ask a model about edits in force, before and after: every paraphrase, alias and negative exemplar."""
     base = None if run is None else open_trained_run(run)
     with closing(open_store(store, create=False)) as opened_store:
-        decider = store_gate.open_gate(opened_store, gate)
+        decider = store_gate.open_gate(opened_store, gate, gate_threshold)
         if ask:
-            remedy = "give --gate calibrated, or calibrate one for the store (drike edits calibrate)"
-            require_uncertainty(decider, remedy)
+            require_uncertainty(decider, "give --gate calibrated, or leave --ask out")
         in_force = {version.id: version for version in stores.snapshot(opened_store).in_force(datetime.now(UTC))}
         chosen = _chosen(opened_store, in_force, edits)
         opened = open_model(model, api, base.run if base else DEFAULTS, at=RunOptions(dry_run=dry_run))
         writer = _editor(editor, base, opened)
         if store_gate.needs_recalibration(decider, len(in_force)):
             note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
-        encoder = WatchedEncoder(decider.encoder) if isinstance(decider, Calibrated) else None
+        encoder = watched_encoder(decider)
         edited = EditedModel(opened.model, writer, opened_store, gate=decider, encoder=encoder, ask=ask)
 
         def work() -> tuple[list[Check], Table | None]:

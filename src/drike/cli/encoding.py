@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 from drike.cli.console import progress as progress_bar
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
+from drike.gates.calibrated import Calibrated
+from drike.gates.decision import Gate
+from drike.gates.store_gate import gate_encoder
 
 
 class WatchedEncoder:
     """A frozen text encoder with its features on disk; it shows a bar while it encodes many texts."""
 
-    def __init__(self, name: str, open_encoder: Callable[[str], TextEncoder] = load_encoder) -> None:
-        self._encoder = open_encoder(name)
+    def __init__(self, encoder: str | TextEncoder) -> None:
+        self._encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
         self.name, self.dim, self.identity = self._encoder.name, self._encoder.dim, self._encoder.identity
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
@@ -21,3 +25,14 @@ class WatchedEncoder:
             return self._encoder.encode(texts, progress)
         with progress_bar("encoding") as (bar, task):
             return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def watched_encoder(gate: Gate) -> TextEncoder | None:
+    """The encoder of a gate, with a bar; None for a gate that needs none."""
+    return _watched(gate.encoder) if isinstance(gate, Calibrated) else None
+
+
+@cache
+def _watched(name: str) -> WatchedEncoder:
+    """The same for all gates, so that an index goes on with its vectors."""
+    return WatchedEncoder(gate_encoder(name))

@@ -6,14 +6,14 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Literal
+from typing import Literal
 
 from drike.cli import opening
 from drike.cli.console import draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
-from drike.cli.encoding import WatchedEncoder
+from drike.cli.encoding import watched_encoder
 from drike.cli.opening import ChosenEdits, OpenedModel
-from drike.cli.options import METHOD, RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command, flag
+from drike.cli.options import RUN_DECIDES, VALUES, AskModel, DataOptions, ModelOptions, RunOptions, command
 from drike.cli.resume import Resumable, options_in, recorded_at
 from drike.cli.train import show_prepared
 from drike.cli.watching import watch
@@ -33,9 +33,8 @@ from drike.evaluation.judge import RULES, Judge, Rule, RuleName
 from drike.evaluation.metrics import Outcome, counted
 from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.gates.by_name import Named
-from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import common_questions, default_gate
-from drike.gates.decision import Gate
+from drike.gates.calibration import common_questions
+from drike.gates.store_gate import open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
@@ -77,11 +76,9 @@ class DeployedOptions:
     """Evaluation with many edits in force."""
 
     stored: str | None = None
-    gate: Literal["named", "calibrated"] | None = None
+    gate: Literal["named", "calibrated", "careful", "eager"] | None = None
     unrelated: Path | None = None
-    ask: Annotated[
-        bool, flag("--ask", "With --gate calibrated: ask the model, yes or no, where the gate is uncertain", METHOD)
-    ] = False
+    ask: AskModel = False
 
 
 @command(f"{RUN_DECIDES}\n\n{VALUES_OF_EDITORS}\n\n{VALUES}", Resumable)
@@ -90,6 +87,8 @@ def evaluate(
     encoder: str | None = None, deployed: DeployedOptions, at: RunOptions, api: ApiOptions,
 ) -> None:  # fmt: skip
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
+    if deployed.stored and not (deployed.gate or at.resume):  # older runs, which name no gate, go on by names
+        deployed = replace(deployed, gate="named" if isinstance(usual_gate(), Named) else "calibrated")
     options = options_in(locals())
     chosen = opening.choose_edits(run, data, encoder, at)
     base, earlier = chosen.base, chosen.run_settings
@@ -232,12 +231,11 @@ def watch_deployed(
 
 def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    gate: Gate = default_gate() if deployed.gate == "calibrated" else Named()
-    encoder = WatchedEncoder(gate.encoder) if isinstance(gate, Calibrated) else None
+    gate = open_gate(None, deployed.gate or "named")
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     size = None if deployed.stored in (None, "all") else int(deployed.stored)
-    stores = SimulatedStores(edits, size, encoder=encoder, seed=setup.pool.seed)
+    stores = SimulatedStores(edits, size, encoder=watched_encoder(gate), seed=setup.pool.seed)
     own = None if deployed.unrelated is None else read_questions(deployed.unrelated)
     questions = common_questions() if own is None else [asked.said for asked in own]
     return Deployment(gate, stores, questions, model if deployed.ask else None)
@@ -248,10 +246,13 @@ def check_deployed(deployed: DeployedOptions) -> None:
     stored = deployed.stored
     if stored is not None and stored != "all" and not (stored.isdecimal() and int(stored)):
         raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
-    if (deployed.gate or deployed.unrelated or deployed.ask) and not stored:
-        raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
-    if deployed.ask and deployed.gate != "calibrated":
-        require_uncertainty(Named(), "give --gate calibrated, or leave --ask out")
+    if not stored:
+        if deployed.gate or deployed.unrelated or deployed.ask:
+            raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
+        return
+    gate = open_gate(None, deployed.gate or "named")
+    if deployed.ask:
+        require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
 
 
 def show_guarantee(certified: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:

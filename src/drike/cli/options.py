@@ -85,7 +85,12 @@ def flag(name: str, text: str, panel: str) -> Any:
 
 
 AnyGate = Annotated[
-    str | None, option("GATE", "named, calibrated, or a FILE (default: the store's own, else named)", METHOD)
+    str | None,
+    option("GATE", "named, calibrated, careful, eager, or a FILE (default: the store's own, else calibrated)", METHOD),
+]
+GateThreshold = Annotated[
+    float | None,
+    option("P", "Least probability at which an edit matches (default: the gate's)", METHOD, minimum=0.0, maximum=1.0),
 ]
 AskModel = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)]
 
@@ -114,7 +119,7 @@ OPTIONS: Mapping[str, Any] = {
     "editor": option("NAME", "Editor (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD),
     "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, minimum=0),
     "stored": option("N", "Also with N edits (or all editable ones) in force at once, behind the gate", METHOD),
-    "gate": option("NAME", "With --stored: named (default), or calibrated, the one with probabilities", METHOD),
+    "gate": option("NAME", "With --stored: named, calibrated (default), careful or eager", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option("NAME", "paper, or s: also train a policy on S that decides for each query (dr-ike-q)", METHOD),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +11,12 @@ import typer
 
 from drike.cli.console import draw, say
 from drike.cli.edits import Store
-from drike.cli.encoding import WatchedEncoder
-from drike.cli.options import OUTPUT, command, option
+from drike.cli.encoding import watched_encoder
+from drike.cli.options import OUTPUT, AnyGate, GateThreshold, command, option
 from drike.conversations.rendering import AsBlock
 from drike.datasets.rows import shown
-from drike.encoders import TextEncoder, load_encoder
-from drike.encoders.base import BULK
 from drike.errors import DataError
-from drike.gates.calibrated import Calibrated
-from drike.gates.decision import Gate
+from drike.gates.store_gate import open_gate
 from drike.serving.feed import EditFeed
 from drike.serving.replay import ReplayedQuery
 from drike.serving.replay import replay as decide_again
@@ -32,10 +28,11 @@ from drike.support.table import Table, counted
 def replay(
     log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)], *,
     show: Annotated[int, option("N", "Most rows of a table", OUTPUT, minimum=1)] = 20, store: Store = "edits.db",
+    gate: AnyGate = None, gate_threshold: GateThreshold = None,
 ) -> None:  # fmt: skip
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
-        feed = EditFeed(opened, encoder=_encoder)
+        feed = EditFeed(opened, open_gate(opened, gate, gate_threshold), encoder=watched_encoder)
         try:
             with log.open("rb") as lines:
                 result = decide_again(lines, feed.follower(AsBlock()))
@@ -50,11 +47,6 @@ def replay(
     for title, queries in (("Matches, the least certain first", result.matches), ("Near misses", result.misses)):
         if queries:
             draw(_table(title, queries, show))
-
-
-def _encoder(gate: Gate) -> TextEncoder | None:
-    """The encoder of a gate, which keeps nothing of the log."""
-    return WatchedEncoder(gate.encoder, partial(load_encoder, bulk=BULK)) if isinstance(gate, Calibrated) else None
 
 
 def _table(title: str, queries: Sequence[ReplayedQuery], max_rows: int) -> Table:

@@ -9,7 +9,18 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from drike.cli.console import complain, say
-from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AnyGate, AskModel, command, option
+from drike.cli.options import (
+    API,
+    DATA,
+    METHOD,
+    MODEL,
+    VALUES_OF_MODEL,
+    AnyGate,
+    AskModel,
+    GateThreshold,
+    command,
+    option,
+)
 from drike.errors import UsageError
 from drike.serving.options import GatewayOptions
 
@@ -39,6 +50,7 @@ class ServeOptions(GatewayOptions):
         option("N", "Most demonstrations of an edit (default: 0 over --upstream, else 16)", METHOD, minimum=0),
     ] = None
     gate: AnyGate = None
+    gate_threshold: GateThreshold = None
     ask: AskModel = False
 
 
@@ -49,10 +61,10 @@ def serve(*, options: ServeOptions, workers: int = 1) -> None:
         raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, options)
-    from drike.cli.encoding import WatchedEncoder
-    from drike.serving.start import open_encoder, start
+    from drike.cli.encoding import watched_encoder
+    from drike.serving.start import start
 
-    started = start(options, encoder=lambda name: WatchedEncoder(name, open_encoder))
+    started = start(options, encoder=watched_encoder)
     feed = started.tenants.feeds["default"]
     lines = (
         f"Serving {started.upstream.name}",

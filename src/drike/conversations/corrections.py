@@ -14,12 +14,9 @@ from drike.conversations.following import Follower, Memory
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api, JsonPath, UnreadError
 from drike.deployment.routing import route
-from drike.encoders.base import BULK, TextEncoder
 from drike.errors import UsageError
-from drike.gates.by_name import Named
-from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
-from drike.gates.store_gate import stored_gate
+from drike.gates.store_gate import encoder_of, stored_gate, usual_gate
 from drike.gates.store_view import StoreView
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
@@ -43,9 +40,9 @@ class Corrected:
 class Corrections:
     """The edits of a store, to be put into requests as `drike serve` does before an upstream, always the latest.
 
-    store: a file or address, or an open store. gate: None for the one calibrated for the store, else `Named`. tenant:
-    whose edits of the address. tool_results: state facts behind these and documents, too. Threads may share it. Raises
-    StoreError for a store that is missing or cannot be read.
+    store: a file or address, or an open store. gate: None for the one calibrated for the store, else the default
+    one, or `Named` where no encoder is installed. tenant: whose edits of the address. tool_results: state facts behind
+    these and documents, too. Threads may share it. Raises StoreError for a store that is missing or cannot be read.
     """
 
     def __init__(
@@ -59,9 +56,9 @@ class Corrections:
         named = isinstance(store, str | Path)
         self._store: EditStore = open_store(store, tenant=tenant, create=False) if named else store  # type: ignore[arg-type, assignment]
         self._owned = named
-        self._follows, self._number = gate is None, 0
-        self._gate = gate or Named()
-        self._encoder = _encoder_of(self._gate)
+        self._follows = gate is None
+        self._number, self._gate = (0, gate) if gate else stored_gate(self._store) or (0, usual_gate())
+        self._encoder = encoder_of(self._gate)
         self._tenant = tenant
         self._sources = tool_results
         self._lock = threading.Lock()
@@ -105,7 +102,7 @@ class Corrections:
         newer = stored_gate(self._store, self._number) if self._follows else None
         if newer:
             (self._number, self._gate), self._view = newer, StoreView()
-            self._encoder = _encoder_of(self._gate)
+            self._encoder = encoder_of(self._gate)
         gate = self._gate
         view = self._view.at(datetime.now(UTC), self._store, self._encoder)
         if view is not self._view or self._follower is None:
@@ -114,14 +111,6 @@ class Corrections:
                 lambda queries: route(gate, index, queries), index, AsBlock(), self._tenant, self._sources, Memory()
             )
         return self._follower
-
-
-def _encoder_of(gate: Gate) -> TextEncoder | None:
-    if not isinstance(gate, Calibrated):
-        return None
-    from drike.encoders import load_encoder  # may load torch
-
-    return load_encoder(gate.encoder, bulk=BULK, onnx=True)
 
 
 def _plain(value: Any) -> Any:

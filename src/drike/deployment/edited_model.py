@@ -16,9 +16,10 @@ from drike.edits import Edit
 from drike.encoders import TextEncoder
 from drike.evaluation.case_study import EditorColumn, Retain, column_of
 from drike.evaluation.completion import complete, write_answers
-from drike.gates.by_name import EveryQuery, Named
+from drike.gates.by_name import EveryQuery
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
+from drike.gates.store_gate import encoder_of, open_gate
 from drike.gates.store_view import StoreView
 from drike.gates.verification import require_uncertainty
 from drike.matching import first_line
@@ -137,8 +138,9 @@ class EditedModel:
         editor: how edits become prompts.
         edits: a store, whose changes take effect at the next query; or one edit or several: where two share a query the
             later one holds.
-        gate: decides which edits a query concerns. `EveryQuery()` is the paper's protocol.
-        encoder: for a gate that compares vectors.
+        gate: decides which edits a query concerns; None for the store's own, else the default one, or `Named` where no
+            encoder is installed. `EveryQuery()` is the paper's protocol.
+        encoder: of the vectors that the gate compares; None for the gate's own, if it needs one.
         ask: ask the model, yes or no, where the gate is uncertain; this takes another call.
 
     Raises ValueError for an empty sequence of edits, and for an edit without a subject, which only `EveryQuery` can
@@ -147,19 +149,20 @@ class EditedModel:
 
     def __init__(
         self, model: LanguageModel, editor: Editor, edits: EditStore | Edit | Sequence[Edit], *,
-        gate: Gate = Named(), encoder: TextEncoder | None = None, ask: bool = False,  # noqa: B008 - it is frozen
+        gate: Gate | None = None, encoder: TextEncoder | None = None, ask: bool = False,
     ) -> None:  # fmt: skip
+        store = None if isinstance(edits, Edit | Sequence) else edits
+        gate = gate or open_gate(store)
         if ask:
             require_uncertainty(gate, "give gate=drike.default_gate(), or leave ask out")
         self.model = model
         self.editor = editor
         self.gate = gate
-        self._encoder = encoder
+        self._encoder = encoder or encoder_of(gate)
         self._verifier = model if ask else None
-        self._store: EditStore | None = None
+        self._store = store
         self._now = StoreView()
         if not isinstance(edits, Edit | Sequence):
-            self._store = edits
             return
         listed = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
         if not listed:
@@ -168,7 +171,7 @@ class EditedModel:
         if nameless is not None and not isinstance(gate, EveryQuery):
             remedy = "give it one, or put every query under the edits (gate=EveryQuery())"
             raise ValueError(f"the edit {nameless.fact!r} has no subject that a query could name: {remedy}")
-        self._now = StoreView(index=EditIndex.of(as_stored(listed), encoder), until=None)
+        self._now = StoreView(index=EditIndex.of(as_stored(listed), self._encoder), until=None)
 
     @property
     def index(self) -> EditIndex:

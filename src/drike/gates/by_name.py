@@ -1,10 +1,10 @@
-"""Gates without training: `Named` goes by names, `Nearest` by cosine similarity, `EveryQuery` always finds an edit."""
+"""Gates without training: `Named` goes by names, `EveryQuery` always finds an edit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drike.gates.decision import Candidate, Decision, foremost
+from drike.gates.decision import EQUAL, Candidate, Decision, foremost
 from drike.gates.index import EditIndex, ParsedQuery, nearness
 from drike.gates.short_forms import NameMatch
 
@@ -15,23 +15,26 @@ class Named:
 
     Nearness is cosine similarity where the index has vectors, else the share of common words; ties go to the edit with
     the highest priority, then the oldest. Only names and short forms that are certain count (`Mention.certain`): no
-    partial names, typos and parts of longer names.
+    partial names, typos and parts of longer names. A query that is one of an edit's texts is nearest to it, named or
+    not. Where it is a negative exemplar of the nearest, none takes its place.
     """
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        """Match the nearest edit of every subject or alias that the query names as whole words."""
+        """Match the nearest edit of every subject or alias that the query names as whole words, and those it equals."""
         parsed = ParsedQuery.of(query, index)
         mentions = [mention for mention in parsed.mentions if mention.certain]
-        if not mentions:
+        if not mentions and not parsed.equal:
             return Decision(query)
         near = nearness(parsed, index, sorted({i for mention in mentions for i in mention.edits}))
-        order = sorted(near, key=lambda i: (-near[i], -index.edits[i].record.priority, i))
-        rank = {i: place for place, i in enumerate(order) if not parsed.excluded(index.edits[i])}
+        near |= dict.fromkeys(parsed.equal, 1.0)
+        order = sorted(near, key=lambda i: (i not in parsed.equal, -near[i], -index.edits[i].record.priority, i))
+        rank = {i: place for place, i in enumerate(order)}
         named = [sorted((i for i in mention.edits if i in rank), key=rank.__getitem__) for mention in mentions]
-        best = {i for ranked in named for i in foremost(index, ranked)}
+        best = {i for ranked in named for i in foremost(index, ranked)} | parsed.equal
+        best -= parsed.negatives  # and no other edit of the subject answers instead
         name = {i: mention.name for mention in reversed(mentions) for i in mention.edits}
         candidates = [
-            Candidate(index.edits[i], float(i in best), name[i], {"nearness": near[i]})
+            Candidate(index.edits[i], float(i in best), name.get(i), {"nearness" if i in name else EQUAL: near[i]})
             for i in sorted(order, key=lambda i: i not in best)
         ]
         matching = [candidate for candidate in candidates if candidate.probability]
@@ -56,23 +59,3 @@ class EveryQuery:
         )
         best = tuple(index.edits[i] for i in foremost(index, order))
         return Decision(query, best, candidates, f"every query is put under an edit: edit {best[-1].id}")
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """Matches the edit with the paraphrase that is nearest to the query by cosine similarity, whatever it names.
-
-    threshold: the least cosine that matches; it differs between encoders and kinds of texts. Needs vectors.
-    """
-
-    threshold: float = 0.7
-
-    def decide(self, query: str, index: EditIndex) -> Decision:
-        """Match the nearest edit, if it is near enough."""
-        parsed = ParsedQuery.of(query, index)
-        [vector] = index.embed([parsed.excerpts(())[0][0]])
-        near = index.nearest(vector)
-        candidates = {i: Candidate(index.edits[i], near[i], None, {"whole": near[i]}) for i in near}
-        enough = [i for i in near if near[i] >= self.threshold and not parsed.excluded(index.edits[i])]
-        matching = [candidates[i] for i in foremost(index, enough)]
-        return Decision.of(query, list(candidates.values()), matching, "no wording is near enough")

@@ -12,13 +12,14 @@ import numpy as np
 from drike.encoders.base import FloatArray
 from drike.encoders.salience import content
 from drike.gates.chains import joined
-from drike.gates.decision import Candidate, Decision, leading
+from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery, affordable
 from drike.gates.names import Mention
 from drike.gates.relations import answer_kind, contrary, share_said
 from drike.gates.short_forms import NameMatch
 from drike.gates.surroundings import continued
 from drike.stores.records import EditVersion, Status
+from drike.support.records import ADDED
 from drike.words import masked, words
 
 Features = Mapping[str, float]
@@ -44,12 +45,16 @@ class LogisticHead:
 class Calibrated:
     """Matches the edits that a query concerns with a probability of `threshold` or more.
 
+    A query that names no subject concerns an edit if it is one of its texts, up to case and punctuation, or, where the
+    index has `MIN_SEMANTIC_TEXTS` texts, if it is near one. Where it is a negative exemplar, no other edit of the
+    subject answers instead.
+
     Attributes:
         encoder: the name of the encoder that it was calibrated with.
         named, unnamed: the probability where the query names the subject, and where it does not.
         threshold: the least probability that matches.
         grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked.
-        semantic: look at the nearest edits also where no subject is named, if the index has `MIN_SEMANTIC_TEXTS` texts.
+        settings: other thresholds, by name.
         shifts: what is added to the logit of single edits, by id.
         edits: the number of edits in the store when it was calibrated; 0 for the default.
     """
@@ -59,9 +64,9 @@ class Calibrated:
     unnamed: LogisticHead
     threshold: float = 0.5
     grey: tuple[float, float] = (0.25, 0.8)
-    semantic: bool = False
     shifts: Mapping[str, float] = field(default_factory=dict)
     edits: int = 0
+    settings: Mapping[str, float] = field(default_factory=dict, metadata=ADDED)
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match the edits that the query concerns, the most probable first.
@@ -85,18 +90,40 @@ class Calibrated:
             raise ValueError(f"calibrated for {self.encoder}, not for {encoder}: calibrate again")
         parsed = ParsedQuery.of(query, index)
         found = _named(parsed, index)
-        if self.semantic and index.text_count >= MIN_SEMANTIC_TEXTS:
+        if index.text_count >= MIN_SEMANTIC_TEXTS:
             found += _unnamed(parsed, index, {edit.id for edit, _, _ in found})
         candidates = [
-            Candidate(edit, 0.0 if parsed.excluded(edit) else self._probability(edit, name, features), name, features)
+            Candidate(edit, self._probability(edit, name, features), name, features)
             for edit, name, features in found
+            if edit.id not in parsed.equal
         ]
+        known = {edit.id: (name, features) for edit, name, features in found}
+        for id in parsed.equal:
+            name, features = known.get(id, (None, {}))
+            candidates.append(Candidate(index.edits[id], 1.0, name, {**features, EQUAL: 1.0}))
+        candidates = _without_excluded(candidates, parsed.negatives)
         return sorted(candidates, key=lambda c: (-c.probability, -c.edit.record.priority, c.edit.id))
 
     def _probability(self, edit: EditVersion, name: str | None, features: Features) -> float:
         head = self.unnamed if name is None else self.named
         logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
         return 1 / (1 + exp(-logit)) if logit > -700 else 0.0
+
+
+def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> list[Candidate]:
+    """The candidates with probability 0 for excluded edits, and for those of a subject that would answer instead."""
+    instead: dict[str, float] = {}
+    for candidate in candidates:
+        if candidate.edit.id in excluded and candidate.edit.record.status is Status.ACTIVE:
+            subject = candidate.name or candidate.edit.record.subject
+            instead[subject] = max(candidate.probability, instead.get(subject, 0.0))
+    return [
+        replace(candidate, probability=0.0)
+        if candidate.edit.id in excluded
+        or candidate.probability < instead.get(candidate.name or candidate.edit.record.subject, 0.0)
+        else candidate
+        for candidate in candidates
+    ]
 
 
 def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:

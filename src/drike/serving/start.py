@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,11 +19,9 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.role_counts import copies_and_updates
 from drike.encoders import TextEncoder, load_encoder
-from drike.encoders.base import BULK
 from drike.errors import UsageError
-from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
-from drike.gates.store_gate import open_gate
+from drike.gates.store_gate import encoder_of, open_gate
 from drike.gates.verification import require_uncertainty
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, key_in
 from drike.serving import workers
@@ -81,15 +78,10 @@ class Started:
             self.tenants.close()
 
 
-def open_encoder(name: str) -> TextEncoder:
-    """An encoder for a gate, which keeps nothing of what users write."""
-    return load_encoder(name, bulk=BULK, onnx=True)
-
-
-def start(options: GatewayOptions, *, encoder: Callable[[str], TextEncoder] = open_encoder) -> Started:
+def start(options: GatewayOptions, *, encoder: Callable[[Gate], TextEncoder | None] = encoder_of) -> Started:
     """Open everything and listen. Raises DrikeError, each with the remedy.
 
-    encoder: opens the one of a gate by its name.
+    encoder: opens that of a gate.
     """
     workers.follow_parent()
     raise_file_limit()
@@ -98,11 +90,11 @@ def start(options: GatewayOptions, *, encoder: Callable[[str], TextEncoder] = op
     options = replace(options.with_defaults(local=not options.upstream), store=store)
     try:  # its and the gate's problems come first
         with closing(open_store(store, create=options.create)) as opened:
-            gate = open_gate(opened, options.gate)
+            gate = open_gate(opened, options.gate, options.gate_threshold)
     except MissingStoreError as problem:
         raise StoreError(f"{problem}, or make this one (--create)") from None
     if options.ask:
-        require_uncertainty(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
+        require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
     keys = open_keys(store, Path(options.keys) if options.keys else None)
     if keys is None and options.require_keys:
         raise UsageError("--require-keys is given, and there are no keys: make one (drike keys add)")
@@ -204,17 +196,17 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
 
 
 def _tenants(
-    options: GatewayOptions, store: str, keys: Keys | None, editor: Editor, load_by_name: Callable[[str], TextEncoder]
+    options: GatewayOptions,
+    store: str,
+    keys: Keys | None,
+    editor: Editor,
+    encoder: Callable[[Gate], TextEncoder | None],
 ) -> Tenants:
-    @cache
-    def loaded(name: str) -> TextEncoder:
-        """An encoder with its weights in memory, shared by all tenants."""
-        encoder = load_by_name(name)
-        encoder.encode([""])
-        return encoder
-
-    def encoder_of(gate: Gate) -> TextEncoder | None:
-        return loaded(gate.encoder) if isinstance(gate, Calibrated) else None
+    def loaded(gate: Gate) -> TextEncoder | None:
+        """The encoder of a gate with its weights in memory."""
+        if opened := encoder(gate):
+            opened.encode([""])
+        return opened
 
     def prepare(edits: Sequence[EditVersion]) -> None:
         for edit in edits[-_PREPARED:]:
@@ -222,8 +214,9 @@ def _tenants(
 
     def open_feed(tenant: str) -> EditFeed:
         opened = open_store(store, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
-        gate = open_gate(opened, options.gate) if options.gate else None
-        return EditFeed(opened, gate, tenant=tenant, encoder=encoder_of, prepare=prepare)
+        fixed = options.gate is not None or options.gate_threshold is not None
+        gate = open_gate(opened, options.gate, options.gate_threshold) if fixed else None
+        return EditFeed(opened, gate, tenant=tenant, encoder=loaded, prepare=prepare)
 
     return Tenants(open_feed, keys)
 
