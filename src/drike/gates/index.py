@@ -210,9 +210,10 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
     apart = [m for m in apart if counts[m.edits] == max(counts.values())]
     parts, before = list[tuple[Characters, frozenset[Span]]](), list[Mention]()
     for part, named in zip(asked.parts, own, strict=True):
-        leaning = not named and leans_back(words.text[slice(*part)])
-        about = (before or apart or next(filter(None, own), [])) if leaning else named
-        before = about or before
+        clear = any(m.cased for m in named)  # "it" may be a pronoun, whatever is stored
+        leaning = not clear and leans_back(words.text[slice(*part)])
+        about = [*named, *(before or apart or next(filter(None, own), []))] if leaning else named
+        before = about if clear or not before else before
         parts.append((part, frozenset((m.begin, m.end) for m in about)))
     return tuple(parts)
 
