@@ -26,6 +26,7 @@ Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
 _LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
+_KNOWN = 0.2  # probability of the likeliest relation, below which the relation of a question is unknown
 MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
 
@@ -53,7 +54,8 @@ class Calibrated:
         encoder: the name of the encoder that it was calibrated with.
         named, unnamed: the probability where the query names the subject, and where it does not.
         threshold: the least probability that matches.
-        grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked.
+        grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked. So are
+            those below for the nearest edit of a subject, where the relation that a question asks for is unknown.
         settings: other thresholds, by name.
         shifts: what is added to the logit of single edits, by id.
         edits: the number of edits in the store when it was calibrated; 0 for the default.
@@ -76,12 +78,17 @@ class Calibrated:
         candidates = self.candidates(query, index)
         if not candidates:
             return Decision(query)
-        low, high = self.grey  # a negative exemplar, whose probability is 0, is never uncertain
         named = (candidate for candidate in leading(candidates) if candidate.name is not None)
-        grey = {c.edit.id for c in named if c.probability > 0 and low <= c.probability < high}
+        grey = {candidate.edit.id for candidate in named if self._uncertain(candidate)}
         candidates = [replace(candidate, uncertain=candidate.edit.id in grey) for candidate in candidates]
         matching = [candidate for candidate in candidates if candidate.probability >= self.threshold]
         return joined(Decision.of(query, candidates, matching, "no edit is probable enough"), index)
+
+    def _uncertain(self, candidate: Candidate) -> bool:
+        """Whether a model may be asked. A negative exemplar, whose probability is 0, is never uncertain."""
+        low, high = self.grey
+        unknown = candidate.features.get("known", 1.0) < _KNOWN and not candidate.features.get("margin")
+        return 0 < candidate.probability < high and (unknown or candidate.probability >= low)
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
         """The edits that the query may concern with their probabilities, the most probable first."""
@@ -155,6 +162,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
                 "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
                 "margin": margin,
                 "relation": index.agreement(id, relations[part]),
+                "known": float(relations[part].max(initial=0.0)),
                 "said": share_said(part, index.edits[id].record),
                 **_relation_features(part, index.edits[id]),
                 **_name_features(parsed, mentions),
