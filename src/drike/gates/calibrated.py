@@ -75,7 +75,8 @@ class Calibrated:
         named = (candidate for candidate in leading(candidates) if candidate.name is not None)
         grey = {c.edit.id for c in named if c.probability > 0 and low <= c.probability < high}
         candidates = [replace(candidate, uncertain=candidate.edit.id in grey) for candidate in candidates]
-        matching = [candidate for candidate in candidates if candidate.probability >= self.threshold]
+        least = max(self.threshold, high)  # without a name it must be beyond doubt
+        matching = [c for c in candidates if c.probability >= (least if c.name is None else self.threshold)]
         return Decision.of(query, candidates, matching, "no edit is probable enough")
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
