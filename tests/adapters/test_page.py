@@ -72,7 +72,7 @@ def test_what_apply_returns_is_what_the_gateway_sends(above: Speaker, tmp_path: 
     with (
         recording as recorded,
         running(recorded.url, tmp_path, chat=AsBlock()) as gateway,
-        drike.Corrections("edits.db") as edits,
+        drike.Corrections("edits.db", gate=drike.Named()) as edits,
     ):
         for _ in range(15):
             for endpoint, api in (("chat/completions", "chat"), ("responses", "responses"), ("messages", "messages")):

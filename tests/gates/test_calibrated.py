@@ -42,6 +42,9 @@ def test_wordings_without_the_subject_count_only_among_many() -> None:
     found = GATE.candidates(query, indexed(PERU, *many))
     assert len(found) == NEAREST
     assert (found[0].edit.id, found[0].name) == (1, None)
+    for high, fires in ((1.1, []), (0.0, [1])):  # only beyond doubt, however low the threshold
+        gate = replace(GATE, threshold=found[0].probability, grey=(0.0, high))
+        assert [edit.id for edit in gate.decide(query, indexed(PERU, *many)).matched] == fires
 
 
 def test_two_questions_in_one_fire_both_edits() -> None:

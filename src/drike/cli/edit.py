@@ -12,7 +12,7 @@ from drike.cli.dry_run import count_only
 from drike.cli.encoding import watched_encoder
 from drike.cli.facts import parse_fact
 from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
-from drike.cli.options import RUN_DECIDES, VALUES, AnyGate, GateThreshold, ModelOptions, RunOptions, command
+from drike.cli.options import RUN_DECIDES, VALUES, AnyGate, GateThreshold, ModelOptions, Relations, RunOptions, command
 from drike.cli.watching import metered
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
@@ -32,7 +32,8 @@ NOTHING = "(nothing)"
 def edit(
     *, fact: list[str], ask: list[str] | None = None, subject: list[str] | None = None, run: Path | None = None,
     data: list[str] | None = None, pool: list[str] | None = None, model: ModelOptions, editor: str | None = None,
-    encoder: str | None = None, gate: AnyGate = None, gate_threshold: GateThreshold = None, every_query: bool = False,
+    encoder: str | None = None, gate: AnyGate = None, gate_threshold: GateThreshold = None, relations: Relations = None,
+    every_query: bool = False,
     explain: bool = False, show_prompt: bool = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
@@ -54,7 +55,7 @@ def edit(
     chosen = make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
     edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
     decider = EveryQuery() if every_query else open_gate(None, gate, gate_threshold)
-    edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=watched_encoder(decider))
+    edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=watched_encoder(decider, relations))
     for made in edits:
         about = f", about {made.subject}" if made.subject else ""
         say(f'Edit: "{made.query}" -> "{made.target_new}"{about} (by {chosen.name})')

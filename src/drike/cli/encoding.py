@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
+from pathlib import Path
 
 from drike.cli.console import progress as progress_bar
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
+from drike.encoders.base import salient
 from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
+from drike.gates.inventory import WithRelations
 from drike.gates.store_gate import gate_encoder
 
 
@@ -19,6 +22,11 @@ class WatchedEncoder:
         self._encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
         self.name, self.dim, self.identity = self._encoder.name, self._encoder.dim, self._encoder.identity
 
+    @cached_property
+    def salient(self) -> WatchedEncoder:
+        """The encoder of salient vectors, with a bar."""
+        return WatchedEncoder(salient(self._encoder))
+
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Encode, with a bar unless the caller shows one."""
         if progress is not None or len(texts) < 200:
@@ -27,12 +35,13 @@ class WatchedEncoder:
             return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
 
 
-def watched_encoder(gate: Gate) -> TextEncoder | None:
-    """The encoder of a gate, with a bar; None for a gate that needs none."""
-    return _watched(gate.encoder) if isinstance(gate, Calibrated) else None
+def watched_encoder(gate: Gate, relations: Sequence[Path] | None = None) -> TextEncoder | None:
+    """The encoder of a gate, with a bar; None for a gate that needs none. relations: files of more relations."""
+    return _watched(gate.encoder, tuple(relations or ())) if isinstance(gate, Calibrated) else None
 
 
 @cache
-def _watched(name: str) -> WatchedEncoder:
+def _watched(name: str, relations: tuple[Path, ...]) -> TextEncoder:
     """The same for all gates, so that an index goes on with its vectors."""
-    return WatchedEncoder(gate_encoder(name))
+    encoder = WatchedEncoder(gate_encoder(name))
+    return WithRelations(encoder, relations) if relations else encoder

@@ -250,9 +250,8 @@ def check_deployed(deployed: DeployedOptions) -> None:
         if deployed.gate or deployed.unrelated or deployed.ask:
             raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
         return
-    gate = open_gate(None, deployed.gate or "named")
     if deployed.ask:
-        require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
+        require_uncertainty(open_gate(None, deployed.gate or "named"), "give --gate calibrated, or leave --ask out")
 
 
 def show_guarantee(certified: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:

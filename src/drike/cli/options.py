@@ -92,6 +92,10 @@ GateThreshold = Annotated[
     float | None,
     option("P", "Least probability at which an edit matches (default: the gate's)", METHOD, minimum=0.0, maximum=1.0),
 ]
+Relations = Annotated[
+    list[Path] | None,
+    option("FILE", "More relations that questions may ask for, for the gate: see docs/gate.md", METHOD),
+]
 AskModel = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)]
 
 OPTIONS: Mapping[str, Any] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import typer
 from drike.cli.console import draw, say
 from drike.cli.edits import Store
 from drike.cli.encoding import watched_encoder
-from drike.cli.options import OUTPUT, AnyGate, GateThreshold, command, option
+from drike.cli.options import OUTPUT, AnyGate, GateThreshold, Relations, command, option
 from drike.conversations.rendering import AsBlock
 from drike.datasets.rows import shown
 from drike.errors import DataError
@@ -28,11 +29,13 @@ from drike.support.table import Table, counted
 def replay(
     log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)], *,
     show: Annotated[int, option("N", "Most rows of a table", OUTPUT, minimum=1)] = 20, store: Store = "edits.db",
-    gate: AnyGate = None, gate_threshold: GateThreshold = None,
+    gate: AnyGate = None, gate_threshold: GateThreshold = None, relations: Relations = None,
 ) -> None:  # fmt: skip
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
-        feed = EditFeed(opened, open_gate(opened, gate, gate_threshold), encoder=watched_encoder)
+        feed = EditFeed(
+            opened, open_gate(opened, gate, gate_threshold), encoder=partial(watched_encoder, relations=relations)
+        )
         try:
             with log.open("rb") as lines:
                 result = decide_again(lines, feed.follower(AsBlock()))

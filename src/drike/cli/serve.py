@@ -18,6 +18,7 @@ from drike.cli.options import (
     AnyGate,
     AskModel,
     GateThreshold,
+    Relations,
     command,
     option,
 )
@@ -51,6 +52,7 @@ class ServeOptions(GatewayOptions):
     ] = None
     gate: AnyGate = None
     gate_threshold: GateThreshold = None
+    relations: Relations = None
     ask: AskModel = False
 
 

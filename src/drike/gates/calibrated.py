@@ -81,7 +81,8 @@ class Calibrated:
         named = (candidate for candidate in leading(candidates) if candidate.name is not None)
         grey = {candidate.edit.id for candidate in named if self._uncertain(candidate)}
         candidates = [replace(candidate, uncertain=candidate.edit.id in grey) for candidate in candidates]
-        matching = [candidate for candidate in candidates if candidate.probability >= self.threshold]
+        least = max(self.threshold, self.grey[1])  # without a name it must be beyond doubt
+        matching = [c for c in candidates if c.probability >= (least if c.name is None else self.threshold)]
         return joined(Decision.of(query, candidates, matching, "no edit is probable enough"), index)
 
     def _uncertain(self, candidate: Candidate) -> bool:

@@ -105,10 +105,17 @@ def built_in() -> list[Relation]:
 
 @dataclass(frozen=True, eq=False)
 class WithRelations:
-    """A text encoder that knows more relations than those that come with drike. files: where they are read from."""
+    """A text encoder that knows more relations than those that come with drike. files: where they are read from.
+
+    Raises UsageError for a file that cannot be read, with the line and the remedy.
+    """
 
     encoder: TextEncoder
     files: tuple[Path, ...]
+
+    def __post_init__(self) -> None:
+        for file in self.files:
+            relations_in(_read(file), str(file))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.encoder, name)

@@ -20,6 +20,7 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
+from drike.gates.inventory import WithRelations
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, StoreError
 
@@ -76,15 +77,16 @@ def _say_only_names(encoder: str) -> None:
     _LOG.warning("questions match edits by names alone, as the default gate's encoder is not installed: %s", remedy)
 
 
-def encoder_of(gate: Gate) -> TextEncoder | None:
-    """The encoder of a gate; None for a gate that needs none. Raises EncoderError."""
-    return gate_encoder(gate.encoder) if isinstance(gate, Calibrated) else None
+def encoder_of(gate: Gate, relations: tuple[Path, ...] = ()) -> TextEncoder | None:
+    """The encoder of a gate; None for a gate that needs none. relations: files of more. Raises EncoderError."""
+    return gate_encoder(gate.encoder, relations) if isinstance(gate, Calibrated) else None
 
 
 @cache
-def gate_encoder(name: str) -> TextEncoder:
+def gate_encoder(name: str, relations: tuple[Path, ...] = ()) -> TextEncoder:
     """An encoder which all gates share, and which keeps nothing of what users write. Raises EncoderError."""
-    return load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
+    encoder = load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
+    return WithRelations(encoder, relations) if relations else encoder
 
 
 def save_gate(store: EditStore, gate: Calibrated | None) -> None:

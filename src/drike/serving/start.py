@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ from drike.editors.role_counts import copies_and_updates
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError
 from drike.gates.decision import Gate
+from drike.gates.inventory import inventory
 from drike.gates.store_gate import encoder_of, open_gate
 from drike.gates.verification import require_uncertainty
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, key_in
@@ -78,10 +80,10 @@ class Started:
             self.tenants.close()
 
 
-def start(options: GatewayOptions, *, encoder: Callable[[Gate], TextEncoder | None] = encoder_of) -> Started:
+def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None] = encoder_of) -> Started:
     """Open everything and listen. Raises DrikeError, each with the remedy.
 
-    encoder: opens that of a gate.
+    encoder: opens that of a gate, given files of more relations.
     """
     workers.follow_parent()
     raise_file_limit()
@@ -108,7 +110,8 @@ def start(options: GatewayOptions, *, encoder: Callable[[Gate], TextEncoder | No
     try:
         editor = _open_editor(options.run, options.demonstrations)
         upstream, chat, notes_on_upstream = _upstream(options, editor, keyless=keys is None)
-        tenants = _tenants(options, store, keys, editor, encoder)
+        relations = tuple(options.relations or ())
+        tenants = _tenants(options, store, keys, editor, partial(encoder, relations=relations))
     except BaseException:
         for opened_socket in listening:
             opened_socket.close()
@@ -200,12 +203,13 @@ def _tenants(
     store: str,
     keys: Keys | None,
     editor: Editor,
-    encoder: Callable[[Gate], TextEncoder | None],
+    encoder: Callable[..., TextEncoder | None],
 ) -> Tenants:
     def loaded(gate: Gate) -> TextEncoder | None:
         """The encoder of a gate with its weights in memory."""
         if opened := encoder(gate):
             opened.encode([""])
+            inventory(opened)
         return opened
 
     def prepare(edits: Sequence[EditVersion]) -> None:
