@@ -24,8 +24,9 @@ class WatchedEncoder:
 
     @cached_property
     def salient(self) -> WatchedEncoder:
-        """The encoder of salient vectors, with a bar."""
-        return WatchedEncoder(salient(self._encoder))
+        """The encoder of salient vectors, with a bar; this one, if there is no other."""
+        other = salient(self._encoder)
+        return self if other is self._encoder else WatchedEncoder(other)
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Encode, with a bar unless the caller shows one."""
