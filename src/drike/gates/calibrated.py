@@ -54,8 +54,8 @@ class Calibrated:
         encoder: the name of the encoder that it was calibrated with.
         named, unnamed: the probability where the query names the subject, and where it does not.
         threshold: the least probability that matches.
-        grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked. So are
-            those below for the nearest edit of a subject, where the relation that a question asks for is unknown.
+        grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked. Where
+            the relation that a question asks for is unknown, so are those below for the nearest edit of a subject.
         settings: other thresholds, by name.
         shifts: what is added to the logit of single edits, by id.
         edits: the number of edits in the store when it was calibrated; 0 for the default.
