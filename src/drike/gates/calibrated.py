@@ -150,7 +150,8 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     whole, masked = (dict.fromkeys(pair[side] for key in kept for pair in key) for side in (0, 1))
     wholes_of = dict(zip(whole, index.embed(list(whole)), strict=True))
     masked_of = dict(zip(masked, index.embed_masked(list(masked)), strict=True))
-    relations = dict(zip(masked, index.inventory.probabilities(np.stack(list(masked_of.values()))), strict=True))
+    place = {text: i for i, text in enumerate(masked)}
+    agreements = index.agreements([id for key in kept for id in groups[key]], np.stack(list(masked_of.values())))
     rows: list[Found] = []
     for excerpts in kept:
         ids = groups[excerpts]
@@ -162,8 +163,9 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
                 "masked": nearness,
                 "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
                 "margin": margin,
-                "relation": index.agreement(id, relations[part]),
-                "known": float(relations[part].max(initial=0.0)),
+                "relation": (agreement := agreements[id][place[part]]).inventory,
+                "stored": agreement.store,
+                "known": agreement.known,
                 "said": share_said(part, index.edits[id].record),
                 **_relation_features(part, index.edits[id]),
                 **_name_features(parsed, mentions),

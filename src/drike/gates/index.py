@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from heapq import nsmallest
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.gates.asked import Asked, inside, leans_back, read
-from drike.gates.inventory import Inventory, Probabilities, agreement, inventory
+from drike.gates.inventory import Inventory, Probabilities, agreement, inventory, probabilities
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.relations import trimmed
@@ -23,6 +25,7 @@ from drike.words import Words, composed, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
 
+_COMMON, _SHARPNESS = 512, 15.0  # texts of a store that stand for its relations; of their probabilities
 _WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
 _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
 
@@ -30,6 +33,17 @@ Texts = dict[int, Sequence[str]]  # of edits, by id
 Span = tuple[int, int]  # of words
 Characters = tuple[int, int]
 Key = TypeVar("Key")
+
+
+class Agreement(NamedTuple):
+    """How far two texts are about one relation: of the inventory, and of it with the store's own texts (from 0 to 1).
+
+    known: the probability of the likeliest relation of the first text.
+    """
+
+    inventory: float
+    store: float
+    known: float
 
 
 class EditIndex:
@@ -114,11 +128,38 @@ class EditIndex:
         """The largest cosine of an edit's texts, with "it" for the subject, and a salient unit vector [d]."""
         return self._masked.closest(_masked_texts({id: self.edits[id]})[id], vector)
 
-    def agreement(self, id: int, asked: Probabilities) -> float:
-        """How far one of an edit's texts is about the same relation as a text with these probabilities of relations."""
-        texts = _masked_texts({id: self.edits[id]})[id]
-        own = self.inventory.probabilities(np.stack([self._masked.vectors[text] for text in texts]))
-        return max(agreement(asked, probabilities) for probabilities in own)
+    def agreements(self, ids: Collection[int], vectors: FloatArray) -> Mapping[int, list[Agreement]]:
+        """How far edits are about what texts with these salient unit vectors [n, d] ask for: for each edit [n]."""
+        texts = _masked_texts({id: self.edits[id] for id in ids})
+        own = {text: self._masked.vectors[text] for of_edit in texts.values() for text in of_edit}
+        active = dict.fromkeys(text for id, of_edit in texts.items() if self._is_active(id) for text in of_edit)
+        stored = np.stack([self._masked.vectors[text] for text in {**self._common, **active} or own])
+
+        def relations(of: FloatArray) -> tuple[Probabilities, Probabilities]:
+            near = self.inventory.nearness(of)
+            return probabilities(near), probabilities(np.concatenate([near, of @ stored.T], axis=1), _SHARPNESS)
+
+        asked, known = relations(vectors), relations(np.stack(list(own.values())))
+        row = {text: i for i, text in enumerate(own)}
+
+        def best(i: int, texts: Sequence[str], kind: int) -> float:
+            return max(agreement(asked[kind][i], known[kind][row[text]]) for text in texts)
+
+        likeliest = asked[0].max(axis=1, initial=0.0).tolist()
+        return {
+            id: [Agreement(best(i, own, 0), best(i, own, 1), likeliest[i]) for i in range(len(vectors))]
+            for id, own in texts.items()
+        }
+
+    @cached_property
+    def _common(self) -> dict[str, None]:
+        """The masked texts that most active edits have: what the edits of a store are about, in its own words."""
+        counts = {text: sum(map(self._is_active, ids)) for text, ids in self._masked.edits.items()}
+        most = nsmallest(_COMMON, counts, key=lambda text: (-counts[text], text))
+        return {text: None for text in most if counts[text]}
+
+    def _is_active(self, id: int) -> bool:
+        return self.edits[id].record.status is Status.ACTIVE
 
     def named(self, text: str) -> set[int]:
         """The ids of the edits whose subjects a text names, as gates find them; in time linear in the text."""

@@ -26,7 +26,7 @@ from drike.encoders.base import FloatArray, TextEncoder, salient, unit
 from drike.encoders.salience import version
 from drike.errors import UsageError
 
-_SHARPNESS = 25.0  # of the probabilities: what a cosine is multiplied by; chosen on public data, docs/results/gate.md
+SHARPNESS = 25.0  # of the probabilities: what a cosine is multiplied by; chosen on public data, docs/results/gate.md
 _FORMAT = "blocks of 'relation: NAME', 'answer: KIND' and wordings with {} for the subject, with blank lines between"
 _WORDING = re.compile(r"(?:([a-z]{2}): )?(.*\{\}.*)")
 _BESIDE = "prototypes.npz"  # of the relations that come with drike, by the encoder that does
@@ -59,19 +59,23 @@ class Inventory:
         means = np.stack([np.mean([next(rows) for _ in group], axis=0) for _, group in groups])
         return cls(tuple(r.name for r in relations), unit(means), np.array([place for place, _ in groups]))
 
-    def probabilities(self, vectors: FloatArray) -> Probabilities:
-        """Of each relation for texts with these salient unit vectors [n, d]: [n, relations]."""
+    def nearness(self, vectors: FloatArray) -> FloatArray:
+        """The largest cosines [n, relations] of texts with these salient unit vectors [n, d] and prototypes."""
         if not self.names:
             return np.zeros((len(vectors), 0), np.float32)
-        cosines = vectors @ self.prototypes.T
-        nearest = np.maximum.reduceat(cosines, self._firsts, axis=1)
-        powers = np.exp(_SHARPNESS * (nearest - nearest.max(axis=1, keepdims=True)))
-        found: Probabilities = powers / powers.sum(axis=1, keepdims=True)
-        return found
+        nearest: FloatArray = np.maximum.reduceat(vectors @ self.prototypes.T, self._firsts, axis=1)
+        return nearest
 
     @cached_property
     def _firsts(self) -> NDArray[np.int64]:
         return np.flatnonzero(np.diff(self.of, prepend=-1))
+
+
+def probabilities(nearness: FloatArray, sharpness: float = SHARPNESS) -> Probabilities:
+    """Of each of some relations, for texts that are so near to them [n, relations]."""
+    powers = np.exp(sharpness * (nearness - nearness.max(axis=1, keepdims=True, initial=-1)))
+    found: Probabilities = powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-9)
+    return found
 
 
 def agreement(first: Probabilities, second: Probabilities) -> float:
