@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from drike import datasets
+from drike.datasets.generated import with_generated
 from drike.datasets.paraphrases import query_template
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
@@ -229,6 +230,21 @@ def pokemqa(folder: Path) -> Data:
     return Data("PokeMQA", tuple(entries), tuple(asked))
 
 
+def tinyfacts() -> Data:
+    """TinyFacts' training edits of seed 0: paraphrases, also with the last name alone, and other facts of a subject."""
+    dataset = datasets.load(datasets.TINYFACTS)
+    train = dataset.split(seed=0, train=TINY, test=100).train
+    asked = []
+    for place, (case, generated) in enumerate(zip(train, with_generated(train, 0), strict=True)):
+        name, questions = case.edit.subject or "", generated.baseline_questions
+        asked += [Asked(one.query, place, "same_subject") for one in questions if one.aspect is Aspect.SAME_SUBJECT]
+        asked += [Asked(one.query, place, "paraphrase") for one in case.paraphrases]
+        if any(one.aspect is Aspect.ALIAS for one in questions):
+            short = name.split()[-1]
+            asked += [Asked(one.query.replace(name, short), place, "alias") for one in case.paraphrases]
+    return Data("TinyFacts", tuple(map(entry, train)), tuple(dict.fromkeys(asked)))
+
+
 def shared_name(edit: str, questions: Sequence[str]) -> str | None:
     """The longest run of an edit's words that all questions hold, if it has a capital or digit."""
     parts = edit.split()
@@ -255,13 +271,15 @@ SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "
 RELATIONS = ("was founded by", "is the capital of", "is written in", "plays for", "was born in", "is owned by")
 Rates = dict[bool, dict[int, list[float]]]
 CELL = 500.0  # how many examples each data set's questions that concern the edit count for, and those that do not
+TINY = 300  # edits
 HOPS, OTHERS = 5, 2000  # every so many of the multi-hop questions has two hops; yes-or-no and choice questions
 PRIOR = {"inside": -4.0, "ambiguous": -1.0, "uncased": -1.5}  # of names that hardly occur in public data; our questions
 THRESHOLD, SETTINGS = 0.5, {"careful": 0.8, "eager": 0.3}  # chosen on Llama-2's recorded answers and our questions
 MOST = 5.0  # what a single example counts for
 HEADS = (
     (
-        *("masked", "whole", "margin", "relation", "stored", "said", "same_kind", "other_kind", "contrary", "vague"),
+        *("masked", "whole", "margin", "relation", "stored", "said"),
+        *("same_kind", "other_kind", "contrary", "vague"),
         *("continued", "inside", "ambiguous", "uncased", "partial", "last", "typo"),
     ),
     ("whole", "margin", "named"),
@@ -321,12 +339,12 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
     """The calibration that drike ships.
 
     The head for named subjects: PokeMQA, zsRE, HalluEditBench's edits of Llama-2 with their paraphrases, yes-or-no,
-    choice and two-hop questions, half of CounterFact; also with typos and short names. The head for others: aliases of
-    half of WikiData-counterfact, and neighbours of half of CounterFact. The threshold is `THRESHOLD`.
+    choice and two-hop questions, half of CounterFact, TinyFacts' training edits; also with typos and short names. The
+    head for others: aliases of half of WikiData-counterfact, neighbours of half of CounterFact. `THRESHOLD` is chosen.
     """
     poke, zsre, fact = pokemqa(folder), knowedit(folder / ZSRE, "zsRE"), counterfact(folder)
     wiki, llama = knowedit(folder / WIKI, "WikiData-counterfact"), halluedit(folder)
-    rng = random.Random(0)
+    tiny, rng = tinyfacts(), random.Random(0)
     asked = rng.sample([one for one in poke.asked if one.kind == "paraphrase"], PARAPHRASES)
     asked += [one for one in poke.asked if one.kind == "same_subject"]
     plain = [one for one in llama.asked if one.kind in QUESTIONS]
@@ -336,7 +354,7 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
     sets = [
         *((poke, asked), (poke, damaged(poke, asked)), (zsre, [a for a in zsre.asked if a.kind in QUESTIONS])),
         *((llama, plain), (llama, damaged(llama, plain)), (llama, hops), (llama, others)),
-        *((fact, fact.of_half(0, *QUESTIONS)), (fact, near), (wiki, wiki.of_half(0, "alias"))),
+        *((tiny, tiny.asked), (fact, fact.of_half(0, *QUESTIONS)), (fact, near), (wiki, wiki.of_half(0, "alias"))),
     ]
     found = [material(data, some, encoder) for data, some in sets]
     start = blank(encoder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from math import exp
+from math import exp, log
 
 import numpy as np
 
@@ -26,6 +26,7 @@ Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
 _LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
+_NO_AGREEMENT = 0.001  # of two texts through the wordings of a store
 _KNOWN = 0.2  # probability of the likeliest relation, below which the relation of a question is unknown
 MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
@@ -164,7 +165,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
                 "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
                 "margin": margin,
                 "relation": (agreement := agreements[id][place[part]]).inventory,
-                "stored": agreement.store,
+                "stored": log(_NO_AGREEMENT + agreement.store),
                 "known": agreement.known,
                 "said": share_said(part, index.edits[id].record),
                 **_relation_features(part, index.edits[id]),
