@@ -13,7 +13,7 @@ from drike.encoders.base import FloatArray
 from drike.encoders.salience import content
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
-from drike.gates.index import EditIndex, ParsedQuery, affordable
+from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.names import Mention
 from drike.gates.relations import answer_kind, contrary, share_said
 from drike.gates.short_forms import NameMatch
@@ -152,7 +152,8 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     wholes_of = dict(zip(whole, index.embed(list(whole)), strict=True))
     masked_of = dict(zip(masked, index.embed_masked(list(masked)), strict=True))
     place = {text: i for i, text in enumerate(masked)}
-    agreements = index.agreements([id for key in kept for id in groups[key]], np.stack(list(masked_of.values())))
+    compared_ids = [id for key in kept for id in groups[key]]
+    agreeing = agreements(index, compared_ids, np.stack(list(masked_of.values())))
     rows: list[Found] = []
     for excerpts in kept:
         ids = groups[excerpts]
@@ -164,7 +165,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
                 "masked": nearness,
                 "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
                 "margin": margin,
-                "relation": (agreement := agreements[id][place[part]]).inventory,
+                "relation": (agreement := agreeing[id][place[part]]).inventory,
                 "stored": log(_NO_AGREEMENT + agreement.store),
                 "known": agreement.known,
                 "said": share_said(part, index.edits[id].record),

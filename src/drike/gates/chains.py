@@ -39,7 +39,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Evidence:
     """What a question asks for, whatever its subjects are.
 
     parsed: the question. known: edits that it concerns; what they ask for is not looked for again. index: for vectors,
@@ -94,7 +94,7 @@ def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decisi
     starts, room = decision.applied, MOST_MATCHED - len(decision.applied)
     if room <= 0 or not any(followers(edit, index) for edit in starts):
         return decision
-    asked = Asked(ParsedQuery.of(decision.query, index), starts, index)
+    asked = Evidence(ParsedQuery.of(decision.query, index), starts, index)
     known = {candidate.edit.id: candidate for candidate in decision.candidates}
     matching = [known[edit.id] for edit in decision.matched]
     walk = _walk(asked, [Link(edit, (), inf) for edit in starts], least)
@@ -113,7 +113,7 @@ def ranked(query: str, index: EditIndex, count: int) -> list[EditVersion]:
     """
     parsed = ParsedQuery.of(query, index)
     named = [index.edits[id] for id in sorted({id for mention in parsed.mentions for id in mention.edits})]
-    asked = Asked(parsed, (), index)
+    asked = Evidence(parsed, (), index)
     starts = [Link(edit, (), evidence) for edit, evidence in zip(named, asked.evidence((), named), strict=True)]
     found = {link.edit.id: link.edit for link in islice(_walk(asked, starts, -inf), count)}
     if len(found) < count:
@@ -122,7 +122,7 @@ def ranked(query: str, index: EditIndex, count: int) -> list[EditVersion]:
     return list(found.values())[:count]
 
 
-def _walk(asked: Asked, starts: Sequence[Link], least: float) -> Iterator[Link]:
+def _walk(asked: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link]:
     """The starts and what follows from them, the clearest first, each behind what leads to it. least: evidence."""
     waiting: list[tuple[float, int, Link]] = []
     seen: set[int] = set()

@@ -14,7 +14,7 @@ import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.gates.asked import Asked, inside, leans_back, read
-from drike.gates.inventory import Inventory, Probabilities, agreement, inventory, probabilities
+from drike.gates.inventory import Probabilities, agreement, inventory, probabilities
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.relations import trimmed
@@ -86,11 +86,6 @@ class EditIndex:
         return self._edits
 
     @property
-    def inventory(self) -> Inventory:
-        """The relations that texts may be about. Raises ValueError for an index without vectors."""
-        return inventory(self.require_encoder())
-
-    @property
     def text_count(self) -> int:
         """How many different texts have vectors."""
         return len(self._texts.edits)
@@ -127,29 +122,6 @@ class EditIndex:
     def closest_masked(self, id: int, vector: FloatArray) -> float:
         """The largest cosine of an edit's texts, with "it" for the subject, and a salient unit vector [d]."""
         return self._masked.closest(_masked_texts({id: self.edits[id]})[id], vector)
-
-    def agreements(self, ids: Collection[int], vectors: FloatArray) -> Mapping[int, list[Agreement]]:
-        """How far edits are about what texts with these salient unit vectors [n, d] ask for: for each edit [n]."""
-        texts = _masked_texts({id: self.edits[id] for id in ids})
-        own = {text: self._masked.vectors[text] for of_edit in texts.values() for text in of_edit}
-        active = dict.fromkeys(text for id, of_edit in texts.items() if self._is_active(id) for text in of_edit)
-        stored = np.stack([self._masked.vectors[text] for text in {**self._common, **active} or own])
-
-        def relations(of: FloatArray) -> tuple[Probabilities, Probabilities]:
-            near = self.inventory.nearness(of)
-            return probabilities(near), probabilities(np.concatenate([near, of @ stored.T], axis=1), _SHARPNESS)
-
-        asked, known = relations(vectors), relations(np.stack(list(own.values())))
-        row = {text: i for i, text in enumerate(own)}
-
-        def best(i: int, texts: Sequence[str], kind: int) -> float:
-            return max(agreement(asked[kind][i], known[kind][row[text]]) for text in texts)
-
-        likeliest = asked[0].max(axis=1, initial=0.0).tolist()
-        return {
-            id: [Agreement(best(i, own, 0), best(i, own, 1), likeliest[i]) for i in range(len(vectors))]
-            for id, own in texts.items()
-        }
 
     @cached_property
     def _common(self) -> dict[str, None]:
@@ -257,6 +229,31 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
         before = about if clear or not before else before
         parts.append((part, frozenset((m.begin, m.end) for m in about)))
     return tuple(parts)
+
+
+def agreements(index: EditIndex, ids: Collection[int], vectors: FloatArray) -> Mapping[int, list[Agreement]]:
+    """How far edits are about what texts with these salient unit vectors [n, d] ask for: for each edit [n]."""
+    texts = _masked_texts({id: index.edits[id] for id in ids})
+    own = {text: index._masked.vectors[text] for of_edit in texts.values() for text in of_edit}
+    active = dict.fromkeys(text for id, of_edit in texts.items() if index._is_active(id) for text in of_edit)
+    stored = np.stack([index._masked.vectors[text] for text in {**index._common, **active} or own])
+    known_relations = inventory(index.require_encoder())
+
+    def relations(of: FloatArray) -> tuple[Probabilities, Probabilities]:
+        near = known_relations.nearness(of)
+        return probabilities(near), probabilities(np.concatenate([near, of @ stored.T], axis=1), _SHARPNESS)
+
+    asked, known = relations(vectors), relations(np.stack(list(own.values())))
+    row = {text: i for i, text in enumerate(own)}
+
+    def best(i: int, texts: Sequence[str], kind: int) -> float:
+        return max(agreement(asked[kind][i], known[kind][row[text]]) for text in texts)
+
+    likeliest = asked[0].max(axis=1, initial=0.0).tolist()
+    return {
+        id: [Agreement(best(i, own, 0), best(i, own, 1), likeliest[i]) for i in range(len(vectors))]
+        for id, own in texts.items()
+    }
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:
