@@ -53,7 +53,7 @@ TITLE = "Many edits in force"
 
 NAMES = ("unedited", "factprompt", "ike", "dr-ike", "dr-ike-q")
 
-DEFAULT, COSINES = "default gate", (0.5, 0.6, 0.7, 0.8, 0.9)
+DEFAULT, COSINES = "default gate", (0.5, 0.6, 0.7)
 SHORT, SAME = Aspect.ALIAS, Aspect.SAME_SUBJECT
 READINGS: Mapping[str, tuple[Collection[Aspect], Collection[Aspect]]] = {  # what counts for PC and for RR
     "plain": ({Aspect.PARAPHRASE}, {Aspect.NEIGHBORHOOD}),
