@@ -5,7 +5,11 @@ probes of the test edits, once with every query under its edit (S) and once behi
 resample edits; one that is tested under several seeds counts as one. `tokens` are those of a whole prompt; the last
 column gives them as a share of what IKE's prompts have with every query under the edit.
 
-    python benchmarks/deployed.py [--seeds 3] [--stored 10,100,all] [--edits 300] [--epochs 5] [--test 100]
+With --gates, gates and rules are compared instead, all edits in force, also on the test paraphrases with the subject
+cut to the last word of its name (where no other subject has it), and on other relations of the subject, of which what
+the unedited model says is to stay (`drike.datasets.own_facts`).
+
+    python benchmarks/deployed.py [--seeds 3] [--stored 10,100,all] [--edits 300] [--epochs 5] [--test 100] [--gates]
 """
 
 from __future__ import annotations
@@ -13,30 +17,49 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from aspect_profile import trained
 from drike import datasets, load_model
+from drike.datasets.generated import with_generated
 from drike.datasets.splits import Split
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import make
+from drike.editors.catalog import NO_RETAINS, make
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.role_counts import RoleCounts, policy_mixes
+from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import load_encoder
+from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, Summary, counted, summary_of
+from drike.evaluation.metrics import Counts, Outcome, Summary, counted, paired_differences, summary_of
 from drike.gates.by_name import Named
-from drike.gates.calibration import common_questions
+from drike.gates.calibration import common_questions, default_gate
+from drike.gates.decision import Decision, Gate
+from drike.gates.index import EditIndex
+from drike.gates.store_gate import gate_encoder
 from drike.models.protocols import LanguageModel
 from drike.report.deployed import gate_table
 from drike.report.tables import INTERVALS
 from drike.support.table import as_markdown, as_text
+from drike.training.s_objective import train_query_policy
 from lib import pages
 
 TITLE = "Many edits in force"
 
 NAMES = ("unedited", "factprompt", "ike", "dr-ike", "dr-ike-q")
+
+DEFAULT, COSINES = "default gate", (0.5, 0.6, 0.7)
+SHORT, SAME = Aspect.ALIAS, Aspect.SAME_SUBJECT
+READINGS: Mapping[str, tuple[Collection[Aspect], Collection[Aspect]]] = {  # what counts for PC and for RR
+    "plain": ({Aspect.PARAPHRASE}, {Aspect.NEIGHBORHOOD}),
+    "both": ({Aspect.PARAPHRASE, SHORT}, {Aspect.NEIGHBORHOOD, SAME}),
+    "hard alone": ({SHORT}, {SAME}),
+}
 
 
 def editors(model: LanguageModel, parts: Split, pool: Pool, seed: int, epochs: int) -> list[Editor]:
@@ -61,9 +84,10 @@ def main() -> None:
     parser.add_argument("--edits", type=int, default=300, help="training edits")
     parser.add_argument("--epochs", type=int, default=5, help="epochs of Algorithm 1")
     parser.add_argument("--test", type=int, default=100, help="test edits")
+    parser.add_argument("--gates", action="store_true", help="compare gates, also on short names and other facts")
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
-        measure(options)
+        measure_gates(options) if options.gates else measure(options)
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -109,6 +133,121 @@ def measure(options: argparse.Namespace) -> None:
 def at_share(deployed: Summary, tokens: float) -> str:
     """Deployed S, and its prompt tokens as a share of these."""
     return f"{as_text(deployed.s)} at {(deployed.prompt_tokens or 0.0) / tokens:.2f}"
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A rule: the edit with the text nearest to the query, if their cosine is at least `threshold`."""
+
+    threshold: float
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        """The nearest edit, or none."""
+        [vector] = index.embed([query])
+        id, cosine = next(iter(index.nearest(vector).items()))
+        return Decision(query, (index.edits[id],) if cosine >= self.threshold else ())
+
+
+@dataclass(frozen=True)
+class Perfect:
+    """The gate that is told what each question asks: its fact, by query, or None. It bounds every other."""
+
+    asked: Mapping[str, str | None]
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        """The edit with the fact that the query asks for."""
+        fact = self.asked[query]
+        return Decision(query, tuple(edit for edit in index.edits.values() if edit.record.edit.fact == fact))
+
+
+def with_hard_questions(model: LanguageModel, cases: Sequence[EditCase], seed: int) -> tuple[EditCase, ...]:
+    """The cases with their paraphrases under short names, and questions about other relations of the subject."""
+    made = []
+    for case, generated in zip(cases, with_generated(cases, seed), strict=True):
+        about = [question for question in generated.baseline_questions if question.aspect in (SHORT, SAME)]
+        name = (case.edit.subject or "").split()[-1]
+        unique = any(question.aspect is SHORT for question in about)
+        short = [
+            replace(probe, aspect=SHORT, query=probe.query.replace(case.edit.subject or "", name))
+            for probe in case.paraphrases
+            if unique
+        ]
+        stated = [probe for probe in generated.further if probe.aspect is SAME]
+        others = tuple(question for question in about if question.aspect is SAME)
+        made.append(replace(case, further=(*case.further, *short, *stated), baseline_questions=others))
+    return with_baseline_answers(made, baseline_answers(model, made)).cases
+
+
+def rules(
+    model: LanguageModel, parts: Split, pool: Pool, stores: SimulatedStores, cases: Sequence[EditCase]
+) -> Iterator[tuple[str, Editor]]:
+    """What is compared, with its name. cases: of `with_stores`."""
+    mixes = policy_mixes(pool.roles)
+    policy = QueryPolicy(pool.encoder, mixes)
+    for _ in train_query_policy(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
+        pass
+    unedited, fact, copies = (make(name, pool=pool) for name in ("unedited", "factprompt", NO_RETAINS))
+    per_query = InContextEditor("DR-IKE-Q", pool, policy)
+    yield "unedited", unedited
+    under = {"fact": fact, "copies and updates": copies, "DR-IKE-Q": per_query}
+    yield from ((f"always the own edit: {name}", editor) for name, editor in under.items())
+    default = default_gate()
+    asked = {record.query: record.asks for record in gate_records(Named(), stores, cases)}
+    gates: dict[str, Gate] = {"Named": Named(), DEFAULT: default}
+    gates |= {f"{DEFAULT}, {name}": replace(default, threshold=at) for name, at in default.settings.items()}
+    gates |= {f"nearest, cosine from {at:.1f}": Nearest(at) for at in COSINES} | {"perfect gate": Perfect(asked)}
+    for name, gate in gates.items():
+        for shown, editor in under.items():
+            if name in ("Named", DEFAULT) or editor is copies:
+                yield f"{name}: {shown}", GatedEditor(editor, gate, stores)
+
+
+def measure_gates(options: argparse.Namespace) -> None:
+    """Print the tables of gates; progress goes to standard error."""
+    dataset, model, encoder = datasets.load("tinyfacts"), load_model("embedded"), load_encoder()
+    outcomes: dict[str, list[Outcome]] = defaultdict(list)
+    records: list[GateRecord] = []
+    for seed in range(options.seeds):
+        parts = dataset.split(seed=seed, train=options.edits, test=options.test)
+        pool, editable = Pool(parts.demonstrations, encoder, seed=seed), {*parts.ids.editable}
+        edits = [case.edit for case in dataset.cases if case.case_id in editable]
+        stores = SimulatedStores(edits, encoder=gate_encoder(default_gate().encoder))
+        cases = [with_stores(case, stores) for case in with_hard_questions(model, parts.test, seed)]
+        for name, editor in rules(model, parts, pool, stores, cases):
+            outcomes[name] += evaluate(editor, model, cases)
+        records += gate_records(default_gate(), stores, cases)
+        print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", file=sys.stderr, flush=True)
+    read = {
+        (name, reading): read_as(found, *READINGS[reading]) for name, found in outcomes.items() for reading in READINGS
+    }
+    title = f"All of {len(edits)} edits in force, {options.seeds} seeds, {options.test} test edits each"
+    rows = []
+    for name in outcomes:
+        plain, both, hard = (summary_of(read[name, reading]) for reading in READINGS)
+        rates = (plain.esr, plain.pc, hard.pc, plain.rr, hard.rr)
+        rows.append((name, plain.s, both.s, hard.s, *rates, f"{both.prompt_tokens or 0.0:.0f}"))
+    header = ("rule", "S", "S, both", "S, hard alone", "ESR", "PC", "PC, short", "RR", "RR, same subject", "tokens")
+    meaning = (
+        "always the own edit: every query, whatever it asks, as in the paper; else by the gate, and what matches "
+        "nothing reaches the model as it is. both: PC over paraphrases with full and with short names, RR over "
+        "neighbours and other facts of the subject; hard alone: over short names and other facts of the subject only."
+    )
+    pages.draw(title, header, rows, meaning, INTERVALS)
+    ours = f"{DEFAULT}: copies and updates"
+    less = [
+        (name, *(paired_differences(read[ours, reading], read[name, reading])["S"] for reading in READINGS))
+        for name in outcomes
+        if name != ours
+    ]
+    header = ("rule", "S", "S, both", "S, hard alone")
+    pages.draw(f"{ours}, minus each rule, paired over edits", header, less, INTERVALS)
+    print(as_markdown(gate_table(records)))
+
+
+def read_as(outcomes: Sequence[Outcome], pc: Collection[Aspect], rr: Collection[Aspect]) -> Counts:
+    """The outcomes counted with the questions of these aspects for PC and for RR, and no others but the edits' own."""
+    meant = {Aspect.REWRITE: Aspect.REWRITE} | dict.fromkeys(pc, ASPECTS_OF_S[1]) | dict.fromkeys(rr, ASPECTS_OF_S[2])
+    return counted([replace(o, aspect=meant[o.aspect]) for o in outcomes if o.aspect in meant])
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind
         ("Paris, Texas", "The mayor of Paris is"),
         ("Henry Blyde", "Is Henry older than Mister Blythe?"),
         ("Turin", "The turing test is"),
+        ("The Bob Newhart Show", "Who broadcast The Benny Hill Show?"),
     ],
 )
 def test_other_words_and_parts_of_names_name_nobody(name: str, query: str) -> None:

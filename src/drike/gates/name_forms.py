@@ -45,7 +45,8 @@ class NameForms(NamedTuple):
                 [(word, key) for word, key in zip(folded, keys, strict=True) if LONG_WORD <= len(word) <= LONGEST_WORD]
             )
             size = plain_size(name)
-            if size > 1 and min(len(folded[0]), len(folded[size - 1])) > 1 and is_person(name, folded, 0, size):
+            paired = size > 1 and min(len(folded[0]), len(folded[size - 1])) > 1 and folded[0] not in lists("articles")
+            if paired and is_person(name, folded, 0, size):
                 pair = (keys[0] + keys[size - 1]) * _PERSON % MODULUS ^ _PERSON
                 forms.names.add(pair ^ OF_KIND[NameMatch.PARTIAL])
                 forms.parts.add(pair)
