@@ -99,8 +99,8 @@ class Calibrated:
             raise ValueError(f"calibrated for {self.encoder}, not for {encoder}: calibrate again")
         parsed = ParsedQuery.of(query, index)
         found = _named(parsed, index)
-        if index.text_count >= MIN_SEMANTIC_TEXTS:
-            found += _unnamed(parsed, index, {edit.id for edit, _, _ in found})
+        if not found and index.text_count >= MIN_SEMANTIC_TEXTS:
+            found = _unnamed(parsed, index)
         candidates = [
             Candidate(edit, self._probability(edit, name, features), name, features)
             for edit, name, features in found
@@ -220,12 +220,12 @@ def _relation_features(part: str, edit: EditVersion) -> dict[str, float]:
     }
 
 
-def _unnamed(parsed: ParsedQuery, index: EditIndex, known: Set[int]) -> list[Found]:
+def _unnamed(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
     text = parsed.excerpts(())[0][0]
     [vector] = index.embed([text])
     asked = set(words(text))
-    near = {id: cosine for id, cosine in index.nearest(vector).items() if id not in known}
+    near = index.nearest(vector)
     rows: list[Found] = []
     for id, cosine in near.items():
         edit, record = index.edits[id], index.edits[id].record
