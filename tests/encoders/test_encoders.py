@@ -449,7 +449,7 @@ def test_threads_load_an_encoder_once() -> None:
     def load() -> Forward:
         loads.append(threading.get_ident())
         time.sleep(0.02)
-        return lambda texts: np.ones((len(texts), 2), np.float32)
+        return Forward(*2 * [lambda texts: np.ones((len(texts), 2), np.float32)])
 
     encoder = FrozenEncoder("slow", {}, load, bulk=BULK)
     threads = [threading.Thread(target=encoder.encode, args=(["Who is it?"],)) for _ in range(4)]
@@ -469,7 +469,7 @@ def test_what_users_ask_does_not_wait_for_the_wordings_of_many_edits() -> None:
             assert done.wait(5)
         return np.ones((len(texts), 2), np.float32)
 
-    encoder = FrozenEncoder("slow", {}, lambda: computed, bulk=BULK)
+    encoder = FrozenEncoder("slow", {}, lambda: Forward(computed, computed), bulk=BULK)
     encoder.encode([""])
     edits = threading.Thread(target=encoder.encode, args=([f"Wording {i}" for i in range(BULK)],))
     edits.start()
@@ -481,7 +481,7 @@ def test_what_users_ask_does_not_wait_for_the_wordings_of_many_edits() -> None:
 
 
 def test_half_a_character_is_refused_in_a_sentence() -> None:
-    never = FrozenEncoder("frozen", {}, lambda: lambda texts: pytest.fail("it was read"))
+    never = FrozenEncoder("frozen", {}, lambda: pytest.fail("it was read"))
     for encoder in (HashingEncoder(), never):
         with pytest.raises(DrikeError, match=r"caf\\ud83d bar' holds half a character"):
             encoder.encode(["a whole one", "the caf\ud83d bar"])
