@@ -35,7 +35,7 @@ def token_weights(tokens_of: Callable[[str], Sequence[int]], size: int) -> Float
 def content(text: str) -> float:
     """How much a text says besides "it": the weights of its words together, 0 for one without words."""
     [(_, total), *_] = _counts()
-    lines = [min(_lines().get(word, 0), total) for word in _WORD.findall(text.lower()) if word != "it"]
+    lines = [_lines().get(word, 0) for word in _WORD.findall(text.lower()) if word != "it"]
     return float(_weights(np.array(lines), total).sum())
 
 

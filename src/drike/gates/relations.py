@@ -89,9 +89,15 @@ def share_said(question: str, record: EditRecord) -> float:
 
 
 def _share(asked: frozenset[str], wording: str, names: tuple[str, ...]) -> float:
-    weights = {word: content(word) for word in words(masked(wording, names)) if not _EMPTY.fullmatch(word)}
+    weights = _weights(wording, names)
     said = sum(weight for word, weight in weights.items() if word[:_STEM] in asked)
     return said / max(sum(weights.values()), 1e-9)
+
+
+@lru_cache(4_096)
+def _weights(wording: str, names: tuple[str, ...]) -> dict[str, float]:
+    """What each word of a wording counts for that says what is asked about its subject."""
+    return {word: content(word) for word in words(masked(wording, names)) if not _EMPTY.fullmatch(word)}
 
 
 _BESIDES = re.compile(
