@@ -25,13 +25,11 @@ from drike.editors.budgets import Threshold
 from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, policy_mixes
+from drike.editors.role_counts import RoleCounts
 from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
-from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, Share, summarise
@@ -43,8 +41,8 @@ from drike.runs.checkpoint import Checkpoint
 from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
-from drike.training.s_objective import train_query_policy
 from lib import pages
+from lib.policies import trained_policy
 
 TITLE = "Every aspect"
 
@@ -60,11 +58,7 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed
     retriever = Retriever(pool.encoder, seed=seed)
     editor = InContextEditor("DR-IKE", pool, RankAndCut(retriever, Threshold()))
     *_, last = train(editor, rewrite_reward(model), parts.train, epochs=epochs)
-    mixes = policy_mixes(pool.roles)
-    policy = QueryPolicy(pool.encoder, mixes)
-    for _ in train_query_policy(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
-        pass
-    return Checkpoint(retriever, last.budget, per_query=policy)
+    return Checkpoint(retriever, last.budget, per_query=trained_policy(model, pool, parts.train))
 
 
 def under_another_edit(cases: Sequence[EditCase]) -> list[EditCase]:

@@ -29,11 +29,9 @@ from drike.editors.catalog import NO_RETAINS, make
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
-from drike.editors.role_counts import RoleCounts, policy_mixes
+from drike.editors.role_counts import RoleCounts
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, paired_differences, summary_of
@@ -46,8 +44,8 @@ from drike.models.protocols import LanguageModel
 from drike.report.deployed import gate_table
 from drike.report.tables import INTERVALS
 from drike.support.table import as_markdown, as_text
-from drike.training.s_objective import train_query_policy
 from lib import pages
+from lib.policies import trained_policy
 
 TITLE = "Many edits in force"
 
@@ -182,10 +180,7 @@ def rules(
     model: LanguageModel, parts: Split, pool: Pool, stores: SimulatedStores, cases: Sequence[EditCase]
 ) -> Iterator[tuple[str, Editor]]:
     """What is compared, with its name. cases: of `with_stores`."""
-    mixes = policy_mixes(pool.roles)
-    policy = QueryPolicy(pool.encoder, mixes)
-    for _ in train_query_policy(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
-        pass
+    policy = trained_policy(model, pool, parts.train)
     unedited, fact, copies = (make(name, pool=pool) for name in ("unedited", "factprompt", NO_RETAINS))
     per_query = InContextEditor("DR-IKE-Q", pool, policy)
     yield "unedited", unedited

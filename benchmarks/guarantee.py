@@ -20,18 +20,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from drike import datasets, load_model
 from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
-from drike.editors.role_counts import RoleCounts, mixes_of, policy_mixes
+from drike.editors.role_counts import mixes_of
 from drike.encoders import load_encoder
-from drike.evaluation.answer_matrix import CaseAnswers, answers_under
-from drike.evaluation.ceilings import shows_all_fixed
+from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.ceilings import AnswerMatrix, shows_all_fixed
 from drike.evaluation.risk_control import (
     METRICS,
     Counts,
@@ -41,50 +40,44 @@ from drike.evaluation.risk_control import (
     lower_bound,
     score,
 )
-from drike.training.certify import OFFSETS, count_right
-from drike.training.s_objective import train_query_policy
+from drike.training.s_objective import actions, count_right
 from lib import pages
+from lib.policies import trained_policy
 
 TITLE = "Guarantees"
 
 HELD_OUT = 59  # validation edits of a seed: all that are neither trained on nor test edits
-PROMISES = {"offset": ("rr>=.80", "rr>=.85", "rr>=.90", "rr>=.93", "pc>=.85", "pc>=.90"), "k": ("rr>=.75", "rr>=.80")}
+PROMISES = {"shift": ("rr>=.80", "rr>=.85", "rr>=.90", "rr>=.93", "pc>=.85", "pc>=.90"), "k": ("rr>=.75", "rr>=.80")}
 EDITS = (59, 100)
 PRICE = 0.05
 
-Table = tuple[dict[Any, Counts], Counts, dict[Any, float]]  # right answers, probes, demonstrations per prompt
+Table = tuple[dict[Any, Counts], Counts, dict[Any, float]]  # right answers, probes, price of the prompts
 
 
 def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table]:
     """Answers on the held-out edits of a seed under each setting, the one with the highest RR first."""
     parts = dataset.split(seed=seed, validation=HELD_OUT)
     pool = Pool(parts.demonstrations, encoder, seed=seed)
-    policy = QueryPolicy(encoder, policy_mixes(pool.roles))
-    for _ in train_query_policy(policy, parts.train, list(answers_under(policy.mixes, model, pool, parts.train))):
-        pass
-    held, mixes = (*parts.validation, *parts.test), mixes_of(pool.roles)
-    answers = list(answers_under(mixes, model, pool, held))
-
-    def under(some: Sequence[RoleCounts]) -> list[CaseAnswers]:
-        columns = [mixes.index(mix) for mix in some]
-        return [CaseAnswers(a.case_id, tuple(tuple(row[i] for i in columns) for row in a.correct), ()) for a in answers]
-
-    right, probes, shots = count_right(policy, held, under(policy.mixes), OFFSETS[::-1])
-    fixed = [mix for mix in mixes if shows_all_fixed(mix, pool)]
-    by_k = {mix.retains: count_right(QueryPolicy(encoder, [mix]), held, under([mix]), [0.0]) for mix in fixed[::-1]}
-    sizes = {k: found[2][0.0] for k, found in by_k.items()}
-    return {"offset": (right, probes, shots), "k": ({k: found[0][0.0] for k, found in by_k.items()}, probes, sizes)}
+    policy, held = trained_policy(model, pool, parts.train), (*parts.validation, *parts.test)
+    answers = list(answers_under(actions(pool.roles), model, pool, held))
+    right, probes, costs = count_right(policy, held, answers, price=PRICE)
+    fixed = [mix for mix in mixes_of(pool.roles) if shows_all_fixed(mix, pool)][::-1]
+    of_k = AnswerMatrix.of(held, list(answers_under(fixed, model, pool, held)))
+    by_k = {mix.retains: of_k.counts(of_k.always(column))[..., 0] for column, mix in enumerate(fixed)}
+    return {
+        "shift": (right, probes, costs),
+        "k": (by_k, probes, {mix.retains: PRICE * mix.size / 32 for mix in fixed}),
+    }
 
 
 def draws(
     table: Table, promise: Guarantee, edits: int, *, most: int, count: int, rng: np.random.Generator
 ) -> list[dict[str, float]]:
     """What came of each draw; metrics are nan where the promise was refused."""
-    right, probes, shots = table
+    right, probes, costs = table
     if promise.metric != "rr":
         right = dict(reversed(right.items()))
     column, found = METRICS.index(promise.metric), list[dict[str, float]]()
-    cost = {one: PRICE * size / 32 for one, size in shots.items()}
 
     def measured(counts: Counts, rows: Any) -> float:
         return float(counts[rows, column].sum() / probes[rows, column].sum())
@@ -94,19 +87,19 @@ def draws(
         drawn, rest = order[:edits], order[edits:]
         again = rng.integers(len(probes), size=edits)
         one = {"false, all edits": 0.0, "false, test part": 0.0, "made, all edits": 0.0, "made": 0.0}
-        chosen = calibrate(_of(right, again), probes[again], guarantee=promise, max_probes=most, cost=cost)
+        chosen = calibrate(_of(right, again), probes[again], guarantee=promise, max_probes=most, cost=costs)
         if chosen is not None:
             one["made, all edits"] = 1.0
             one["false, all edits"] = measured(right[chosen], slice(None)) < promise.level
         at = _of(right, drawn)
         one["best certified"] = lower_bound(promise.metric, at[next(iter(at))], probes[drawn], max_probes=most)
-        chosen = calibrate(at, probes[drawn], guarantee=promise, max_probes=most, cost=cost)
+        chosen = calibrate(at, probes[drawn], guarantee=promise, max_probes=most, cost=costs)
         if chosen is not None:
             one["made"] = 1.0
             one["false, test part"] = measured(right[chosen], rest) < promise.level
             means = right[chosen][rest].sum(axis=0) / probes[rest].sum(axis=0)
             one |= dict(zip(("ESR", "PC", "RR"), means, strict=True))
-            one |= {"S": score(right[chosen][rest], probes[rest]), "shots": shots[chosen]}
+            one |= {"S": score(right[chosen][rest], probes[rest]), "cost": costs[chosen]}
             others = [i for i in range(3) if i != column]
             other = max(
                 certified(promise, at, probes[drawn], max_probes=most),
@@ -140,7 +133,7 @@ def measure(options: argparse.Namespace) -> None:
         "pc": max(len(case.paraphrases) for case in dataset.cases),
         "rr": max(len(case.neighborhood) for case in dataset.cases),
     }
-    names = ("ESR", "PC", "RR", "S", "shots", "S by sum")
+    names = ("ESR", "PC", "RR", "S", "cost", "S by sum")
     rows = []
     for setting, promises in PROMISES.items():
         for promise in map(Guarantee.parse, promises):
@@ -165,7 +158,7 @@ def measure(options: argparse.Namespace) -> None:
                     f"{mean['best certified']:.3f}",
                     *false,
                 ]
-                cells += [f"{mean[name]:.1f}" if name == "shots" else f"{mean[name]:.3f}" for name in names]
+                cells += [f"{mean[name]:.3f}" for name in names]
                 rows.append(cells)
                 print(*cells, file=sys.stderr, flush=True)
     header = ("setting", "guarantee", "edits", "refused", "best certified", "false, all edits", "false, test part")

@@ -29,7 +29,6 @@ from drike.editors.budgets import Fraction, Threshold
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Ranker, Similarity
 from drike.editors.retriever import Form, Retriever
 from drike.editors.role_counts import RoleCounts, mixes_of
@@ -45,9 +44,9 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
-from drike.training.s_objective import train_query_policy
 from lib import pages
 from lib.ensemble import fitness_weighted
+from lib.pair_policy import PairPolicy, train_pair_policy
 from lib.sets import RememberedAnswers, SetEpisode, SetTraining, mo_ike, train_sets
 from lib.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
 
@@ -58,7 +57,7 @@ STYLE, RETAINS = PromptStyle(), (Role.RETAIN,)
 SIZES = (2, 4, 8)
 PRICE, SHORT = SetTraining.price, 0.5
 SAME = "same sizes as "
-ALL, PAPER, NEAREST, PER_QUERY = "IKE-All, appended", "DR-IKE (paper)", "nearest k = 4", "DR-IKE-Q, 18 mixes"
+ALL, PAPER, NEAREST, PER_QUERY = "IKE-All, appended", "DR-IKE (paper)", "nearest k = 4", "per query, 18 mixes"
 CEILING = "ceiling: best k per query"
 
 
@@ -107,18 +106,18 @@ def paper(m: Material, form: Form = "dot") -> InContextEditor[RankAndCut]:
     return made
 
 
-def mixed(m: Material) -> QueryPolicy:
-    """DR-IKE-Q's policy."""
+def mixed(m: Material) -> PairPolicy:
+    """DR-IKE-Q's former policy, whose features the sets share."""
 
-    def make() -> QueryPolicy:
-        policy = QueryPolicy(m.encoder, mixes_of(m.pool.roles))
+    def make() -> PairPolicy:
+        policy = PairPolicy(m.encoder, mixes_of(m.pool.roles))
         known = tested(m.answers, [fixed(m, mix) for mix in policy.mixes], m.cases)
         rows = [(known.right[known.case == i] > 0).tolist() for i in range(len(m.cases))]
         answers = [CaseAnswers(c.case_id, tuple(map(tuple, row)), ()) for c, row in zip(m.cases, rows, strict=True)]
-        *_, _ = train_query_policy(policy, m.cases, answers)
+        train_pair_policy(policy, m.cases, answers)
         return policy
 
-    made: QueryPolicy = m.once(PER_QUERY, make)
+    made: PairPolicy = m.once(PER_QUERY, make)
     return made
 
 

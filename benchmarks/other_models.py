@@ -20,35 +20,23 @@ from drike.editors.budgets import Fraction
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Similarity
 from drike.editors.retriever import FORMS
 from drike.editors.role_counts import RoleCounts, SubjectSwitch, policy_mixes
 from drike.editors.selectors import RankAndCut
-from drike.edits import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load
-from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference, Table, as_markdown
-from drike.training.s_objective import train_query_policy
 from lib import pages
+from lib.policies import trained_policy
 from results import measured, trained
 
 TITLE = "DR-IKE-Q on another model"
 
 NEAREST, OURS, METRICS = 4, "DR-IKE-Q", ("S", "ESR", "PC", "RR")
-
-
-def query_policy(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> QueryPolicy:
-    """DR-IKE-Q's policy trained on these edits, in the default settings."""
-    policy = QueryPolicy(pool.encoder, policy_mixes(pool.roles))
-    for _ in train_query_policy(policy, cases, list(answers_under(policy.mixes, model, pool, cases))):
-        pass
-    return policy
 
 
 def tables(outcomes: Mapping[str, Sequence[Outcome]], title: str) -> str:
@@ -92,8 +80,9 @@ def measure(options: argparse.Namespace) -> None:
             InContextEditor(
                 f"nearest k = {NEAREST}", pool, RankAndCut(Similarity(), Fraction(NEAREST / everything.retains))
             ),
-            InContextEditor("switch by name", pool, SubjectSwitch(own, other)),
-            InContextEditor(OURS, pool, query_policy(model, pool, parts.train)),
+            InContextEditor("by name, else 16 retains", pool, SubjectSwitch(own, other)),
+            InContextEditor("by name, else left alone", pool, SubjectSwitch(own)),
+            InContextEditor(OURS, pool, trained_policy(model, pool, parts.train)),
         ]
         for editor in editors:
             outcomes.setdefault(editor.name, []).extend(measured(editor, model, parts.test))

@@ -15,14 +15,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from drike import datasets, load_model
 from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
-from drike.editors.role_counts import RoleCounts, SubjectSwitch, mixes_of, policy_mixes
-from drike.edits import EditCase
+from drike.editors.role_counts import RoleCounts, mixes_of
+from drike.edits import Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.ceilings import (
@@ -39,8 +39,9 @@ from drike.evaluation.ceilings import (
 from drike.evaluation.metrics import estimated
 from drike.report.ceilings import ceilings_table
 from drike.support.table import as_markdown
-from drike.training.s_objective import train_query_policy
+from drike.words import mentions
 from lib import pages
+from lib.pair_policy import PairPolicy, pair_mixes, train_pair_policy
 
 TITLE = "DR-IKE-Q and its ceilings"
 
@@ -57,12 +58,29 @@ def trained(
     *,
     named: bool,
     price: float,
-) -> QueryPolicy:
+) -> PairPolicy:
     """A policy trained on these edits."""
-    policy = QueryPolicy(encoder, mixes, named=named)
-    for _ in train_query_policy(policy, cases, answers, price=price):
-        pass
+    policy = PairPolicy(encoder, mixes, named=named)
+    train_pair_policy(policy, cases, answers, price=price)
     return policy
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One mix for queries that name the edit's subject, another for all others."""
+
+    named: RoleCounts
+    other: RoleCounts
+
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
+        """The mix for each query."""
+        return [self.named if mentions(query, edit.subject or "") else self.other for query in queries]
+
+
+def chosen_by(policy: PairPolicy | Switch, cases: Sequence[EditCase], mixes: Sequence[RoleCounts]) -> Chosen:
+    """The column of the mix that a policy chooses for each probe."""
+    chosen = [policy.choose(case.edit, [probe.query for probe in case.probes]) for case in cases]
+    return np.array([mixes.index(mix) for of_case in chosen for mix in of_case])
 
 
 def main() -> None:
@@ -86,7 +104,7 @@ def measure(options: argparse.Namespace) -> None:
         mixes = mixes_of(pool.roles)
         everything = mixes[-1]
         retains_only = [mix for mix in mixes if shows_all_fixed(mix, pool)]
-        learned, before = policy_mixes(pool.roles), model.usage.tokens_computed
+        learned, before = pair_mixes(pool.roles), model.usage.tokens_computed
         train = list(answers_under(learned, model, pool, parts.train))
         print(
             f"seed {seed}: {model.usage.tokens_computed - before:,} tokens for the training of DR-IKE-Q",
@@ -100,16 +118,16 @@ def measure(options: argparse.Namespace) -> None:
         test = AnswerMatrix.of(parts.test, asked)
         rows = {f"nearest k = {mix.retains}": test.always(mixes.index(mix)) for mix in retains_only[2:5]}
         own, other = RoleCounts(everything.copies, everything.updates, 0), RoleCounts(0, 0, everything.retains)
-        policies = {
-            "switch by name, retains only (0 or 16)": SubjectSwitch(own, everything),
-            SWITCH: SubjectSwitch(own, other),
+        policies: dict[str, PairPolicy | Switch] = {
+            "switch by name, retains only (0 or 16)": Switch(own, everything),
+            SWITCH: Switch(own, other),
         }
         for price in PRICES:
             for named, what in ((False, ""), (True, " with the name")):
                 policy = trained(encoder, learned, parts.train, train, named=named, price=price)
                 policies[f"DR-IKE-Q{what}, price {price:g}"] = policy
         policies["DR-IKE-Q, retains only"] = trained(encoder, retains_only, parts.train, of_k, named=False, price=0.05)
-        rows |= {name: test.chosen_by(policy, parts.test, mixes) for name, policy in policies.items()}
+        rows |= {name: chosen_by(policy, parts.test, mixes) for name, policy in policies.items()}
         relations = np.random.default_rng(seed).permutation(sorted({c.edit.relation or "" for c in parts.train}))
         seen = [i for i, case in enumerate(parts.train) if case.edit.relation in relations[:RELATIONS]]
         policy = trained(
@@ -122,9 +140,7 @@ def measure(options: argparse.Namespace) -> None:
         for name, chosen in (ceilings(test, choices, pool) | rows).items():
             found.setdefault(name, []).append((test, chosen))
         new = {"DR-IKE-Q": policy, SWITCH: policies[SWITCH]}
-        for name, chosen in (
-            {name: of_held.chosen_by(choice, held, mixes) for name, choice in new.items()} | best
-        ).items():
+        for name, chosen in ({name: chosen_by(choice, held, mixes) for name, choice in new.items()} | best).items():
             unseen.setdefault(name, []).append((of_held, chosen))
         print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", file=sys.stderr, flush=True)
     for title, of_seeds in (("All relations", found), ("Relations never trained on", unseen)):

@@ -20,7 +20,6 @@ from drike.editors.budgets import Fraction
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Ranker, Similarity
 from drike.editors.retriever import Retriever
 from drike.editors.role_counts import mixes_of
@@ -36,12 +35,12 @@ from drike.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference
 from drike.training.algorithm1 import train
 from drike.training.rewards import Reward, every_probe, rewrite_reward
-from drike.training.s_objective import train_query_policy
 from drike.training.schedules import RewardChannel, at_once
 from lib import pages
 from lib.credit import marginal, s_weighted
 from lib.drop_one import train_listwise, utilities
 from lib.k_head import right_with_each
+from lib.pair_policy import PairPolicy, train_pair_policy
 from lib.soft import soft_probes
 
 TITLE = "Rewards for retains, drop-one utilities and the k head"
@@ -82,13 +81,12 @@ def rankers(
     return found
 
 
-def k_head(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> tuple[QueryPolicy, int]:
+def k_head(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> tuple[PairPolicy, int]:
     """A policy that predicts "right with k nearest retains" for every k at once, and the tokens computed for it."""
     before, mixes = model.usage.tokens_computed, [m for m in mixes_of(pool.roles) if shows_all_fixed(m, pool)]
-    policy = QueryPolicy(pool.encoder, mixes)
+    policy = PairPolicy(pool.encoder, mixes)
     answers = list(answers_under(mixes, model, pool, cases))
-    for _ in train_query_policy(policy, cases, answers, loss=right_with_each, price=0.0):
-        pass
+    train_pair_policy(policy, cases, answers, loss=right_with_each, price=0.0)
     return policy, model.usage.tokens_computed - before
 
 

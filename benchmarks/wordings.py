@@ -26,7 +26,8 @@ from drike.report.tables import INTERVALS
 from drike.support.table import Difference
 from drike.tinyfacts import TEMPLATES, facts
 from lib import pages
-from other_models import METRICS, query_policy
+from lib.policies import trained_policy
+from other_models import METRICS
 from results import measured
 
 TITLE = "Neighbours in wordings never trained on"
@@ -71,7 +72,7 @@ def measure(options: argparse.Namespace) -> None:
     for seed in range(options.seeds):
         parts = dataset.split(seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
-        policy = query_policy(model, pool, [without(case, (2, 3)) for case in parts.train])
+        policy = trained_policy(model, pool, [without(case, (2, 3)) for case in parts.train])
         for name, wordings in {USUAL: None, **TESTED}.items():
             cases = [case if wordings is None else reworded(case, wordings) for case in parts.test]
             outcomes.setdefault(name, []).extend(measured(InContextEditor(name, pool, policy), model, cases))

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from drike.training.s_objective import Masks
+from lib.pair_policy import Masks
 
 
 def right_with_each(logits: Tensor, right: Tensor, masks: Masks) -> Tensor:
     """Cross-entropy of "right under this mix", for all mixes at once, the aspects weighted by 1 / m^2.
 
     logits, right: [probes, mixes]; sigmoid(logit) becomes P(right). m is an aspect's mean under the mix that is most
-    probably right. A loss of `train_query_policy`.
+    probably right. A loss of `train_pair_policy`.
     """
     losses = functional.binary_cross_entropy_with_logits(logits, right, reduction="none").mean(dim=1)
     chosen = right.gather(1, logits.detach().argmax(dim=1, keepdim=True)).squeeze(1)

@@ -30,12 +30,10 @@ from drike.editors.in_context import InContextEditor as InContextEditor
 from drike.editors.learned_budgets import Controller as Controller
 from drike.editors.learned_budgets import Feature as Feature
 from drike.editors.pool import Pool as Pool
-from drike.editors.query_policy import QueryPolicy as QueryPolicy
 from drike.editors.rankers import Ranker as Ranker
 from drike.editors.rankers import Ranking as Ranking
 from drike.editors.rankers import Similarity as Similarity
 from drike.editors.retriever import Retriever as Retriever
-from drike.editors.role_counts import RoleCountPolicy as RoleCountPolicy
 from drike.editors.role_counts import RoleCounts as RoleCounts
 from drike.editors.role_counts import SubjectSwitch as SubjectSwitch
 from drike.editors.selectors import RankAndCut as RankAndCut
@@ -83,6 +81,9 @@ from drike.gates.decision import Decision as Decision
 from drike.gates.decision import Gate as Gate
 from drike.gates.decision import YesOrNo as YesOrNo
 from drike.gates.index import EditIndex as EditIndex
+from drike.gates.inventory import Relation as Relation
+from drike.gates.policy import QueryPolicy as QueryPolicy
+from drike.gates.policy import Shown as Shown
 from drike.models.custom import CustomModel as CustomModel
 from drike.models.protocols import Completion as Completion
 from drike.models.protocols import LanguageModel as LanguageModel

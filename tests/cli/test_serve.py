@@ -16,16 +16,20 @@ from pathlib import Path
 import pytest
 
 from drike.conversations.turns import Api
+from drike.editors.in_context import InContextEditor
 from drike.errors import DrikeError
+from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, save
+from drike.gates.store_gate import save_gate
 from drike.serving.admission import principal_of
 from drike.serving.options import GatewayOptions
 from drike.serving.requests import read_request
-from drike.serving.start import Started, start
+from drike.serving.start import Started, gate_for, start
 from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.commands import run
 from tests.worlds.gateways import FewShots, ask
+from tests.worlds.suggestible import POOL, UNTRAINED
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -92,6 +96,17 @@ def test_the_first_start_shows_how_far_the_wordings_are_encoded(
     upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
     assert run("serve", *upstream, "--gate", "gate.json") == 0
     assert "encoding: 250 of 250" in capsys.readouterr().err
+
+
+def test_a_runs_policy_is_the_gate_where_the_store_has_none_of_its_own(here: Path) -> None:
+    policy, own = InContextEditor("DR-IKE-Q", POOL, UNTRAINED), replace(default_gate(), threshold=0.9)
+    store, options = SqliteStore(here / "edits.db"), GatewayOptions(run="run")
+    assert gate_for(options, store, policy) == UNTRAINED.gate
+    assert gate_for(options, store, FewShots()) is None
+    assert gate_for(replace(options, gate="named"), store, policy) == Named()
+    save_gate(store, own)
+    assert gate_for(options, store, policy) is None, "the store's own is followed"
+    store.close()
 
 
 def test_a_port_that_is_taken_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,13 +33,10 @@ def test_mixes_cover_nothing_everything_and_each_role() -> None:
         RoleCounts(-1, 0, 0)
 
 
-def test_a_policy_chooses_from_few_mixes_and_among_them_are_none_all_and_ikes() -> None:
-    seven = policy_mixes(POOL.roles)
-    assert [str(mix) for mix in seven] == [
-        str(RoleCounts(*counts))
-        for counts in [(0, 0, 0), (0, 0, 4), (4, 0, 0), (0, 0, 16), (4, 12, 0), (4, 12, 4), (4, 12, 16)]
-    ]
-    assert {*seven} <= {*MIXES}
+def test_a_policy_chooses_from_few_mixes_from_the_fact_alone_to_all() -> None:
+    few = policy_mixes(POOL.roles)
+    assert few == tuple(RoleCounts(*c) for c in [(0, 0, 0), (4, 0, 0), (4, 12, 0), (4, 12, 4), (4, 12, 16)])
+    assert {*few} <= {*MIXES}
     assert policy_mixes([Role.RETAIN]) == (RoleCounts(0, 0, 0), RoleCounts(0, 0, 1))
     assert policy_mixes([Role.COPY, Role.COPY]) == (RoleCounts(0, 0, 0), RoleCounts(2, 0, 0))
 
@@ -89,20 +86,23 @@ def test_for_several_edits_they_are_the_first_of_what_all_share(most: int | None
 
 def test_by_name_switches_where_a_query_names_the_subject() -> None:
     case = TEST[0]
+    [candidates] = POOL.candidates([case.edit])
     queries = [probe.query for probe in case.probes]
-    chosen = SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16)).choose(case.edit, queries)
-    assert [mix.retains == 0 for mix in chosen] == [mentions(query, case.edit.subject or "") for query in queries]
-    unnamed = replace(case.edit, subject=None)
-    assert [mix.retains for mix in SubjectSwitch(MIXES[0], MIXES[-1]).choose(unnamed, [unnamed.query, "Who?"])] == [
-        0,
-        16,
-    ]
+    named = [mentions(query, case.edit.subject or "") for query in queries]
+    own, other = RoleCounts(4, 12, 0), RoleCounts(0, 0, 16)
+    chosen = SubjectSwitch(own, other).select(candidates, queries)
+    assert [selection.k == 0 for selection in chosen] == named
+    left = [selection.alone for selection in SubjectSwitch(own).select(candidates, queries)]
+    assert left == [not about for about in named]
+    unnamed = replace(candidates, edit=replace(case.edit, subject=None))
+    assert [s.k for s in SubjectSwitch(own, other).select(unnamed, [case.edit.query, "Who?"])] == [0, 16]
 
 
 def test_a_control_shows_as_many_demonstrations_whatever_their_role() -> None:
     few, many = RoleCounts(4, 0, 0), RoleCounts(4, 12, 4)
-    control = SameSize(SubjectSwitch(few, many), POOL)
     case = TEST[0]
     [candidates] = POOL.candidates([case.edit])
-    for selection, size in zip(control.select(candidates, [case.edit.query, "Who?"]), (4, 20), strict=True):
+    queries = [case.edit.query, "Who?"]
+    for selection, size in zip(SameSize(SubjectSwitch(few, many)).select(candidates, queries), (4, 20), strict=True):
         assert {*selection.shown} == {*candidates.demonstrations[:size]}
+    assert [s.alone for s in SameSize(SubjectSwitch(few)).select(candidates, queries)] == [False, True]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-import torch
 
 from drike.demonstrations import DemonstrationSet, Role
 from drike.editors.budgets import Fraction, SameCount, Threshold
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, mixes_of
-from drike.editors.selectors import RankAndCut, RetainSubset, Selection, Selector, merge, select_for
+from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch
+from drike.editors.selectors import LeaveAlone, RankAndCut, RetainSubset, Selection, Selector, merge, select_for
 from drike.edits import trained_on
 from drike.encoders import HashingEncoder
+from drike.prompts import Prompt
 from tests.worlds.small import CAPITALS
 
 ENCODER = HashingEncoder()
@@ -24,13 +24,7 @@ POOL = Pool(CAPITALS[10:], ENCODER)
 CASES = CAPITALS[:5]
 EDITS = [case.edit for case in CASES]
 SWITCH = SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16))
-
-
-def query_policy() -> QueryPolicy:
-    """A policy with random weights, which chooses different mixes for different queries."""
-    policy = QueryPolicy(ENCODER, mixes_of(POOL.roles))
-    torch.nn.init.normal_(policy.head.weight, generator=torch.Generator().manual_seed(0))
-    return policy
+ALONE = SubjectSwitch(RoleCounts(4, 12, 0))
 
 
 RANKED: list[RankAndCut] = [
@@ -40,7 +34,7 @@ RANKED: list[RankAndCut] = [
 ]
 SELECTORS: list[Selector] = [
     *RANKED, RetainSubset(frozenset()), RetainSubset(frozenset({0, 3, 15})), RoleCounts(0, 0, 0), RoleCounts(4, 12, 16),
-    RoleCounts(2, 0, 99), SWITCH, SameSize(SWITCH, POOL), query_policy(),
+    RoleCounts(2, 0, 99), SWITCH, SameSize(SWITCH), ALONE, SameSize(ALONE), LeaveAlone(),
 ]  # fmt: skip
 
 
@@ -116,7 +110,7 @@ def test_several_edits_share_a_selection_as_long_as_that_of_one(selector: Select
         similarities = selection.candidates.similarities
         assert list(similarities) == sorted(similarities, reverse=True)
         for role in Role:
-            counts = [sum(d.role is role for d in part.shown) for part in parts]
+            counts = [sum(d.role is role for d in part.shown) for part in parts if not part.alone] or [0]
             assert sum(d.role is role for d in selection.shown) <= -(-sum(counts) // len(counts))
         assert (selection.ranking is None) == (parts[0].ranking is None)
         if selection.ranking is not None:
@@ -145,6 +139,16 @@ def test_queries_that_share_the_selection_of_every_edit_share_the_merged_one(cou
     assert first is second and third is fourth and first is not third
 
 
+def test_a_query_is_left_alone_only_if_every_edit_leaves_it_alone() -> None:
+    editor = InContextEditor("by name", POOL, ALONE)
+    named = [edit.query for edit in EDITS[:2]]
+    [first, second, neither] = editor.prompts(EDITS[:2], [*named, "Who?"])
+    assert neither == Prompt("Who?")
+    for prompt, query in ((first, named[0]), (second, named[1])):
+        assert all(edit.fact in prompt.text for edit in EDITS[:2]) and prompt.text.endswith(query)
+        assert len(prompt.demonstrations) == 16
+
+
 def test_a_ranked_selection_and_another_are_merged_without_a_ranking() -> None:
     one, other = POOL.together(EDITS[:2])
     [ranked], [chosen] = RANKED[0].select(one, ["Who?"]), RoleCounts(4, 12, 16).select(other, ["Who?"])
@@ -153,7 +157,7 @@ def test_a_ranked_selection_and_another_are_merged_without_a_ranking() -> None:
 
 
 def test_a_control_was_trained_on_what_its_parts_were_trained_on() -> None:
-    retriever, policy = Retriever(ENCODER), query_policy()
-    retriever.trained_on, policy.trained_on = frozenset({("a", "b")}), frozenset({("c", "d")})
+    retriever, other = Retriever(ENCODER), Retriever(ENCODER)
+    retriever.trained_on, other.trained_on = frozenset({("a", "b")}), frozenset({("c", "d")})
     nearest = RankAndCut(Similarity(), SameCount(retriever, Threshold()))
-    assert trained_on(nearest, SameSize(policy, POOL), SWITCH) == {("a", "b"), ("c", "d")}
+    assert trained_on(nearest, SameSize(RankAndCut(other, Threshold())), SWITCH) == {("a", "b"), ("c", "d")}

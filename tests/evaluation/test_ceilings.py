@@ -136,7 +136,7 @@ def test_random_subsets_are_different_and_the_same_for_a_seed() -> None:
 
 def test_the_control_of_a_policy_shows_as_many_demonstrations_and_the_nearest() -> None:
     few, many = RoleCounts(0, 1, 0), RoleCounts(2, 0, 4)
-    editor = InContextEditor("control", POOL, SameSize(SubjectSwitch(few, many), POOL))
+    editor = InContextEditor("control", POOL, SameSize(SubjectSwitch(few, many)))
     for case in TEST:
         [candidates] = POOL.candidates([case.edit])
         for probe, prompt in zip(case.probes, editor.prompts([case.edit], [p.query for p in case.probes]), strict=True):

@@ -32,7 +32,9 @@ def pool() -> drike.Pool:
 
 @cache
 def trained(name: str = "threshold") -> drike.Checkpoint:
-    return drike.load_checkpoint(DATA / "checkpoints" / f"{name}.safetensors")
+    """An old checkpoint, with a policy per query of this version."""
+    found = drike.load_checkpoint(DATA / "checkpoints" / f"{name}.safetensors")
+    return replace(found, per_query=drike.QueryPolicy.untrained(found.retriever.encoder, pool().roles))
 
 
 def thinking(prompt: str) -> str:
@@ -85,8 +87,8 @@ def words(texts: Sequence[str]) -> list[int]:
 
 
 EDITORS = (
-    "unedited", "factprompt", "editcot", "editcot-full", "ike", "by-name", "no-retains", "rank-all", "rank-50",
-    "dr-ike", "dr-ike-q", "nearest-same-size", "nearest-same-k", "nearest@4",
+    "unedited", "factprompt", "editcot", "editcot-full", "ike", "by-name", "by-name-or-alone", "no-retains",
+    "rank-all", "rank-50", "dr-ike", "dr-ike-q", "nearest-same-size", "nearest-same-k", "nearest@4",
 )  # fmt: skip
 STYLES = {
     " ".join(map(str, options)): options

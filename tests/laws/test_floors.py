@@ -16,8 +16,8 @@ FLOORS = {
     "datasets": 3, "models": 3,
     "editors": 4, "stores": 4,
     "evaluation": 5,
-    "gates": 6, "training": 6,
-    "deployment": 7,
+    "gates": 6,
+    "deployment": 7, "training": 7,
     "conversations": 8, "runs": 8,
     "adapters": 9, "report": 9, "serving": 9,
     "cli": 10,
@@ -27,7 +27,7 @@ TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
     "encoders.frozen", "encoders.onnx", "support.huggingface", "editors.retriever", "editors.learned_budgets",
-    "editors.query_policy", "training.algorithm1", "training.rollouts", "training.s_objective", "runs.checkpoint",
+    "training.algorithm1", "training.rollouts", "training.s_objective", "runs.checkpoint",
 }  # fmt: skip
 
 COMMANDS = {"tools/tinyfacts/__main__.py"}  # command lines of their own, which print tables as drike does

@@ -17,15 +17,15 @@ from drike.editors import catalog
 from drike.editors.budgets import KINDS, Budget, Fraction, Threshold
 from drike.editors.learned_budgets import Controller, untrained
 from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import FORMS, Retriever
-from drike.editors.role_counts import mixes_of
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DrikeError
+from drike.gates.inventory import Relation
 from drike.prompts import PromptStyle
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from tests.worlds.small import CAPITALS
+from tests.worlds.suggestible import trained
 
 ENCODER = HashingEncoder()
 
@@ -45,20 +45,24 @@ def test_a_loaded_checkpoint_equals_the_saved_one(tmp_path: Path, form, budget: 
 
 
 def test_a_policy_that_decides_for_each_query_is_saved_beside_the_retriever(tmp_path: Path) -> None:
-    pool = Pool(CAPITALS, ENCODER)
-    policy = QueryPolicy(ENCODER, mixes_of(pool.roles), named=True)
-    torch.nn.init.normal_(policy.head.weight, generator=torch.Generator().manual_seed(0))
-    policy.trained_on = frozenset(case.edit.key for case in CAPITALS[:3])
+    policy = trained().with_relations([Relation("capital", (("The capital of it is",),))])
     saved = Checkpoint(Retriever(ENCODER, seed=3), Threshold(), per_query=policy)
     checkpoint.save(saved, tmp_path)
     loaded = checkpoint.load(tmp_path).per_query
     assert loaded is not None
-    assert (loaded.mixes, loaded.named, loaded.trained_on) == (policy.mixes, True, policy.trained_on)
+    assert (loaded.gate, loaded.shown, loaded.trained_on) == (policy.gate, policy.shown, policy.trained_on)
     for case in CAPITALS[:5]:
         queries = [probe.query for probe in case.probes]
-        assert loaded.choose(case.edit, queries) == policy.choose(case.edit, queries)
+        assert loaded.choose(case.edits, queries) == policy.choose(case.edits, queries)
     checkpoint.save(Checkpoint(saved.retriever, Threshold()), tmp_path)
     assert checkpoint.load(tmp_path).per_query is None
+
+
+def test_a_policy_with_the_gate_of_another_encoder_is_refused(tmp_path: Path) -> None:
+    policy = replace(trained(), gate=replace(trained().gate, encoder="other"))
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold(), per_query=policy), tmp_path)
+    with pytest.raises(CheckpointError, match="the gate of another encoder"):
+        checkpoint.load(tmp_path)
 
 
 @pytest.mark.parametrize("budget", [Threshold(), untrained("query-context", ENCODER)])

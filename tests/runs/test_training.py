@@ -19,7 +19,7 @@ from drike.runs.recording import PhaseStarted, Prepared
 from drike.runs.resume import recovered_episodes
 from drike.runs.training import Method, new_editor, run_query_policy, run_training
 from drike.training.algorithm1 import Episode
-from drike.training.s_objective import TrainingStep
+from drike.training.s_objective import Expected
 from tests.worlds.setups import ENCODER, small_setup
 
 SETUP = small_setup()
@@ -64,9 +64,9 @@ def test_the_policy_per_query_is_trained_from_the_answers_in_the_folder(tmp_path
     trained, model = editor(), drike.load_model("reader")
     list(events(tmp_path, trained))
     first = list(run_query_policy(tmp_path, SETUP, model, trained, METHOD))
-    assert [type(event) for event in first] == [PhaseStarted, *[CaseAnswers] * 4, TrainingStep]
+    assert [type(event) for event in first] == [PhaseStarted, *[CaseAnswers] * 4, Expected]
     again = list(run_query_policy(tmp_path, SETUP, drike.CustomModel("silent", lambda *_: []), trained, METHOD))
-    assert [type(event) for event in again] == [PhaseStarted, TrainingStep]
+    assert [type(event) for event in again] == [PhaseStarted, Expected]
     assert again[0] == PhaseStarted("asking", 4, 4)
     assert again[-1].score == first[-1].score  # type: ignore[union-attr]
     assert checkpoint.load(tmp_path).per_query is not None

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from drike.datasets import Dataset
 from drike.editors.budgets import Threshold
-from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, mixes_of
 from drike.edits import EditCase
-from drike.encoders import HashingEncoder
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.risk_control import (
@@ -25,25 +21,11 @@ from drike.evaluation.risk_control import (
 )
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.training.certify import OFFSETS, certify, check_possible, count_right, most_probes
+from drike.training.certify import certify, check_possible, most_probes
+from drike.training.s_objective import count_right
 from tests.worlds.commands import run
 from tests.worlds.small import CAPITALS
-
-ENCODER = HashingEncoder()
-MIXES = mixes_of(Pool(CAPITALS[30:], ENCODER).roles)
-
-
-def test_an_offset_of_0_changes_nothing_and_large_ones_leave_one_role() -> None:
-    policy = QueryPolicy(ENCODER, MIXES)
-    policy.head.weight.data.normal_(generator=torch.Generator().manual_seed(0))
-    case = CAPITALS[0]
-    queries = [probe.query for probe in case.probes]
-    assert policy.with_logit_offset(0).choose(case.edit, queries) == policy.choose(case.edit, queries)
-    assert {*policy.with_logit_offset(OFFSETS[-1]).choose(case.edit, queries)} == {RoleCounts(0, 0, 16)}
-    assert {*policy.with_logit_offset(OFFSETS[0]).choose(case.edit, queries)} == {RoleCounts(4, 12, 0)}
-    whole = {RoleCounts(0, 0, 16), RoleCounts(4, 12, 0)}
-    assert {*policy.with_logit_offset(64).choose(case.edit, queries)} <= whole
-    assert list(OFFSETS) == sorted(OFFSETS)
+from tests.worlds.suggestible import ACTIONS, ENCODER, UNTRAINED
 
 
 def test_the_edits_held_out_for_a_guarantee_come_in_a_random_order() -> None:
@@ -55,26 +37,35 @@ def test_the_edits_held_out_for_a_guarantee_come_in_a_random_order() -> None:
 
 
 def answered(cases: tuple[EditCase, ...]) -> list[CaseAnswers]:
-    """Neighbours are right with at least 4 retains, all else without any; one neighbour in eight is never right."""
-    rows = [
-        (str(i), [[(mix.retains >= 4) == bool(j) and not (j and i % 8 == 0) for mix in MIXES] for j in kinds])
-        for i, kinds in enumerate([p in case.neighborhood for p in case.probes] for case in cases)
-    ]
-    return [CaseAnswers(name, tuple(map(tuple, correct)), ()) for name, correct in rows]
+    """Neighbours are right without the edit, all else with it; one neighbour in eight is never right."""
+    columns, made = range(len(ACTIONS)), list[CaseAnswers]()
+    for i, case in enumerate(cases):
+        stays = [probe in case.neighborhood for probe in case.probes]
+        correct = [tuple((column == 0) == stay and not (stay and i % 8 == 0) for column in columns) for stay in stays]
+        made.append(CaseAnswers(str(i), tuple(correct), ((None,) * len(ACTIONS),) * len(correct)))
+    return made
 
 
-def test_a_policy_that_forgets_neighbours_gets_an_offset_with_which_the_guarantee_holds() -> None:
-    cases = CAPITALS[:30]
-    policy, answers = QueryPolicy(ENCODER, MIXES), answered(CAPITALS[:30])
-    right, _, _ = count_right(policy, cases, answers)
-    assert right[0.0][:, 2].sum() == 0, "untrained, it shows nothing"
+def about_the_subject(case: EditCase) -> EditCase:
+    """The case with neighbours that name the subject."""
+    north, near = f"{case.edit.subject} is north of", case.neighborhood
+    return replace(case, probes=tuple(replace(p, query=north) if p in near else p for p in case.probes))
+
+
+def test_a_policy_that_forgets_neighbours_gets_a_shift_with_which_the_guarantee_holds() -> None:
+    answers, cases = answered(CAPITALS[:30]), [about_the_subject(case) for case in CAPITALS[:30]]
+    eager = UNTRAINED.shifted(7.0)
+    right, _, _ = count_right(eager, cases, answers)
+    assert right[0.0][:, 2].sum() == 0, "it applies wherever the subject is named"
     most = most_probes(Guarantee("rr", 0.6), cases)
-    kept = certify(policy, cases, answers, Guarantee("rr", 0.6), max_probes=most)
+    kept = certify(eager, cases, answers, Guarantee("rr", 0.6), max_probes=most)
     assert (kept.edits, kept.measured) == (30, right[kept.offset][:, 2].sum() / (30 * most))
-    assert kept.measured > 0.8 and kept.offset > 0
+    assert kept.measured > 0.8 and kept.offset < 0
+    chosen = eager.shifted(kept.offset).choose(cases[0].edits, [probe.query for probe in cases[0].probes])
+    assert chosen[0] is not None and chosen[2:] == [None] * 3
     with pytest.raises(GuaranteeError, match=r"rr>=.85 cannot be guaranteed with 30 edits: best certified 0\.[67]\d;"):
-        certify(policy, cases, answers, Guarantee("rr", 0.85), max_probes=most)
-    assert certify(policy, cases, answers, Guarantee("pc", 0.85), max_probes=1).offset <= 0
+        certify(eager, cases, answers, Guarantee("rr", 0.85), max_probes=most)
+    assert certify(eager, cases, answers, Guarantee("pc", 0.85), max_probes=1).offset > kept.offset - 1
     with pytest.raises(UsageError, match="even if every answer is right"):
         check_possible(Guarantee("rr", 0.95), cases)
     with pytest.raises(UsageError, match="no edit held out for it has a neighborhood probe"):
@@ -83,7 +74,7 @@ def test_a_policy_that_forgets_neighbours_gets_an_offset_with_which_the_guarante
 
 def test_a_checkpoint_keeps_the_guarantee_and_one_without_the_field_still_loads(tmp_path: Path) -> None:
     kept = CertifiedGuarantee(Guarantee("rr", 0.85), 100, -2.0, 0.93)
-    saved = Checkpoint(Retriever(ENCODER), Threshold(), per_query=QueryPolicy(ENCODER, MIXES), promise=kept)
+    saved = Checkpoint(Retriever(ENCODER), Threshold(), per_query=UNTRAINED, promise=kept)
     checkpoint.save(saved, tmp_path)
     assert checkpoint.load(tmp_path).promise == kept
     content = checkpoint._serialise(Checkpoint(Retriever(ENCODER), Threshold()))

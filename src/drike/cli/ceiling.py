@@ -12,7 +12,7 @@ from drike.cli.opening import OpenedModel, choose_edits, new_run, open_model
 from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
 from drike.cli.resume import Resumable, options_in, recorded_at
 from drike.cli.watching import watch
-from drike.editors.role_counts import RoleCounts, mixes_of
+from drike.editors.role_counts import mixes_of
 from drike.editors.selectors import RankAndCut, RetainSubset, Selector
 from drike.evaluation import ceilings
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
@@ -61,11 +61,11 @@ def ceiling(
 
 
 def _choices(setup: Setup, random_subsets: int, trained: Checkpoint | None) -> list[Selector]:
-    """All mixes, random subsets of the retains and, of a training run, what its policy selects, which is the last."""
+    """All mixes, random subsets of the retains and, of a training run, what its policies select, which are the last."""
     subsets = ceilings.random_subsets(ceilings.retains_of(setup.pool), random_subsets, setup.pool.seed)
     choices: list[Selector] = [*mixes_of(setup.pool.roles), *subsets]
     if trained is not None:
-        choices.append(RankAndCut(trained.retriever, trained.budget))
+        choices += [RankAndCut(trained.retriever, trained.budget), *filter(None, [trained.per_query])]
     return choices
 
 
@@ -102,8 +102,7 @@ def _ceilings(
     matrix = AnswerMatrix.of(cases, answers)
     chosen: dict[str, Chosen] = ceilings.ceilings(matrix, choices, setup.pool)
     if trained is not None:
-        chosen = {METHOD: matrix.always(len(choices) - 1)} | chosen
-        if trained.per_query is not None:
-            mixes = [choice for choice in choices if isinstance(choice, RoleCounts)]
-            chosen = {"DR-IKE-Q": matrix.chosen_by(trained.per_query, cases, mixes)} | chosen
+        names = [METHOD, *(["DR-IKE-Q"] if trained.per_query is not None else [])]
+        own = {name: matrix.always(len(choices) - len(names) + place) for place, name in enumerate(names)}
+        chosen = dict(reversed(own.items())) | chosen
     return {name: asdict(measured([(matrix, columns)])) for name, columns in chosen.items()}

@@ -18,13 +18,12 @@ from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import PER_QUERY, SAME_K, UNTRAINED, make
 from drike.editors.editor import Editor
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import policy_mixes
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
 from drike.evaluation.judge import Judge
+from drike.gates.policy import QueryPolicy
 from drike.models import EMBEDDED, load
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
@@ -60,12 +59,12 @@ def demo(
         editor = new_editor(method, setup, watched, seed=seed)
         retriever, budget = editor.selector.ranker, editor.selector.budget
         assert isinstance(retriever, Retriever)  # noqa: S101 - it has one
-        untrained = QueryPolicy(watched, policy_mixes(setup.pool.roles))
+        untrained = QueryPolicy.untrained(watched, setup.pool.roles)
         planned = _editors(setup, Checkpoint(retriever, budget, per_query=untrained))
         Run.create(folder, setup, described, settings | {"editors": [editor.name for editor in planned]})
         training = run_training(folder, setup, opened, editor, method, seed=seed, described=described)
         watch_training(training, folder, setup, opened, editor, epochs=epochs)
-        watch_query_policy(run_query_policy(folder, setup, opened, editor, method), len(untrained.mixes), opened)
+        watch_query_policy(run_query_policy(folder, setup, opened, editor, method), opened)
         trained = checkpoint.load(folder, encoder=watched)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)

@@ -11,7 +11,7 @@ from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
 from drike.encoders.base import salient
 from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
-from drike.gates.inventory import WithRelations
+from drike.gates.inventory import Relation, WithRelations
 from drike.gates.store_gate import gate_encoder
 
 
@@ -38,11 +38,11 @@ class WatchedEncoder:
 
 def watched_encoder(gate: Gate, relations: Sequence[Path] | None = None) -> TextEncoder | None:
     """The encoder of a gate, with a bar; None for a gate that needs none. relations: files of more relations."""
-    return _watched(gate.encoder, tuple(relations or ())) if isinstance(gate, Calibrated) else None
+    return _watched(gate.encoder, tuple(relations or ()), gate.relations) if isinstance(gate, Calibrated) else None
 
 
 @cache
-def _watched(name: str, relations: tuple[Path, ...]) -> TextEncoder:
+def _watched(name: str, files: tuple[Path, ...], relations: tuple[Relation, ...]) -> TextEncoder:
     """The same for all gates, so that an index goes on with its vectors."""
     encoder = WatchedEncoder(gate_encoder(name))
-    return WithRelations(encoder, relations) if relations else encoder
+    return WithRelations(encoder, files, relations) if files or relations else encoder

@@ -20,7 +20,18 @@ from drike.cli.watching import watch
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
 from drike.editors.budgets import Threshold, TokenLimit
-from drike.editors.catalog import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, make, require_editor
+from drike.editors.catalog import (
+    BY_NAME,
+    NAMES,
+    OR_ALONE,
+    PER_QUERY,
+    SAME_K,
+    SAME_SIZE,
+    TRAINED,
+    UNTRAINED,
+    make,
+    require_editor,
+)
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.retriever import Retriever
@@ -129,7 +140,7 @@ def editor_names(method: EvaluationOptions, chosen: ChosenEdits) -> list[str]:
     """The names of --editors, or those by default. Raises UsageError for one that does not exist or needs a run."""
     trained = chosen.base.trained if chosen.base else None
     names = [*UNTRAINED, *((*TRAINED, SAME_K) if trained else ())]
-    names += [PER_QUERY, BY_NAME, SAME_SIZE] if trained and trained.per_query is not None else []
+    names += [PER_QUERY, BY_NAME, OR_ALONE, SAME_SIZE] if trained and trained.per_query is not None else []
     if method.editors:
         names = [name.strip().casefold() for name in method.editors.split(",")]
     for name in [*names, *(["dr-ike"] if method.sigmas else [])]:

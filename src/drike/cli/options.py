@@ -127,7 +127,7 @@ OPTIONS: Mapping[str, Any] = {
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option("NAME", "paper, or s: also train a policy on S that decides for each query (dr-ike-q)", METHOD),
-    "named": flag("--named", "Let dr-ike-q read whether a query names the edited subject", METHOD),
+    "named": flag("--named", "Without effect: dr-ike-q always reads whether a query names the subject", METHOD),
     "shot_price": option("X", "Cost of showing dr-ike-q all demonstrations, in S", METHOD, minimum=0.0, maximum=10.0),
     "promise": option("BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, '
                       "pc", METHOD, "--guarantee", "--promise"),

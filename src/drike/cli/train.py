@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drike.cli.console import console, draw, note, say, this_command
-from drike.cli.dry_run import CountingModel, count_only, count_training
+from drike.cli.dry_run import CountingModel, count_only, count_own_answers, count_training
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.opening import DEFAULTS, OpenedModel, describe_model, new_run, open_model, open_setup
 from drike.cli.options import VALUES, DataOptions, ModelOptions, RunOptions, command
@@ -16,7 +16,6 @@ from drike.cli.watching import watch
 from drike.datasets import TINYFACTS
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import policy_mixes
 from drike.editors.selectors import RankAndCut
 from drike.edits import ASPECTS_OF_S
 from drike.encoders import MINILM
@@ -36,7 +35,7 @@ from drike.runs.run import Setup
 from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
 from drike.training.certify import check_possible
-from drike.training.s_objective import TrainingStep
+from drike.training.s_objective import Expected, actions, training_cases
 
 CALIBRATE_ON = 100  # edits held out for a guarantee
 
@@ -84,7 +83,7 @@ def train(
         if method.is_per_query:
             try:
                 policy = training.run_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
-                watch_query_policy(policy, len(policy_mixes(setup.pool.roles)), opened.model)
+                watch_query_policy(policy, opened.model)
             except GuaranteeError as problem:  # the policy is saved as it was trained
                 refused = problem
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
@@ -116,9 +115,11 @@ def _count(counting: CountingModel, setup: Setup, method: training.Method, opene
     count_training(counting, setup.pool, questions, method.max_shots, style=method.style, limit=opened.limit)
     counting.repeat(method.epochs)
     if method.is_per_query:
-        cases = (*setup.split.train, *setup.split.validation)
-        mixes, style = policy_mixes(setup.pool.roles), method.style
-        list(answers_under(mixes, counting, setup.pool, cases, style=style, limit=opened.limit, rule=method.rule))
+        rule = Judge(counting, method.rule).rule
+        resolved = count_own_answers(counting, training_cases(setup.split.train, setup.pool.seed), rule)
+        cases = (*resolved.cases, *setup.split.validation)
+        choices, style = actions(setup.pool.roles), method.style
+        list(answers_under(choices, counting, setup.pool, cases, style=style, limit=opened.limit, rule=method.rule))
 
 
 def watch_training(
@@ -169,24 +170,24 @@ def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
     return f"epoch {epoch.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
 
 
-def watch_query_policy(events: Generator[training.QueryPolicyEvent], mixes: int, model: LanguageModel) -> None:
+def watch_query_policy(events: Generator[training.QueryPolicyEvent], model: LanguageModel) -> None:
     """Train the policy that decides for each query, and show what comes of it. `events` are of `run_query_policy`."""
 
     def show(event: training.QueryPolicyEvent) -> None:
         match event:
             case PhaseStarted():
-                say(f"\nAsking every probe of {event.total} edits under each of {mixes} mixes, for DR-IKE-Q")
+                say(f"\nAsking every probe of {event.total} edits alone and under each mix, for DR-IKE-Q")
                 if event.done:
                     say(f"Recovered {event.done} of {event.total} edits")
-            case TrainingStep():
+            case Expected():
                 absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in event.means]
                 if absent:
                     note(f"no training edit has a {' or a '.join(absent)} probe, so the policy learns from none")
                 means = ", ".join(f"{aspect.value} {mean:.3f}" for aspect, mean in event.means.items())
-                shots = f"{event.shots:.1f} demonstrations per prompt"
-                say(f"Expected on these edits: S {event.score:.3f} ({means}) with {shots}")
+                tokens = f"{event.tokens:.0%} of the tokens of all demonstrations"
+                say(f"Expected on these edits: S {event.score:.3f} ({means}) with {tokens}")
             case CertifiedGuarantee():
-                say(f"Guaranteed: {event.sentence} (measured there: {event.measured:.3f}, offset {event.offset:g})")
+                say(f"Guaranteed: {event.sentence} (measured there: {event.measured:.3f}, shift {event.offset:g})")
 
     watch(events, show, model)
 

@@ -14,6 +14,7 @@ from drike.editors.editor import Editor
 from drike.edits import Edit
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
+from drike.gates.policy import applied
 from drike.gates.verification import verify
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
@@ -57,6 +58,7 @@ def route_each(
 
 def write_prompts(editor: Editor, decisions: Sequence[Decision]) -> list[Prompt]:
     """A prompt for each decision: the query as it is, or under its edits. Same edits share one call of the editor."""
+    editor = applied(editor)
     queries_under: dict[tuple[Edit, ...], dict[str, None]] = defaultdict(dict)
     for decision in decisions:
         queries_under[decision.edits][decision.query] = None

@@ -20,10 +20,22 @@ from drike.prompts import PromptStyle
 
 UNTRAINED = ("unedited", "factprompt", "editcot", "ike")
 TRAINED = ("rank-all", "rank-50", "dr-ike")
-PER_QUERY, BY_NAME, SAME_SIZE = "dr-ike-q", "by-name", "nearest-same-size"
+PER_QUERY, SAME_SIZE = "dr-ike-q", "nearest-same-size"
+BY_NAME, OR_ALONE = "by-name", "by-name-or-alone"
 NO_RETAINS = "no-retains"
 SAME_K, NEAREST = "nearest-same-k", "nearest@"
-NAMES = (*UNTRAINED, "editcot-full", BY_NAME, NO_RETAINS, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K")
+NAMES = (
+    *UNTRAINED,
+    "editcot-full",
+    BY_NAME,
+    OR_ALONE,
+    NO_RETAINS,
+    *TRAINED,
+    PER_QUERY,
+    SAME_SIZE,
+    SAME_K,
+    f"{NEAREST}K",
+)
 
 
 def require_editor(name: str, *, trained: bool) -> None:
@@ -49,8 +61,8 @@ def make(
     """An editor by its name: one of NAMES.
 
     "nearest@4" shows the 4 retains nearest to the edit, "nearest-same-k" as many of the nearest as DR-IKE would show;
-    "by-name" and "nearest-same-size" are controls of "dr-ike-q"; "no-retains" shows all copies and updates alone, which
-    is best behind a gate, where every query concerns the edit.
+    "by-name", "by-name-or-alone" and "nearest-same-size" are controls of "dr-ike-q"; "no-retains" shows all copies and
+    updates alone, which is best behind a gate, where every query concerns the edit.
 
     pool: gives the demonstrations. model: writes parts of the prompts of "editcot-full". trained: for editors with a
     learned part; its prompt style is that of all editors with demonstrations but "ike". limit: of tokens in a prompt,
@@ -67,12 +79,12 @@ def make(
     if name.startswith(NEAREST):
         k = int(name.removeprefix(NEAREST))
         return in_context(f"Nearest, k={k}", RankAndCut(Similarity(), Fraction(1.0, max_shots=k)))
-    no_retains = copies_and_updates(pool.roles)
-    switch = SubjectSwitch(named=no_retains, other=RoleCounts(0, 0, pool.roles.count(Role.RETAIN)))
+    no_retains, retains = copies_and_updates(pool.roles), RoleCounts(0, 0, pool.roles.count(Role.RETAIN))
     editors: dict[str, Editor] = {
         "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(),
         "ike": in_context("IKE", RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
-        BY_NAME: in_context("Switch by name", switch),
+        BY_NAME: in_context("Switch by name", SubjectSwitch(no_retains, retains)),
+        OR_ALONE: in_context("By name, else left alone", SubjectSwitch(no_retains)),
         NO_RETAINS: in_context("Copies and updates", no_retains),
     }  # fmt: skip
     if model is not None:
@@ -88,7 +100,7 @@ def make(
         }
         if policy is not None:
             editors[PER_QUERY] = in_context("DR-IKE-Q", policy)
-            editors[SAME_SIZE] = in_context("Nearest (size of DR-IKE-Q)", SameSize(policy, pool))
+            editors[SAME_SIZE] = in_context("Nearest (size of DR-IKE-Q)", SameSize(policy))
     if name in (PER_QUERY, SAME_SIZE) and name not in editors:
         raise UsageError(f"{name} needs a policy per query: train with `objective` s, or resume that training")
     if name not in editors:

@@ -11,8 +11,8 @@ from drike.prompts import Prompt, PromptStyle
 
 if TYPE_CHECKING:
     from drike.editors.budgets import Budget
-    from drike.editors.query_policy import QueryPolicy
     from drike.editors.retriever import Retriever
+    from drike.editors.selectors import Selector
 
 
 class Editor(Protocol):
@@ -36,4 +36,4 @@ class Trained:
     retriever: Retriever
     budget: Budget
     style: PromptStyle = PromptStyle()
-    per_query: QueryPolicy | None = field(default=None, kw_only=True)
+    per_query: Selector | None = field(default=None, kw_only=True)

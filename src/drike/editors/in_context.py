@@ -53,6 +53,8 @@ class InContextEditor(Generic[SelectorT_co]):
     def show(self, selection: Selection, queries: Sequence[str]) -> list[Prompt]:
         """The prompt of each query with this selection; the style arranges a ranked one."""
         candidates, shown = selection.candidates, selection.shown
+        if selection.alone:
+            return [Prompt(query) for query in queries]
         if selection.ranking is not None:
             shown = self.style.arrange(candidates, selection.kept)
         prompts = self.style.write(candidates.edits, shown, queries)

@@ -7,35 +7,20 @@ demonstrations of any role, and a policy may choose another mix for every query.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
-from typing import Protocol
+from dataclasses import astuple, dataclass, replace
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
-from drike.editors.pool import Pool
-from drike.editors.selectors import Selection, Selector
-from drike.edits import Edit
+from drike.editors.selectors import LeaveAlone, Selection, Selector
 from drike.words import mentions
 
-_ROLES = (Role.COPY, Role.UPDATE, Role.RETAIN)
-
-
-class RoleCountPolicy(Selector, Protocol):
-    """Chooses a mix for every query about an edit. A class that derives from it only defines `choose`."""
-
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
-        """One mix per query, in order."""
-
-    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
-        """The demonstrations of each query's mix."""
-        mixes = self.choose(candidates.edit, queries)
-        return [Selection(candidates, mix.nearest(candidates)) for mix in mixes]
+_ROLES, _ALONE = (Role.COPY, Role.UPDATE, Role.RETAIN), LeaveAlone()
 
 
 @dataclass(frozen=True, order=True)
-class RoleCounts(RoleCountPolicy):
+class RoleCounts(Selector):
     """A mix: how many copies, updates and retains are shown, those nearest to the edit; all where there are fewer.
 
-    It is also the policy that chooses itself for every query.
+    It is also the selector that shows itself to every query.
     """
 
     copies: int
@@ -52,9 +37,9 @@ class RoleCounts(RoleCountPolicy):
         """The number of demonstrations in a prompt."""
         return self.copies + self.updates + self.retains
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
-        """This mix for each query."""
-        return [self for _ in queries]
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The same demonstrations for each query."""
+        return [Selection(candidates, self.nearest(candidates)) for _ in queries]
 
     def nearest(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
         """Copies, then updates, then retains, each nearest first."""
@@ -87,14 +72,10 @@ def mixes_of(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
 
 
 def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
-    """The mixes that a policy chooses from, smallest first: as good as all mixes, at half the cost of training.
-
-    They show all copies and updates or neither, with none, a quarter or all of the retains; or all copies alone.
-    """
+    """The mixes that a policy chooses from, smallest first: the fact alone, with copies, with updates, with retains."""
     copies, updates, retains = _counts(roles)
-    numbers = {0, -(-retains // 4), retains}
-    full = (RoleCounts(c, u, r) for c, u in ((0, 0), (copies, updates)) for r in numbers)
-    return _sorted({RoleCounts(copies, 0, 0), *full})
+    counts = (0, 0, 0), (copies, 0, 0), *((copies, updates, r) for r in (0, -(-retains // 4), retains))
+    return _sorted({RoleCounts(*of_role) for of_role in counts})
 
 
 def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
@@ -106,28 +87,34 @@ def _sorted(mixes: Iterable[RoleCounts]) -> tuple[RoleCounts, ...]:
 
 
 @dataclass(frozen=True)
-class SubjectSwitch(RoleCountPolicy):
-    """A control without training: one mix for queries that name the edit's subject, another for all others."""
+class SubjectSwitch(Selector):
+    """A control without training: one mix for queries that name the edit's subject; all others get another or no edit.
+
+    Of an edit without a subject the own query alone counts as naming it.
+    """
 
     named: RoleCounts
-    other: RoleCounts
+    other: Selector = _ALONE
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
-        """`named` for queries that name the subject or, if the edit has none, for the edit's own query."""
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The selection for each query, by whether it names the subject."""
+        edit = candidates.edit
         about = [query == edit.query if edit.subject is None else mentions(query, edit.subject) for query in queries]
-        return [self.named if named else self.other for named in about]
+        return [(self.named if named else self.other).select(candidates, [""])[0] for named in about]
 
 
 @dataclass(frozen=True)
-class SameSize(RoleCountPolicy):
-    """A control: as many demonstrations as `policy` chooses, but those nearest to the edit, whatever their role."""
+class SameSize(Selector):
+    """A control: as many demonstrations as `policy` shows, but those nearest to the edit, whatever their role."""
 
-    policy: RoleCountPolicy
-    pool: Pool
+    policy: Selector
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
-        """How many of the nearest demonstrations have each role. Raises PoolError."""
-        [candidates] = self.pool.candidates([edit])
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The nearest demonstrations, by role; queries that the policy leaves alone are left alone."""
         roles = [demonstration.role for demonstration in candidates.demonstrations]
-        sizes = [mix.size for mix in self.policy.choose(edit, queries)]
-        return [RoleCounts(*_counts(roles[:size])) for size in sizes]
+        chosen = self.policy.select(candidates, queries)
+        sizes = [RoleCounts(*_counts(roles[: len(selection.shown)])) for selection in chosen]
+        return [
+            selection if selection.alone else replace(selection, shown=mix.nearest(candidates), ranking=None)
+            for selection, mix in zip(chosen, sizes, strict=True)
+        ]

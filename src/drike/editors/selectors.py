@@ -21,13 +21,14 @@ class Selection:
     candidates: those it was chosen from; where several edits are in force, those that the edits share. shown: with a
     ranking, copies, updates and the best retains, which the prompt style arranges; without one, in the order of the
     prompt. ranking: all retains, best first; None if the selector ranks none. pruned: how many more were chosen but did
-    not fit into the prompt.
+    not fit into the prompt. alone: whether the model gets the query alone, without the edit.
     """
 
     candidates: DemonstrationSet
     shown: tuple[Demonstration, ...]
     ranking: Ranking | None = None
     pruned: int = 0
+    alone: bool = False
 
     @classmethod
     def of_ranking(cls, candidates: DemonstrationSet, ranking: Ranking, k: int) -> Selection:
@@ -91,6 +92,15 @@ class RetainSubset(Selector):
         return [Selection(candidates, shown) for _ in queries]
 
 
+@dataclass(frozen=True)
+class LeaveAlone(Selector):
+    """Leaves every query alone."""
+
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The query alone, for each."""
+        return [Selection(candidates, (), alone=True) for _ in queries]
+
+
 def select_for(selector: Selector, candidates: Sequence[DemonstrationSet], queries: Sequence[str]) -> list[Selection]:
     """The selection for each query under one edit or several in force, given the demonstrations of each edit.
 
@@ -106,10 +116,12 @@ def merge(selections: Sequence[Selection]) -> Selection:
     """One selection for several edits in force, given that of each edit: its demonstrations are interleaved.
 
     If all are ranked, so is the result: the best retains of each edit in turn, and as k the mean of theirs, rounded up.
+    A query is left alone if all leave it alone, else these say nothing.
     """
-    first, *others = selections
+    first, *others = [selection for selection in selections if not selection.alone] or selections[:1]
     if not others:
         return first
+    selections = [first, *others]
     rankings = [selection.ranking for selection in selections if selection.ranking is not None]
     if len(rankings) < len(selections):
         shown = interleave([selection.shown for selection in selections])

@@ -58,8 +58,8 @@ def answers_under(
 
 def answers_to(case: EditCase, editors: Sequence[InContextEditor[Selector]], judge: Judge) -> CaseAnswers:
     """Ask the probes of one case in one call, each under the prompt of every editor."""
-    queries = [probe.query for probe in case.probes]
-    verdicts = ask_probes(judge, case.probes, [editor.prompts(case.edits, queries) for editor in editors])
+    queries = [probe.query for probe in case.asked]
+    verdicts = ask_probes(judge, case.asked, [editor.prompts(case.edits, queries) for editor in editors])
     rows = list(zip(*verdicts, strict=True))  # [probes, editors]
     correct = tuple(tuple(map(is_right, row)) for row in rows)
     return CaseAnswers(case.case_id, correct, tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows))

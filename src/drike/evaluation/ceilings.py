@@ -18,7 +18,7 @@ from drike.demonstrations import Role
 from drike.editors.budgets import TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool, rotations
-from drike.editors.role_counts import RoleCountPolicy, RoleCounts
+from drike.editors.role_counts import RoleCounts
 from drike.editors.selectors import RetainSubset, Selector
 from drike.edits import Aspect, EditCase
 from drike.evaluation.answer_matrix import CaseAnswers, answers_to
@@ -147,11 +147,6 @@ class AnswerMatrix:
     def always(self, column: int) -> Chosen:
         """One choice for every probe."""
         return np.full(len(self.case), column)
-
-    def chosen_by(self, policy: RoleCountPolicy, cases: Sequence[EditCase], mixes: Sequence[RoleCounts]) -> Chosen:
-        """The choices of a policy for these cases; the mixes are the first columns."""
-        chosen = [mix for case in cases for mix in policy.choose(case.edit, [probe.query for probe in case.probes])]
-        return np.array([mixes.index(mix) for mix in chosen])
 
     def counts(self, chosen: Chosen) -> Floats:
         """Right answers and probes of each case and aspect, [cases, aspects, 2]."""

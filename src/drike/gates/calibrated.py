@@ -14,6 +14,7 @@ from drike.encoders.salience import content
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
+from drike.gates.inventory import Relation
 from drike.gates.names import Mention
 from drike.gates.relations import answer_kind, contrary, share_said
 from drike.gates.short_forms import NameMatch
@@ -57,7 +58,7 @@ class Calibrated:
         threshold: the least probability that matches.
         grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked. Where
             the relation that a question asks for is unknown, so are those below for the nearest edit of a subject.
-        settings: other thresholds, by name.
+        settings: other thresholds, by name. relations: more relations that it compares texts through (`encoder_of`).
         shifts: what is added to the logit of single edits, by id.
         edits: the number of edits in the store when it was calibrated; 0 for the default.
     """
@@ -70,6 +71,7 @@ class Calibrated:
     shifts: Mapping[str, float] = field(default_factory=dict)
     edits: int = 0
     settings: Mapping[str, float] = field(default_factory=dict, metadata=ADDED)
+    relations: tuple[Relation, ...] = field(default=(), metadata=ADDED)
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match the edits that the query concerns, the most probable first.

@@ -109,13 +109,14 @@ def built_in() -> list[Relation]:
 
 @dataclass(frozen=True, eq=False)
 class WithRelations:
-    """A text encoder that knows more relations than those that come with drike. files: where they are read from.
+    """A text encoder that knows more relations than those that come with drike: `relations`, and those of files.
 
     Raises UsageError for a file that cannot be read, with the line and the remedy.
     """
 
     encoder: TextEncoder
     files: tuple[Path, ...]
+    relations: tuple[Relation, ...] = ()
 
     def __post_init__(self) -> None:
         for file in self.files:
@@ -131,8 +132,9 @@ def inventory(encoder: TextEncoder) -> Inventory:
     if salient(encoder) is encoder:
         return Inventory((), np.zeros((0, encoder.dim), np.float32), np.zeros(0, np.int64))
     known = _kept(encoder) or Inventory.encoded(built_in(), encoder)
-    files = encoder.files if isinstance(encoder, WithRelations) else ()
-    own = [relation for file in files for relation in relations_in(_read(file), str(file))]
+    if not isinstance(encoder, WithRelations):
+        return known
+    own = [*encoder.relations, *(r for file in encoder.files for r in relations_in(_read(file), str(file)))]
     if not own:
         return known
     more = Inventory.encoded(own, encoder)

@@ -20,7 +20,7 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
-from drike.gates.inventory import WithRelations
+from drike.gates.inventory import Relation, WithRelations
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, StoreError
 
@@ -79,14 +79,14 @@ def _say_only_names(encoder: str) -> None:
 
 def encoder_of(gate: Gate, relations: tuple[Path, ...] = ()) -> TextEncoder | None:
     """The encoder of a gate; None for a gate that needs none. relations: files of more. Raises EncoderError."""
-    return gate_encoder(gate.encoder, relations) if isinstance(gate, Calibrated) else None
+    return gate_encoder(gate.encoder, relations, gate.relations) if isinstance(gate, Calibrated) else None
 
 
 @cache
-def gate_encoder(name: str, relations: tuple[Path, ...] = ()) -> TextEncoder:
+def gate_encoder(name: str, files: tuple[Path, ...] = (), relations: tuple[Relation, ...] = ()) -> TextEncoder:
     """An encoder which all gates share, and which keeps nothing of what users write. Raises EncoderError."""
     encoder = load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
-    return WithRelations(encoder, relations) if relations else encoder
+    return WithRelations(encoder, files, relations) if files or relations else encoder
 
 
 def save_gate(store: EditStore, gate: Calibrated | None) -> None:

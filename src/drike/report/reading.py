@@ -164,13 +164,16 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     try:
         with safe_open(trained / FILE, "np") as tensors:
             sizes = {name: int(prod(tensors.get_slice(name).get_shape())) for name in tensors.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError):
+            policy = json.loads(tensors.metadata()["drike"])["per_query"] or {}
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         return known
     head = sum(size for name, size in sizes.items() if name.startswith("head."))
     budget = sizes.get("budget.weights", 0)
     own = {editor for editor in ranked if editor.startswith(METHOD) and " (sigma " not in editor}
     trained_by_editor = {editor: head + (editor in own) * budget for editor in ranked}
-    per_query = sum(size for name, size in sizes.items() if name.startswith("per_query."))
+    heads = [policy["gate"]["named"], *(shown["head"] for shown in policy["shown"])] if "gate" in policy else []
+    per_query = sum(size for name, size in sizes.items() if name.startswith("per_query."))  # of earlier versions
+    per_query += sum(1 + len(head["weights"]) for head in heads)
     return known | trained_by_editor | ({PER_QUERY: per_query} if PER_QUERY in trained_by_editor else {})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,16 +23,17 @@ from torch import Tensor
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
 from drike.editors.editor import Trained
 from drike.editors.learned_budgets import Controller, feature
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Form, Retriever
-from drike.editors.role_counts import RoleCounts
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError
 from drike.evaluation.risk_control import CertifiedGuarantee
+from drike.gates.calibrated import Calibrated
+from drike.gates.policy import QueryPolicy, Shown
 from drike.prompts import PromptStyle
 from drike.support.files import sha256, write_bytes
 from drike.support.records import read
 
+_LOG = logging.getLogger(__name__)
 FILE = "checkpoint.safetensors"
 _OLD = ("budget.json", "retriever.json", "head.safetensors", "checkpoint/budget.json")
 _KEY, _ZEROS = "drike", "0" * 64
@@ -68,8 +70,8 @@ class _Controller:
 
 @dataclass(frozen=True)
 class _PerQuery:
-    mixes: tuple[RoleCounts, ...]
-    named: bool
+    gate: Calibrated
+    shown: tuple[Shown, ...]
     facts: tuple[tuple[str, str], ...]
 
 
@@ -99,6 +101,7 @@ class Checkpoint(Trained):
 
     training: Mapping[str, object] = field(default_factory=dict)
     promise: CertifiedGuarantee | None = None
+    per_query: QueryPolicy | None = field(default=None, kw_only=True)
 
     @property
     def trained_on(self) -> frozenset[tuple[str, str]]:
@@ -164,11 +167,14 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
         raise CheckpointError(f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}") from problem
     try:
+        if "mixes" in (described["per_query"] or {}):
+            _LOG.warning("%s holds dr-ike-q of an earlier version, which is left out: train it again", path)
+            described |= {"per_query": None, "promise": None}
         policy = read(_Described, {"promise": None} | described)  # files of early versions have none
         _check_numbers(tensors)
         retriever = _retriever(policy, tensors, path, encoder)
         budget = _budget(policy.budget, tensors, path, retriever.encoder)
-        per_query = _per_query(policy.per_query, tensors, retriever.encoder)
+        per_query = None if policy.per_query is None else _per_query(policy.per_query, retriever.encoder)
         return Checkpoint(retriever, budget, policy.style, policy.training, policy.promise, per_query=per_query)
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
@@ -189,8 +195,6 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
     if isinstance(budget, Controller):
         tensors |= {"budget.weights": budget.weights, "budget.moments": budget.moments}
     policy = checkpoint.per_query
-    if policy is not None:
-        tensors |= {f"per_query.{name}": tensor.detach() for name, tensor in policy.head.state_dict().items()}
     described = {
         "format": 2,
         "form": retriever.form,
@@ -199,7 +203,7 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
         "style": asdict(checkpoint.style),
         "training": dict(checkpoint.training),
         "facts": sorted(retriever.trained_on),
-        "per_query": policy and asdict(_PerQuery(policy.mixes, policy.named, tuple(sorted(policy.trained_on)))),
+        "per_query": policy and asdict(_PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on)))),
         "promise": checkpoint.promise and asdict(checkpoint.promise),
     }
     return _sealed(described, tensors)
@@ -231,20 +235,16 @@ def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
 
 def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None) -> Retriever:
     retriever = Retriever(_opened(policy.encoder, path, encoder), form=policy.form)
-    known = ("budget.weights", "budget.moments", "per_query.weight", "per_query.bias")
-    weights = {name: tensor for name, tensor in tensors.items() if name not in known}
+    weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(("budget.", "per_query."))}
     retriever.head.load_state_dict({name.removeprefix("head."): tensor for name, tensor in weights.items()})
     retriever.trained_on = frozenset(policy.facts)
     return retriever
 
 
-def _per_query(described: _PerQuery | None, tensors: Mapping[str, Tensor], encoder: TextEncoder) -> QueryPolicy | None:
-    if described is None:
-        return None
-    policy = QueryPolicy(encoder, described.mixes, named=described.named)
-    policy.head.load_state_dict({name: tensors[f"per_query.{name}"] for name in ("weight", "bias")})
-    policy.trained_on = frozenset(described.facts)
-    return policy
+def _per_query(described: _PerQuery, encoder: TextEncoder) -> QueryPolicy:
+    if not described.shown or described.gate.encoder != encoder.name:
+        raise ValueError("its policy per query has no mix, or the gate of another encoder")
+    return QueryPolicy(described.gate, described.shown, encoder, frozenset(described.facts))
 
 
 def _opened(saved: _Encoder, path: Path, encoder: TextEncoder | None = None) -> TextEncoder:

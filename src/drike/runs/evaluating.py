@@ -124,18 +124,18 @@ def evaluate_rest(
 
 
 def answered_cases(
-    folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None
+    folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None, file: str = OWN_ANSWERS
 ) -> AnsweredCases | None:
     """The cases with the unedited model's own answers where none are published; None if there are no such questions.
 
-    The answers are recorded in the folder. Raises RunError for a damaged record.
+    The answers are recorded in this file of the folder. Raises RunError for a damaged record.
     """
-    answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
+    answers = read_json(folder / file, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
         answers = baseline_answers(model, cases, rule)
         if not answers:
             return None
-        write_record(folder, OWN_ANSWERS, answers)
+        write_record(folder, file, answers)
     return with_baseline_answers(cases, answers)
 
 

@@ -3,14 +3,15 @@
     run.json                command, options, settings, seed, versions, data (source, sha256), model
     split.json              the case ids of every part
     episodes.jsonl          training: a line for each episode
-    answers.jsonl           training with --objective s: a line for each edit with the answers to its probes under each
-                            mix; ceilings: of test edits, under each mix, random subset and the greedy one
+    answers.jsonl           training with --objective s: a line for each edit with the answers to its probes alone and
+                            under each mix; ceilings: of test edits, under each mix, random subset and the greedy one
     checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl   evaluation: a line for each probe
     both_ways/EDITOR.jsonl  the same for a sample, judged by scores and by text
     prompts/EDITOR.jsonl    the prompts of that sample: a line for each case
     deployed/EDITOR.jsonl   outcomes with many edits in force, and gate.jsonl: a line for each decision of the gate
-    own_answers.json        the unedited model's answers to questions without a published one
+    own_answers.json        the unedited model's answers to questions without a published one; training_answers.json:
+                            to those that a policy is trained on
     table.md, summary.json  the tables of an evaluation; or table.md, ceilings.json: those of ceilings
     usage.json              the model's work in each part of the run: calls, tokens, cached, seconds, money; without
                             that of killed processes
@@ -41,6 +42,7 @@ from drike.training.algorithm1 import Episode
 from drike.training.rewards import RecordedRollout, Rewards
 
 ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
+TRAINING_ANSWERS = "training_answers.json"
 OUTCOMES, DEPLOYED, GATE = "outcomes", "deployed", "gate.jsonl"
 EVALUATIONS = "evaluations"
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")

@@ -12,9 +12,7 @@ from typing import Literal
 from drike.editors.budgets import Flip, Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Form, Retriever
-from drike.editors.role_counts import policy_mixes
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase, Probe, rewrite_probe
 from drike.encoders import TextEncoder
@@ -22,10 +20,13 @@ from drike.errors import UsageError
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.judge import LIKELIHOOD, RULES, Rule, RuleName
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
+from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
 from drike.runs import checkpoint
-from drike.runs.recording import PhaseStarted, Prepared, recorded_answers, recorded_training
+from drike.runs.evaluating import answered_cases
+from drike.runs.folder import TRAINING_ANSWERS
+from drike.runs.recording import PhaseStarted, Prepared, recorded_answers, recorded_training, usage_recorded
 from drike.runs.resume import recovered_answers
 from drike.runs.run import Setup
 from drike.training import algorithm1
@@ -33,11 +34,11 @@ from drike.training.algorithm1 import Episode
 from drike.training.certify import certify, most_probes
 from drike.training.rewards import RecordedRollout, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
-from drike.training.s_objective import TrainingStep, train_query_policy
+from drike.training.s_objective import Expected, actions, train_query_policy, training_cases
 from drike.training.schedules import disturbed, in_blocks
 
 TrainingEvent = Prepared | PhaseStarted | Episode
-QueryPolicyEvent = PhaseStarted | CaseAnswers | TrainingStep | CertifiedGuarantee
+QueryPolicyEvent = PhaseStarted | CaseAnswers | Expected | CertifiedGuarantee
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Method:
     """How a run is trained. The fields are options of `drike train`, and keys of run.json and of the checkpoint."""
 
     objective: Literal["paper", "s", "balanced"] = "paper"
-    named: bool = False
+    named: bool = False  # without effect, as the gate reads names; runs record it
     shot_price: float = 0.05
     promise: str | None = None
     calibrate_on: int | None = None
@@ -155,33 +156,37 @@ def run_query_policy(
 ) -> Generator[QueryPolicyEvent]:
     """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
 
-    Yields the answers to every edit that are not in the folder yet, the last step of training, and the certified
-    guarantee if one is asked for, each after it is saved. Raises GuaranteeError if it is not certified.
+    Yields the answers to every edit that are not in the folder yet, what training expects, and the certified guarantee
+    if one is asked for, each after it is saved. Raises GuaranteeError if it is not certified.
     """
     retriever = editor.selector.ranker
     assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained
     trained, train = checkpoint.load(folder, encoder=retriever.encoder), setup.split.train
-    cases = (*train, *setup.split.validation)
-    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=method.named)
-    answers = recovered_answers(folder, cases, len(policy.mixes))
+    questions = training_cases(train, setup.pool.seed)
+    with usage_recorded(folder, "answers", model):
+        resolved = answered_cases(folder, model, questions, method.rule, TRAINING_ANSWERS)
+    held_out = [replace(case, further=(), baseline_questions=()) for case in setup.split.validation]
+    cases = (*(resolved.cases if resolved else questions), *held_out)
+    policy = QueryPolicy.untrained(trained.retriever.encoder, setup.pool.roles)
+    answers = recovered_answers(folder, cases, len(actions(setup.pool.roles)))
     asked = answers_under(
-        policy.mixes, model, setup.pool, cases[len(answers) :], style=editor.style, limit=editor.limit,
+        actions(setup.pool.roles), model, setup.pool, cases[len(answers) :], style=editor.style, limit=editor.limit,
         rule=method.rule,
     )  # fmt: skip
     with closing(recorded_answers(folder, asked, model, answers, len(cases))) as recorded:
         yield from recorded
-    *_, last = train_query_policy(policy, train, answers[: len(train)], price=method.shot_price)
+    policy, expected = train_query_policy(policy, cases[: len(train)], answers[: len(train)], price=method.shot_price)
     trained = replace(trained, per_query=policy)
     checkpoint.save(trained, folder)
-    yield last
+    yield expected
     if guarantee is None:
         return
     certified = certify(
-        policy, setup.split.validation, answers[len(train) :], guarantee,
+        policy, held_out, answers[len(train) :], guarantee,
         max_probes=most_probes(guarantee, setup.dataset.cases), price=method.shot_price,
     )  # fmt: skip
-    policy = policy.with_logit_offset(certified.offset)
-    policy.trained_on |= {edit.key for case in setup.split.validation for edit in case.edits}
+    keys = policy.trained_on | {edit.key for case in held_out for edit in case.edits}
+    policy = replace(policy.shifted(certified.offset), trained_on=keys)
     checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
     yield certified
 

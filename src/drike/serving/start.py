@@ -23,7 +23,8 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError
 from drike.gates.decision import Gate
 from drike.gates.inventory import inventory
-from drike.gates.store_gate import encoder_of, open_gate
+from drike.gates.policy import applied, policy_of
+from drike.gates.store_gate import encoder_of, open_gate, stored_gate
 from drike.gates.verification import require_uncertainty
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, key_in
 from drike.serving import workers
@@ -40,6 +41,7 @@ from drike.serving.relay import Limits
 from drike.serving.server import listen, max_connections, raise_file_limit, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
+from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
 from drike.stores.records import EditRecord, EditVersion, MissingStoreError, StoreError
 
@@ -173,7 +175,7 @@ def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
     dataset = load(*base.run.data, target=base.run.zsre_target or "alt")
     records, encoder = dataset.restore(base.split).demonstrations, load_encoder(base.run.encoder)
     pool = Pool(records, encoder, seed=base.run.seed, remembered=_REMEMBERED)
-    return make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained)
+    return applied(make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained))
 
 
 def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
@@ -218,11 +220,17 @@ def _tenants(
 
     def open_feed(tenant: str) -> EditFeed:
         opened = open_store(store, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
-        fixed = options.gate is not None or options.gate_threshold is not None
-        gate = open_gate(opened, options.gate, options.gate_threshold) if fixed else None
-        return EditFeed(opened, gate, tenant=tenant, encoder=loaded, prepare=prepare)
+        return EditFeed(opened, gate_for(options, opened, editor), tenant=tenant, encoder=loaded, prepare=prepare)
 
     return Tenants(open_feed, keys)
+
+
+def gate_for(options: GatewayOptions, store: EditStore, editor: Editor) -> Gate | None:
+    """The gate of the options or, where the store has none of its own, of the run's policy; None for the store's."""
+    if options.gate is not None or options.gate_threshold is not None:
+        return open_gate(store, options.gate, options.gate_threshold)
+    policy = policy_of(editor)
+    return policy.gate if policy and stored_gate(store) is None else None
 
 
 def _key_variable(upstream: str) -> str:

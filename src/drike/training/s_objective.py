@@ -1,40 +1,68 @@
-"""Train DR-IKE-Q on S itself: a policy over mixes of demonstrations, from known answers (docs/method.md).
+"""Train DR-IKE-Q on S itself, from known answers (docs/method.md).
 
-With the answers under every mix at hand, the expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and
+With the answers under every action at hand, the expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and
 needs neither samples nor a baseline. S is the harmonic mean of the aspects' means m, so its gradient weights a probe
 of an aspect by S^2 / (A m^2) for A aspects: the weaker an aspect, the more its probes count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from drike.editors.query_policy import QueryPolicy
+from drike.datasets.generated import with_generated
+from drike.demonstrations import Role
+from drike.editors.role_counts import policy_mixes
+from drike.editors.selectors import LeaveAlone, Selector
 from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
 from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.risk_control import Counts, calibrate
+from drike.gates.calibrated import LogisticHead
+from drike.gates.decision import EQUAL, Candidate
+from drike.gates.policy import QueryPolicy, Shown, relations_of
+
+_FURTHER = (Aspect.ALIAS, Aspect.SAME_SUBJECT)
+SHIFTS = tuple(np.arange(-8, 8.25, 0.25).tolist())  # of the logit that an edit applies
+_STAYS = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
+_FOLDS, _STEPS, _CERTAIN = 5, 200, 100.0  # the last is a logit beyond doubt
 
 Masks = Mapping[Aspect, Tensor]  # which probes are of an aspect, [probes]
-Loss = Callable[[Tensor, Tensor, Masks], Tensor]  # of logits and right answers [probes, mixes]
+Loss = Callable[[Tensor, Tensor, Masks], Tensor]  # of probabilities and right answers [probes, actions]
 
 
 @dataclass(frozen=True)
-class TrainingStep:
-    """A step of training: the expected mean of each aspect, their harmonic mean, and the expected demonstrations."""
+class Expected:
+    """What training expects on its edits: the mean of each aspect, their harmonic mean, and the share of the tokens."""
 
-    number: int
     means: dict[Aspect, float]
     score: float
-    shots: float
+    tokens: float
 
 
-def minus_s(logits: Tensor, right: Tensor, masks: Masks) -> Tensor:
-    """-S of the aspects' expected means under pi = softmax(logits)."""
-    expected = (logits.softmax(dim=1) * right).sum(dim=1)
+def training_cases(cases: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
+    """The cases with the further questions that a policy is trained on, with generated ones where they have none."""
+
+    def meant(case: EditCase) -> EditCase:
+        probes = tuple(probe for probe in case.further if probe.aspect in _FURTHER)
+        questions = tuple(question for question in case.baseline_questions if question.aspect in _FURTHER)
+        return replace(case, further=probes, baseline_questions=questions)
+
+    return tuple(map(meant, with_generated(cases, seed)))
+
+
+def actions(roles: Sequence[Role]) -> tuple[Selector, ...]:
+    """What a policy may do with a pool's demonstrations, as selectors: leave a query alone, or show a mix."""
+    return (LeaveAlone(), *policy_mixes(roles))
+
+
+def minus_s(pi: Tensor, right: Tensor, masks: Masks) -> Tensor:
+    """-S of the aspects' expected means."""
+    expected = (pi * right).sum(dim=1)
     return -_harmonic([expected[mask].mean() for mask in masks.values()])
 
 
@@ -44,53 +72,159 @@ def train_query_policy(
     answers: Sequence[CaseAnswers],
     *,
     loss: Loss = minus_s,
-    steps: int = 200,
-    learning_rate: float = 0.05,
-    decay: float = 1e-3,
+    strength: float = 0.003,
     price: float = 0.05,
-) -> Generator[TrainingStep]:
-    """Minimise a loss with Adam, all edits in each step; the policy's head learns in place.
+) -> tuple[QueryPolicy, Expected]:
+    """The policy that minimises a loss over all edits, and what it expects of them.
 
-    cases: the training edits; their probes are the training signal. An aspect that no case has counts for nothing.
-    answers: to them, under each of the policy's mixes. decay: weight of the squared head, for features scaled to unit
-    variance. price: how much S a prompt with all demonstrations may cost; larger prices choose shorter prompts.
+    It compares texts through the relations of these edits, too: while it is trained on an edit, through those of edits
+    with other relations, as it will with new ones. Its threshold then moves to the largest S, less the price, of its
+    choices on these edits, with short names counted as paraphrases and same-subject questions as neighbours.
 
-    Raises UsageError if there are no cases, or if the answers are not those of the cases and mixes.
+    cases: the training edits; all of their probes are the training signal. answers: to them, under each of `actions`.
+    strength: of the pull of all weights to those of the given policy. price: how much S it may cost to show all
+    demonstrations; other prompts cost less in proportion to their tokens.
+
+    Raises UsageError if there are no cases, or if the answers are not those of the cases and actions.
     """
     right, masks = _training_data(policy, cases, answers)
-    sizes = torch.tensor([float(mix.size) for mix in policy.mixes])
-    phi = torch.cat([policy.features(case.edit, [probe.query for probe in case.probes]) for case in cases])
-    mean, scale = phi.mean(dim=0), phi.std(dim=0).clamp_min(1e-6)
-    phi = (phi - mean) / scale
-    policy.trained_on |= {edit.key for case in cases for edit in case.edits}
-    head = policy.head
-    adam = torch.optim.Adam(head.parameters(), lr=learning_rate)
-    for number in range(1, steps + 1):
-        logits = head(phi)
-        pi = logits.softmax(dim=1)
-        expected, shots = (pi * right).sum(dim=1), pi @ sizes
-        cost = torch.stack([shots[mask].mean() for mask in masks.values()]).mean() / sizes.max().clamp_min(1)
-        total = loss(logits, right, masks) + price * cost + decay * head.weight.square().sum()
-        adam.zero_grad()
+    candidates, costs = _crossed(policy, cases), _costs(policy, answers)
+    trained = fit(policy, candidates, right, price * costs, masks, loss=loss, strength=strength)
+    nearest = sorted(SHIFTS, key=abs)
+    chosen, probes, cost = count_right(trained, cases, answers, candidates, price=price, shifts=nearest)
+    trained = trained.shifted(calibrate(chosen, probes, cost=cost) or 0.0).with_relations(relations_of(cases).values())
+    pi = _probabilities(*_features(trained, candidates), _weights(trained))
+    means = {aspect: (pi * right)[mask].sum(dim=1).mean() for aspect, mask in masks.items()}
+    share = float((pi * costs).sum(dim=1).mean())
+    keys = policy.trained_on | {edit.key for case in cases for edit in case.edits}
+    found = Expected({a: float(mean) for a, mean in means.items()}, float(_harmonic(list(means.values()))), share)
+    return replace(trained, trained_on=keys), found
+
+
+def fit(
+    policy: QueryPolicy, candidates: Sequence[Candidate | None], right: Tensor, costs: Tensor, masks: Masks, *,
+    loss: Loss = minus_s, strength: float = 0.003,
+) -> QueryPolicy:  # fmt: skip
+    """The policy with the weights of the smallest loss, by L-BFGS, as `train_query_policy` uses it.
+
+    candidates: of each probe. right, costs (in S): of each action [probes, actions]: to leave it alone, and the mixes.
+    """
+    start = _weights(policy)
+    (phi, forced), weights = _features(policy, candidates), start.clone().requires_grad_()
+    optimiser = torch.optim.LBFGS([weights], max_iter=_STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        pi = _probabilities(phi, forced, weights)
+        spent = torch.stack([(pi * costs)[mask].sum(dim=1).mean() for mask in masks.values()]).mean()
+        total = loss(pi, right, masks) + spent + strength * (weights - start).square().sum()
         total.backward()  # type: ignore[no-untyped-call]
-        adam.step()
-        means = {aspect: expected[mask].mean().detach() for aspect, mask in masks.items()}
-        score = _harmonic(list(means.values())).item()
-        yield TrainingStep(number, {aspect: m.item() for aspect, m in means.items()}, score, shots.mean().item())
-    with torch.no_grad():  # the head reads features as they are
-        head.weight.div_(scale)
-        head.bias.sub_(head.weight @ mean)
+        return total
+
+    optimiser.step(closure)  # type: ignore[no-untyped-call]
+    return _with_weights(policy, weights.detach())
+
+
+def count_right(
+    policy: QueryPolicy,
+    cases: Sequence[EditCase],
+    answers: Sequence[CaseAnswers],
+    candidates: Sequence[Candidate | None] | None = None,
+    *,
+    price: float = 0.05,
+    shifts: Sequence[float] = SHIFTS,
+) -> tuple[dict[float, Counts], Counts, dict[float, float]]:
+    """Right answers [edits, 3] at each shift of a policy's logit, probes [edits, 3], and the cost of prompts at each.
+
+    candidates: of all probes, if they are known.
+    """
+    candidates = candidates or [c for of_case in _candidates(policy, cases) for c in of_case]
+    phi, forced = _features(policy, candidates)
+    applies, *suits = _weights(policy) @ phi.T
+    mixes, logits = torch.stack(suits).argmax(dim=0) + 1, applies + forced
+    right = torch.cat([torch.tensor(of_case.correct, dtype=torch.float64) for of_case in answers])
+    costs = _costs(policy, answers)
+    column = [2 if p.aspect in _STAYS else int(p.aspect is not Aspect.REWRITE) for case in cases for p in case.asked]
+    owner = np.repeat(np.arange(len(cases)), [len(case.asked) for case in cases])
+
+    def of_edits(values: Tensor) -> Counts:
+        sums = np.zeros((len(cases), 3))
+        np.add.at(sums, (owner, np.array(column)), values.numpy())
+        return sums
+
+    def under(values: Tensor, shift: float) -> Tensor:
+        return values.gather(1, torch.where(logits + shift >= 0, mixes, 0)[:, None])[:, 0]
+
+    counts = {shift: of_edits(under(right, shift)) for shift in shifts}
+    return counts, of_edits(torch.ones(len(owner))), {s: price * float(under(costs, s).mean()) for s in shifts}
+
+
+def _candidates(policy: QueryPolicy, cases: Sequence[EditCase]) -> list[list[Candidate | None]]:
+    return [policy.candidates(case.edits, [probe.query for probe in case.asked]) for case in cases]
+
+
+def _crossed(policy: QueryPolicy, cases: Sequence[EditCase]) -> list[Candidate | None]:
+    """The candidates of all probes, found as for new relations: through the relations of the cases in other folds."""
+    places = {name: place for place, name in enumerate(relations_of(cases))}
+    folds = [places[next(iter(relations_of([case])))] % _FOLDS for case in cases]
+    found: dict[int, list[Candidate | None]] = {}
+    for fold in range(_FOLDS):
+        others = relations_of(case for case, of in zip(cases, folds, strict=True) if of != fold)
+        own = [place for place, of in enumerate(folds) if of == fold]
+        found |= zip(own, _candidates(policy.with_relations(others.values()), [cases[i] for i in own]), strict=True)
+    return [candidate for place in range(len(cases)) for candidate in found[place]]
+
+
+def _names(policy: QueryPolicy) -> list[str]:
+    return [*policy.gate.named.weights, EQUAL]
+
+
+def _features(policy: QueryPolicy, candidates: Sequence[Candidate | None]) -> tuple[Tensor, Tensor]:
+    """The features of each probe with a 1 at the end [probes, d]; a logit beside the head's where that is certain."""
+    features = [candidate.features if candidate else {} for candidate in candidates]
+    phi = [[of_probe.get(name, 0.0) for name in _names(policy)] + [1.0] for of_probe in features]
+    certain = [-_CERTAIN if not of_probe else _CERTAIN * (EQUAL in of_probe) for of_probe in features]
+    return torch.tensor(phi, dtype=torch.float64), torch.tensor(certain, dtype=torch.float64)
+
+
+def _weights(policy: QueryPolicy) -> Tensor:
+    """Of the gate and of each mix, with the bias at the end [1 + mixes, d]."""
+    heads = [policy.gate.named, *(shown.head for shown in policy.shown)]
+    rows = [[head.weights.get(name, 0.0) for name in _names(policy)] + [head.bias] for head in heads]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def _with_weights(policy: QueryPolicy, weights: Tensor) -> QueryPolicy:
+    heads = [LogisticHead(dict(zip(_names(policy), row, strict=False)), row[-1]) for row in weights.tolist()]
+    named = LogisticHead({name: heads[0].weights[name] for name in policy.gate.named.weights}, heads[0].bias)
+    shown = tuple(map(Shown, policy.mixes, heads[1:]))
+    return replace(policy, gate=replace(policy.gate, named=named), shown=shown)
+
+
+def _probabilities(phi: Tensor, forced: Tensor, weights: Tensor) -> Tensor:
+    """Pi over the actions [probes, actions]."""
+    applies = torch.sigmoid(phi @ weights[0] + forced)[:, None]
+    return torch.cat([1 - applies, applies * (phi @ weights[1:].T).softmax(dim=1)], dim=1)
+
+
+def _costs(policy: QueryPolicy, answers: Sequence[CaseAnswers]) -> Tensor:
+    """The tokens of each prompt as a share of the mean under the longest action [probes, actions]."""
+    rows = [row for of_case in answers for row in of_case.prompt_tokens if None not in row]
+    if len(rows) < sum(len(of_case.correct) for of_case in answers):  # they are not counted, but demonstrations are
+        rows = [(0, *(1 + mix.size for mix in policy.mixes)) for of_case in answers for _ in of_case.correct]
+    tokens = torch.tensor(rows, dtype=torch.float64)
+    return tokens / tokens.mean(dim=0).max()
 
 
 def _training_data(
     policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]
 ) -> tuple[Tensor, Masks]:
-    """Right answers of all probes under each mix, [probes, mixes], and which probes are of each aspect."""
-    right = [torch.tensor(of_case.correct, dtype=torch.float32) for of_case in answers]
-    shapes = [(len(case.probes), len(policy.mixes)) for case in cases]
+    """Right answers of all probes under each action, [probes, actions], and which probes are of each aspect."""
+    right = [torch.tensor(of_case.correct, dtype=torch.float64) for of_case in answers]
+    shapes = [(len(case.asked), 1 + len(policy.shown)) for case in cases]
     if not cases or [tuple(of_case.shape) for of_case in right] != shapes:
-        raise UsageError(f"the answers of {len(answers)} edits are not those of these {len(cases)} under each mix")
-    aspects = [probe.aspect for case in cases for probe in case.probes]
+        raise UsageError(f"the answers of {len(answers)} edits are not those of these {len(cases)} under each action")
+    aspects = [probe.aspect for case in cases for probe in case.asked]
     masks = {wanted: torch.tensor([aspect is wanted for aspect in aspects]) for wanted in Aspect if wanted in aspects}
     return torch.cat(right), masks
 
