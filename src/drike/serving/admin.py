@@ -95,10 +95,7 @@ async def healthy(request: Request) -> Response:
 
 @dataclass(frozen=True, eq=False)
 class Admin:
-    """The endpoints.
-
-    editor: decides on trial questions, too. upstream: answers them. keys: None admits everyone on this machine.
-    """
+    """The endpoints. editor, upstream: also for trial questions. keys: None admits everyone on this machine."""
 
     editor: RequestEditor
     upstream: Upstream
@@ -336,16 +333,15 @@ def _number(request: Request, name: str, default: int) -> int:
 
 def _matching(feed: EditFeed, wanted: set[str], status: str | None) -> Sequence[EditVersion]:
     """Edits with this status that hold all these words, the latest change first."""
-    edits = sorted(feed.snapshot.edits.values(), key=lambda edit: -edit.number)
-    if status is None:
-        edits = [edit for edit in edits if edit.record.status is not Status.RETIRED]
-    elif status != "all":
-        edits = [edit for edit in edits if edit.record.status == status]
-    return [edit for edit in edits if wanted <= _words_of(edit)] if wanted else edits
 
+    def matches(edit: EditVersion) -> bool:
+        record = edit.record
+        if record.status is Status.RETIRED if status is None else status not in ("all", record.status):
+            return False
+        texts = (*record.names, record.query, record.target_new, str(edit.id))
+        return not wanted or wanted <= set(words(" ".join(texts)))
 
-def _words_of(edit: EditVersion) -> set[str]:
-    return set(words(" ".join((*edit.record.names, edit.record.query, edit.record.target_new, str(edit.id)))))
+    return sorted(filter(matches, feed.snapshot.edits.values()), key=lambda edit: -edit.number)
 
 
 def _author(principal: Principal, claimed: str | None = None) -> str:
@@ -361,13 +357,9 @@ def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
 
 def _decision_json(decision: Decision, feed: EditFeed) -> Json:
     candidates = [
-        {
-            "edit": _edit_json(candidate.edit, feed),
-            "probability": candidate.probability,
-            "name": candidate.name,
-            "features": dict(candidate.features),
-            **({"answer": candidate.answer} if candidate.answer else {}),
-        }
+        {"edit": _edit_json(candidate.edit, feed), "probability": candidate.probability, "name": candidate.name}
+        | {"features": dict(candidate.features)}
+        | ({"answer": candidate.answer} if candidate.answer else {})
         for candidate in decision.candidates[:_MAX_CANDIDATES]
     ]
     matched = [_edit_json(edit, feed) for edit in decision.matched]

@@ -22,14 +22,14 @@ from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
 from drike.serving.requests import CHAT, COMPLETION, parse
 from drike.serving.threads import in_daemon_thread
-from drike.serving.upstream import Reply, UpstreamCall, UpstreamError
+from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError
 
 _MAX_WAITING = 64  # requests; more are refused
 _MAX_TOKENS, _REPLY_TOKENS = 4096, 256
 WriteReply = Callable[[list[dict[str, str]], int], Completion]
 
 
-class LocalUpstream:
+class LocalUpstream(Upstream):
     """A model as an upstream. reply: answers messages with role and content; None where it only completes texts."""
 
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
@@ -40,16 +40,9 @@ class LocalUpstream:
         self._waiting = 0
         self._began = int(time.time())
 
-    async def open(self) -> None:
-        """Nothing: the model is loaded."""
-
     async def close(self) -> None:
         """Drop requests that wait."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def problem(self) -> str | None:
-        """None: a loaded model answers."""
-        return None
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:

@@ -75,17 +75,19 @@ class Upstream(Protocol):
 
     name: str
 
+    def exchange(self, call: UpstreamCall) -> AbstractAsyncContextManager[Reply]:
+        """The answer to a call, which is dropped when the block is left. Raises UpstreamError."""
+
     async def open(self) -> None:
         """Get ready for calls."""
+        return
 
     async def close(self) -> None:
         """Close all connections."""
 
-    def exchange(self, call: UpstreamCall) -> AbstractAsyncContextManager[Reply]:
-        """The answer to a call, which is dropped when the block is left. Raises UpstreamError."""
-
     async def problem(self) -> str | None:
         """Why calls would fail now; None if they would not."""
+        return None
 
 
 class HttpUpstream:

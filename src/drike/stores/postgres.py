@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, LiteralString
 
@@ -19,8 +19,8 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
+from drike.stores.log import EditStore, LogEnd, Row, claim_hash, damaged
 from drike.stores.records import MissingStoreError, StoreError, UnavailableError
-from drike.stores.tables import LogEnd, Row, TableStore, claim_hash, damaged
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
     """
@@ -100,7 +100,7 @@ def _within(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any
         return done.value
 
 
-class PostgresStore(TableStore):
+class PostgresStore(EditStore):
     """An `EditStore` in the database at `address`, a URL as libpq takes it.
 
     schema: where the tables are; None for the first schema of the search path. create: make them, and the schema, if
@@ -180,10 +180,8 @@ class PostgresStore(TableStore):
         self._run(query, [*row, hashes, edit])
         self._end = self._end.after(row, hashes, gone)
 
-    def _replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
-        self._run("DELETE FROM drike_claims")
-        for edit, keys in claims.items():
-            self._run("INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s", [_hashes(keys), edit])
+    def _claim(self, edit: int, keys: Collection[str]) -> None:
+        self._run("INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s", [_hashes(keys), edit])
 
     def _run(self, query: LiteralString | sql.Composed, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
         """Run a statement; outside a transaction, on a new connection if the old one was lost."""

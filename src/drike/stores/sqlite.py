@@ -6,12 +6,12 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from drike.stores.log import END, EditStore, Row, check_end, claim_hash, claim_mark, damaged
 from drike.stores.records import MissingStoreError, StoreError, UnavailableError
-from drike.stores.tables import END, Row, TableStore, check_end, claim_hash, claim_mark, damaged
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
@@ -36,7 +36,7 @@ _MIGRATIONS = (  # of the schema: the statements that lead from each version to 
 _CACHE = 32_768  # KB of the file in memory
 
 
-class SqliteStore(TableStore):
+class SqliteStore(EditStore):
     """An `EditStore` in the file `path`.
 
     A file that was put in the place of the old one is read from then on. create: make the file if it is missing,
@@ -96,13 +96,11 @@ class SqliteStore(TableStore):
         self._file.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", row)
         query = "DELETE FROM claims WHERE edit = ? RETURNING key"
         gone = [key for [key] in self._file.execute(query, [edit])] if version > 1 else []
-        self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in keys])
+        self._claim(edit, keys)
         self._end = self._end.after(row, map(claim_hash, keys), map(claim_hash, gone))
 
-    def _replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
-        self._file.execute("DELETE FROM claims")
-        rows = ((key, edit) for edit, keys in claims.items() for key in keys)
-        self._file.executemany("INSERT INTO claims VALUES (?, ?)", rows)
+    def _claim(self, edit: int, keys: Collection[str]) -> None:
+        self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in keys])
 
     def _open(self, create: bool) -> None:
         """Open the file that is at the path now. Raises StoreError."""
@@ -208,7 +206,7 @@ class SqliteStore(TableStore):
 
 
 def _own(query: str) -> str:
-    """A statement of `tables` as SQLite has it: a file holds one store, whose tables need no prefix."""
+    """A statement of `log` as SQLite has it: a file holds one store, whose tables need no prefix."""
     return query.replace("drike_", "").replace("%s", "?")
 
 
