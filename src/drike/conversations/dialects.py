@@ -22,10 +22,7 @@ Values = Mapping[str, Any]
 
 
 def read(api: Api, values: Values) -> Conversation:
-    """The conversation of a request. Raises UnreadError for a form in which texts could be missed.
-
-    Raises ValueError if there are more than `MAX_MESSAGES`.
-    """
+    """The conversation of a request. UnreadError if texts could be missed, ValueError for too many messages."""
     pairs = ((speaker, text) for speaker, texts in _READERS[api](values) for text in texts)
     spoken = groupby(pairs, key=lambda pair: (pair[0], _place(pair[1].path)))
     turns = tuple(Turn(speaker, tuple(text for _, text in texts)) for (speaker, _), texts in spoken)

@@ -109,10 +109,7 @@ class AsBlock:
 
 @dataclass(frozen=True)
 class AsPrompt:
-    """The prompt of `editor`, which ends in what is to be completed: the text or, behind a challenge, the question.
-
-    Behind a source nothing is written.
-    """
+    """The prompt of `editor`: around a question, or behind a challenge; behind a source nothing is written."""
 
     editor: Editor
 

@@ -24,10 +24,7 @@ _STEP = 25  # of the common questions, every 25th is asked
 
 @dataclass(frozen=True)
 class Check:
-    """A question about an edit (None for an unrelated one), its answers, and what is wrong ("" where nothing is).
-
-    kind: query, wording, alias, negative or unrelated.
-    """
+    """A question about an edit (None: an unrelated one) with its kind, its answers, and what is wrong, or ""."""
 
     edit: EditVersion | None
     kind: str

@@ -1,7 +1,4 @@
-"""A frozen transformer as encoder. Remote code is not run, and nothing is trained.
-
-Torch is imported when a text is first encoded; texts whose features are stored need neither torch nor the weights.
-"""
+"""A frozen transformer as encoder, run without remote code. Torch is imported when a text is first computed."""
 
 from __future__ import annotations
 
@@ -67,10 +64,7 @@ class FrozenEncoder:
         return int(self.encode([""]).shape[1])
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        """Vectors [n, d] of `texts`; each distinct text is computed once, `progress` counts those still to compute.
-
-        Raises EncoderError if the files cannot be loaded, UsageError for half a character.
-        """
+        """Vectors [n, d] of `texts`. progress: counts those to compute. Raises EncoderError, UsageError."""
         require_unicode(texts)
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)

@@ -1,7 +1,4 @@
-"""Run a frozen encoder with ONNX Runtime: half of torch's time for a single text, without torch in memory.
-
-The encoder is converted once on a machine; only this needs torch.
-"""
+"""A frozen encoder in ONNX Runtime: half of torch's time for a single text. Only its conversion needs torch."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ _CLOSE = 1e-4  # to torch's vectors
 
 
 def by_onnx(folder: Path, sha256: str) -> Forward:
-    """The forward pass with ONNX Runtime on one thread; with torch where the encoder cannot be converted.
-
-    sha256: of the encoder's files, under which it is kept in `cache_folder()`. Raises EncoderError.
-    """
+    """The forward pass with ONNX Runtime, else torch. sha256: of the files, for the cache. Raises EncoderError."""
     models = cache_folder() / "onnx"
     kept_as = hashlib.sha256(f"{sha256} {version()}".encode()).hexdigest()
     path = _kept(models, kept_as)

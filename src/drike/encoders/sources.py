@@ -51,10 +51,7 @@ class EncoderSource:
 
 
 def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
-    """Find the encoder called `name` without loading or downloading it. Raises EncoderError with the remedy.
-
-    hub: may be asked whether it has one that is not on this machine.
-    """
+    """Find an encoder without loading it. hub: may be asked for it. Raises EncoderError with the remedy."""
     text = str(name)
     if text.partition(":")[0] == HASHING:
         return EncoderSource(text, "builtin", None, "feature hashing, no weights; for tests and dry runs")
@@ -154,10 +151,7 @@ def _offline_extra() -> EncoderSource | None:
 
 
 def identity(folder: Path) -> dict[str, str | None]:
-    """What tells an encoder from others of its name: the SHA-256 of its files, and the revision it was downloaded in.
-
-    Only files that decide a vector count: weights, settings, tokenizer and pooling.
-    """
+    """The SHA-256 of the files of an encoder that decide a vector, and its revision on the hub."""
     files: list[Path] = []
     for part in (folder, *folder.glob("[0-9]*_*")):
         settings, weights, tokenizer, vocabulary = (

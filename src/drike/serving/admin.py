@@ -252,10 +252,7 @@ class Admin:
     async def _write(
         self, request: Request, principal: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]
     ) -> Json:
-        """Make changes, all or none, and answer when they are in force here.
-
-        Nothing is kept of changes that take too long, or whose client has hung up. Raises StoreError, UnavailableError.
-        """
+        """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
         feed = await self.tenants.feed(principal.tenant)
         settled = threading.Lock()  # of the changes and what gives them up, the first to take it decides
 

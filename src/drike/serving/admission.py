@@ -42,10 +42,7 @@ class Admission:
     limits: Limits = field(default_factory=Limits)
 
     def admit(self, scope: Scope, in_flight: int) -> Principal:
-        """Who sent a request. Raises RequestError for one that is refused.
-
-        scope: with a path as `normal_path` returns it. in_flight: requests at this moment, this one included.
-        """
+        """Who sent a request, of a `normal_path`. Raises RequestError. in_flight: requests now, with this one."""
         path, limits = bytes(scope["raw_path"]), self.limits
         if in_flight > limits.at_once:
             raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")

@@ -82,10 +82,7 @@ def value_at(values: Any, path: JsonPath) -> Any:
 
 
 def text_spans(text: bytes, paths: Iterable[JsonPath]) -> dict[JsonPath, tuple[int, int]]:
-    """Where the texts at these paths begin and end in valid JSON in UTF-8, with their quotes; found in one pass.
-
-    Of repeated keys the last one counts, as everywhere. paths: at least one, each to a text.
-    """
+    """Where the texts at these paths stand in JSON in UTF-8, with their quotes; of repeated keys the last counts."""
     wanted: dict[Any, Any] = {}
     for path in paths:
         level = wanted

@@ -91,10 +91,7 @@ class RequestEditor:
         return seconds * max(1, min(turns, _MOST_DEADLINES))
 
     async def edit(self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool) -> EditedRequest:
-        """The body of a call under the edits that it concerns. Raises RequestError.
-
-        ask: the upstream, if the gate is uncertain.
-        """
+        """The body of a call under the edits that it concerns. ask: the upstream, if uncertain. Raises RequestError."""
         if self.mode is Mode.OFF:
             return EditedRequest(call.body, "off")
         request = None
@@ -126,10 +123,7 @@ class RequestEditor:
     async def trial(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool
     ) -> tuple[Decision, bytes]:
-        """The decision on a request that ends in a question, which is not recorded, and its edited body.
-
-        Raises RequestError if it is late.
-        """
+        """The decision on a request that ends in a question, not recorded, and its body. RequestError if late."""
         until = time.perf_counter() + _SECONDS_TO_TRY
         ask = ask and self.asks
         seconds = self.deadline(feed) if ask else None
@@ -272,10 +266,7 @@ def _not_applied() -> RequestError:
 async def _answer(
     upstream: Upstream, call: UpstreamCall, request: EditableRequest, question: str, seconds: float
 ) -> YesOrNo:
-    """What the upstream says to a question. It never raises.
-
-    call, request: in which the question arose. seconds: until the answer counts as failed.
-    """
+    """What the upstream says to a question within so many seconds; it never raises. call, request: of the user."""
     api, values = request.conversation.api, request.values
     kept = {name: values[name] for name in _KEPT if name in values}
     headers = [header for header in call.headers if header[0] not in _DROPPED]

@@ -1,7 +1,4 @@
-"""The edits of a store as a gateway applies them: always the latest, with the last decisions about requests.
-
-Changes come from admin requests and from other processes alike; `refresh` finds both.
-"""
+"""The edits of a store as a gateway applies them, whoever changes them, with the last decisions about requests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Read requests as conversations, and write edits around their texts.
-
-The gateway, its local model, its webhooks and logs of requests are all read here, so that they agree on what a request
-asks.
-"""
+"""Read requests, webhooks and logs of requests as conversations, all here; and write edits around their texts."""
 
 from __future__ import annotations
 
@@ -41,10 +37,7 @@ class EditableRequest:
     conversation: Conversation
 
     def with_texts(self, texts: Mapping[JsonPath, str]) -> bytes:
-        """The JSON with other texts at some paths, and all other bytes as they were.
-
-        Where a text only gets something before or behind it, the bytes of the old text also stay.
-        """
+        """The JSON with other texts at some paths; all other bytes stay, also of a text that only gets more."""
         parts, done = [], 0
         for path, (begin, end) in sorted(text_spans(self.json, texts).items(), key=lambda item: item[1]):
             old, new = value_at(self.values, path), texts[path]
@@ -78,10 +71,7 @@ def one_message(model: str, text: str, **more: object) -> EditableRequest:
 
 
 def parse(body: bytes) -> dict[str, Any] | None:
-    """The JSON object of a request; None if it is something else, which is not ours to read.
-
-    Raises ValueError if it is nested too deeply.
-    """
+    """The JSON object of a request; None for all else, which is not ours to read. ValueError if nested too deeply."""
     try:
         return read_object(body)[1]
     except UnreadError:

@@ -54,10 +54,7 @@ Sockets = tuple[socket.socket, socket.socket]  # of the API, and of admin reques
 
 @dataclass(frozen=True)
 class Started:
-    """A gateway whose sockets listen.
-
-    options: with the defaults filled in. example: a question for it to answer. notes: sentences for its operator.
-    """
+    """A gateway whose sockets listen. example: a question for it to answer. notes: sentences for its operator."""
 
     options: GatewayOptions
     upstream: Upstream
@@ -81,10 +78,7 @@ class Started:
 
 
 def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None] = encoder_of) -> Started:
-    """Open everything and listen. Raises DrikeError, each with the remedy.
-
-    encoder: opens that of a gate, given files of more relations.
-    """
+    """Open everything and listen. encoder: opens that of a gate, with more relations. Raises DrikeError."""
     workers.follow_parent()
     raise_file_limit()
     _check(options)

@@ -28,10 +28,7 @@ _UNREADABLE = "the edits or the gate of {} cannot be read: a key of its own show
 
 
 class Tenants:
-    """Tenants by name; a store is opened when its tenant first asks.
-
-    open_feed: opens the edits of a tenant; raises StoreError. keys: None where everyone is the default tenant.
-    """
+    """Tenants by name, whose edits `open_feed` opens when each first asks. keys: None for the default one only."""
 
     def __init__(self, open_feed: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
         self.problem: str | None = None  # with the keys
@@ -53,10 +50,7 @@ class Tenants:
         return self.feeds[tenant]
 
     async def follow(self) -> None:
-        """Keep edits, gates and keys up to date until cancelled.
-
-        One thread watches the files of all stores, and one the gates; each store in a database has its own.
-        """
+        """Keep edits, gates and keys up to date until cancelled: a thread for all files, one for each database."""
         for watching in self._watching:
             watching.start()
         try:

@@ -32,10 +32,7 @@ class WorkThread:
         self._until: float | None = None  # of what is being done
 
     async def do(self, work: Callable[[], Result], until: float | None) -> Result:
-        """What the work returns. Raises TimeoutError if it does not by then; what has not begun by then is dropped.
-
-        until: by `time.perf_counter`; None waits for as long as it takes.
-        """
+        """What the work returns. Raises TimeoutError after `until`, by `time.perf_counter`; then none begins."""
         if self._waiting >= _MAX_WAITING:
             self._ended.append((time.perf_counter(), True))
             raise TimeoutError

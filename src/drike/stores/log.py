@@ -279,10 +279,7 @@ def _read(name: str, rows: Sequence[ReadRow], after: int, edit: int | None) -> l
 
 
 def check_end(name: str, head: str | None, last: str | None) -> int:
-    """The number of the last change. Raises StoreError unless the log ends where its setting `head` says.
-
-    head: that setting. last: number and checksum of the last change, as there; None if there is none.
-    """
+    """The number of the last change. Raises StoreError unless `last`, with its checksum, is what `head` says."""
     if head is None or head != (last or ""):
         raise damaged(name, "changes at the end of its log are missing, or are not drike's")
     return int(head.partition(" ")[0] or 0)

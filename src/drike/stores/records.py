@@ -155,10 +155,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True)
 class EditVersion:
-    """One version of an edit.
-
-    number: its place in the store's log, from 1. id, version: of the edit, from 1. checksum: of the change in the log.
-    """
+    """One version of an edit. number: of its change in the store's log, from 1. checksum: of that change."""
 
     number: int
     id: int

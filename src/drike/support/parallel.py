@@ -38,10 +38,7 @@ def run_with_timeout(seconds: float, work: Callable[[], Result]) -> Result:
 
 
 class TaskGroup:
-    """Tasks that stop together, so that no paid request follows another's failure.
-
-    over: send nothing more, await requests in flight. abandoned: await none either. failure: the first one, if any.
-    """
+    """Tasks that stop together. over: send nothing more. abandoned: do not await what is in flight either."""
 
     def __init__(self) -> None:
         self.over = self.abandoned = False
