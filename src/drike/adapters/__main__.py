@@ -1,7 +1,6 @@
 """`python -m drike.adapters langchain edits.db`: whether edits reach a model through a framework, where its users are.
 
-It asks the query of the first edit in force through the framework, with a fake model, and says in a sentence whether
-the model was given the fact; the exit code is 0 if it was.
+It asks the query of the first edit in force, of a fake model, and exits with 0 if that was given the fact.
 """
 
 from __future__ import annotations

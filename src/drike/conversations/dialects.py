@@ -1,7 +1,6 @@
-"""Read the requests of four APIs into conversations. Fields that hold no text of a turn are not looked at.
+"""Read the requests of four APIs of OpenAI and Anthropic into conversations, in the forms that imitators take, too.
 
-OpenAI's chat completions, text completions and responses, and Anthropic's messages. Servers that imitate these take
-more forms than the originals do; a form is refused here only where a text of a turn could be missed.
+Fields that hold no text of a turn are not looked at; a form is refused only where a text of a turn could be missed.
 """
 
 from __future__ import annotations

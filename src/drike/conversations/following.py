@@ -56,9 +56,8 @@ class Standing:
 
 @dataclass(frozen=True)
 class TurnFacts:
-    """What is written around the texts of a turn: its first one, or each of a tool's.
+    """What is written around the texts of a turn: its first one, or each of a tool's. decision: if it is a user's.
 
-    decision: on what the turn asks; None for a turn that is no user's.
     contradicted: ids of edits whose old object a source states.
     """
 
@@ -71,8 +70,7 @@ class TurnFacts:
 class Memory:
     """What followed from the turns of conversations, by a hash of all turns up to each; threads may share it.
 
-    It holds for one state of the edits, and one way to decide: others get a new memory. Of more than `_REMEMBERED`
-    turns, or `_MOST_CHARACTERS` in all, those are forgotten that were needed least recently.
+    It holds for one state of the edits, and one way to decide. What was needed least recently is forgotten.
     """
 
     def __init__(self) -> None:
@@ -108,11 +106,10 @@ def _characters(followed: tuple[Standing, TurnFacts]) -> int:
 
 @dataclass(frozen=True)
 class Followed:
-    """A conversation with its facts.
+    """A conversation with its facts. around: what is written around texts, by their keys in the request.
 
-    around: what is written around texts, by their keys in the request. edits: all that are written, those of later
-    turns first. decision: on the last turn, if it is a user's. decisions: on all of the user's turns. standing: what a
-    further turn would be read with.
+    edits: all that are written, those of later turns first. decision: on the last turn, if it is a user's. decisions:
+    on all of the user's turns. standing: what a further turn would be read with.
     """
 
     around: dict[JsonPath, Around] = field(default_factory=dict)
@@ -290,10 +287,7 @@ def _digest(key: bytes, turn: Turn) -> bytes:
 
 
 class Earlier:
-    """What was decided on turns that an upstream keeps under an id of its own: ids of edits, no texts, for a day.
-
-    clock: the time now. The oldest of more than `_KEPT` are forgotten. Threads may share it.
-    """
+    """What was decided on turns that an upstream keeps under an id: ids of edits, for a day. Threads may share it."""
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._kept: OrderedDict[str, tuple[datetime, tuple[int, ...]]] = OrderedDict()

@@ -49,10 +49,7 @@ class Occasion(Enum):
 
 @dataclass(frozen=True)
 class Facts:
-    """The edits that a text is read with, the best first, under the names that `query` uses for their subjects.
-
-    query: what is asked; of a challenge, the question whose answer is challenged.
-    """
+    """The edits that a text is read with, the best first. query: what is asked, or was before a challenge."""
 
     edits: tuple[EditVersion, ...]
     query: str
@@ -123,10 +120,9 @@ class AsPrompt:
 
 
 def block(facts: Sequence[str], demonstrations: Sequence[Demonstration], id: str, *, notice: str, tokens: int) -> str:
-    """The facts as a block, with as many of the first demonstrations as fit.
+    """The facts as a block, with as many of the first demonstrations as fit. id: a word in both delimiters.
 
-    id: a word in both delimiters. notice: what is said of the facts. tokens: about how many the block may take; facts
-    beyond it are left out, but never the first one.
+    notice: what is said of the facts. tokens: about how many the block may take; but it has at least one fact.
     """
     left = tokens * _BYTES_PER_TOKEN - len(notice)
     lines: list[str] = []

@@ -170,10 +170,7 @@ def gate_records(
     gate: Gate, stores: SimulatedStores, cases: Sequence[EditCase], unrelated: Sequence[str] = (),
     model: LanguageModel | None = None,
 ) -> Iterator[GateRecord]:  # fmt: skip
-    """What a gate decides about the probes of each case under its store, and about questions that concern no edit.
-
-    cases: of `with_stores`. The unrelated questions are asked with the whole store. model: as in `GatedEditor`.
-    """
+    """What a gate decides about the probes of cases `with_stores`, and unrelated questions to the whole store."""
     for case in cases:
         own, index = stores.own(case.edits), stores.of(case.edits)
         decisions = route_each(gate, index, [probe.query for probe in case.asked], model)

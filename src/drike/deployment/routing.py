@@ -1,8 +1,6 @@
 """Routing: which edits a question gets, and the prompt that states them.
 
-Every way into a model with edits in force enters here: `EditedModel`, `drike edits test`, evaluation with stored edits,
-and the gateway, so that what is evaluated is what is served. A decision is that of `route`, `resolved` with a model's
-answers where it is `uncertain`. Nothing here does input or output but through the model that it is given.
+Every way into a model with edits in force enters here, also the gateway, so that what is evaluated is what is served.
 """
 
 from __future__ import annotations

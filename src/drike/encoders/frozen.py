@@ -38,10 +38,9 @@ class Forward:
 class FrozenEncoder:
     """A sentence-transformers model with its own pooling, or a plain BERT's CLS vector; threads may share it.
 
-    name: in checkpoints. identity: the SHA-256 of its files, and their revision on the hub. load: makes its forward
-    pass when a text is first computed. features: where vectors are kept between runs; None keeps them for this process
-    only. bulk: if not 0, vectors of fewer texts at once are not kept at all, and those of others on disk alone, as a
-    server wants it for what its users write.
+    load: makes its forward pass when a text is first computed. features: where vectors are kept between runs, if any.
+    bulk: if not 0, vectors of fewer texts at once are not kept, and others on disk alone, as a server wants it for what
+    its users write.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class FrozenEncoder:
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         if len(texts) < self._bulk:  # it does not wait for a long list
-            return self._vectors(texts)
+            return self._forward.own(texts)
         with self._filling:
             self._fill(texts, progress)
             vectors = np.stack([self._known[text] for text in texts])
@@ -86,7 +85,7 @@ class FrozenEncoder:
         missing.sort(key=len, reverse=True)
         for start in range(0, len(missing), _CHUNK):
             chunk = missing[start : start + _CHUNK]
-            computed = dict(zip(chunk, self._vectors(chunk), strict=True))
+            computed = dict(zip(chunk, self._forward.own(chunk), strict=True))
             if self._features:
                 self._features.write(computed)
             self._known.update(computed)
@@ -102,10 +101,6 @@ class FrozenEncoder:
             return replace(self._forward, own=self._forward.salient)
 
         return FrozenEncoder(self.name, self.identity, load, features=features, bulk=self._bulk)
-
-    @property
-    def _vectors(self) -> Vectors:
-        return self._forward.own
 
     @property
     def _forward(self) -> Forward:

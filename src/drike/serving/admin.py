@@ -1,8 +1,4 @@
-"""The admin application, on a port of its own: the edits of a tenant, decisions and their reasons, health and metrics.
-
-docs/serving.md lists its requests and answers. A change is in force in this gateway when it is acknowledged. No request
-of a chat ever changes an edit.
-"""
+"""The admin application, on a port of its own, as in docs/serving.md. What it acknowledges is in force here."""
 
 from __future__ import annotations
 
@@ -217,20 +213,17 @@ class Admin:
     async def matched(self, request: Request, principal: Principal) -> Json:
         """The last decisions on requests."""
         feed, limit = await self.tenants.feed(principal.tenant), _number(request, "limit", 50)
-        return {
-            name: [
-                {"at": recorded.at, "request": recorded.request, "decision": _decision_json(recorded.decision, feed)}
-                for recorded in list(decisions)[::-1][:limit]
-            ]
-            for name, decisions in (("fired", feed.matched), ("missed", feed.missed))
-        }
+        matched, missed = (
+            [vars(recorded) | {"decision": _decision_json(recorded.decision, feed)} for recorded in last[:limit]]
+            for last in (list(feed.matched)[::-1], list(feed.missed)[::-1])
+        )
+        return {"fired": matched, "missed": missed}
 
     async def calibration(self, request: Request, principal: Principal) -> Json:
         """How well the gate's probabilities hold on the tenant's own texts."""
         feed = await self.tenants.feed(principal.tenant)
-        index, bins = self._curves.get(principal.tenant, (None, ()))
-        if index is not feed.index:
-            index = feed.index
+        index, (known, bins) = feed.index, self._curves.get(principal.tenant, (None, ()))
+        if known is not index:
             bins = await in_daemon_thread(curve, feed.gate, index)
             self._curves[principal.tenant] = index, bins
         return {"bins": [asdict(bin) for bin in bins]}

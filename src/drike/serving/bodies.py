@@ -1,7 +1,6 @@
-"""Bodies of requests as bytes: unpacked, read as JSON within bounds, and where their texts stand.
+"""Bodies of requests as bytes, which may be large and hostile: unpacked and read as JSON within bounds.
 
-JSON is read, and never written again: an edit replaces bytes of single texts (`text_spans`). A body may be large and
-hostile, so that its values are counted before they are made, and what unpacks is bounded while it does.
+JSON is never written again: an edit replaces bytes of single texts (`text_spans`).
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ _SECONDS_TO_TRY = 10.0  # what an operator waits for
 _MOST_DEADLINES = 8  # for turns that have not been decided on here before, as after a restart
 _MOST_ASKED = 8  # turns of a request about which the upstream is asked, with all edits of each at once
 _SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
+_PROMPTS = {Api.COMPLETIONS: "prompt", Api.RESPONSES: "input"}  # where a request has its text; others have messages
 _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, and how much it thinks
 # No limit on tokens suits every server: newer models of OpenAI refuse `max_tokens` and a temperature with status 400,
 # many other servers do not know `max_completion_tokens`. The name that the request itself uses comes first, else
@@ -77,17 +78,13 @@ class RequestEditor:
     def __init__(
         self, upstream: Upstream, *, chat: Placement, completion: Placement, options: GatewayOptions, metrics: Metrics
     ) -> None:
-        self.mode = Mode(options.mode or Mode.SHADOW)
-        self.asks = options.ask
-        self._sources = options.tool_results == "on"
-        self._deadline_ms = options.deadline_ms
-        self._upstream = upstream
-        self._metrics = metrics
+        self.mode, self.asks = Mode(options.mode or Mode.SHADOW), options.ask
+        self._upstream, self._options, self._metrics = upstream, options, metrics
         self.placements = defaultdict(lambda: chat, {Api.COMPLETIONS: completion})
 
     def deadline(self, feed: EditFeed, turns: int = 1) -> float:
         """Seconds for deciding on and editing a request; so many more for earlier turns, which may be new here, too."""
-        seconds = (self._deadline_ms or (250 if feed.index.encoder else 50)) / 1000
+        seconds = (self._options.deadline_ms or (250 if feed.index.encoder else 50)) / 1000
         return seconds * max(1, min(turns, _MOST_DEADLINES))
 
     async def edit(self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool) -> EditedRequest:
@@ -124,9 +121,7 @@ class RequestEditor:
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool
     ) -> tuple[Decision, bytes]:
         """The decision on a request that ends in a question, not recorded, and its body. RequestError if late."""
-        until = time.perf_counter() + _SECONDS_TO_TRY
-        ask = ask and self.asks
-        seconds = self.deadline(feed) if ask else None
+        until, seconds = time.perf_counter() + _SECONDS_TO_TRY, self.deadline(feed) if ask and self.asks else None
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
                 followed, body = await self._followed(request, call, feed, until, seconds, trying=True)
@@ -145,7 +140,9 @@ class RequestEditor:
         followed, body = await self._followed(request, call, feed, until, seconds)
         if followed.decision:
             feed.record(request_id, followed.decision)
-        if self.mode is Mode.ON and any(map(_enforced_without_answer, followed.decisions)):
+        uncertain = (candidate for decision in followed.decisions for candidate in decision.uncertain)
+        failed = (candidate.edit.record for candidate in uncertain if candidate.answer is YesOrNo.FAILED)
+        if self.mode is Mode.ON and any(record.must_apply for record in failed):
             raise _not_applied()
         scope = "fired" if followed.edits else "abstained"
         if self.mode is Mode.SHADOW:
@@ -163,10 +160,9 @@ class RequestEditor:
         *,
         trying: bool = False,
     ) -> tuple[Followed, bytes]:
-        """What a request gets, and its edited body, made in a thread.
+        """What a request gets, and its edited body, made in a thread. Raises TimeoutError after `until`.
 
-        seconds: for questions to the upstream; None asks nothing. trying: no client waits. Raises TimeoutError after
-        `until`.
+        seconds: for questions to the upstream; None asks nothing. trying: no client waits.
         """
         thread = feed.aside if trying else feed.deciding
         placement, memory = self.placements[request.conversation.api], Memory() if trying else None
@@ -175,7 +171,8 @@ class RequestEditor:
 
         def follow() -> tuple[Followed, bytes]:
             given = None if seconds is None else answers
-            follower = feed.follower(placement, sources=self._sources, answers=given, until=until, memory=memory)
+            sources = self._options.tool_results == "on"
+            follower = feed.follower(placement, sources=sources, answers=given, until=until, memory=memory)
             earlier = feed.earlier.standing(request.conversation.before, follower.index)
             followed = follower.follow(request.conversation, earlier)
             body = self.written(request, followed)
@@ -253,12 +250,6 @@ def report(error: Exception) -> None:
         _LOG.error("%s in %s", type(error).__name__, " > ".join(places))
 
 
-def _enforced_without_answer(decision: Decision) -> bool:
-    """Whether a question failed about an edit that must not be left out."""
-    records = (candidate.edit.record for candidate in decision.uncertain if candidate.answer is YesOrNo.FAILED)
-    return any(record.must_apply for record in records)
-
-
 def _not_applied() -> RequestError:
     return RequestError(503, "edit_not_applied", "an enforced edit could not be applied in time: try again")
 
@@ -268,13 +259,14 @@ async def _answer(
 ) -> YesOrNo:
     """What the upstream says to a question within so many seconds; it never raises. call, request: of the user."""
     api, values = request.conversation.api, request.values
+    asked = {_PROMPTS[api]: question} if api in _PROMPTS else {"messages": [{"role": "user", "content": question}]}
     kept = {name: values[name] for name in _KEPT if name in values}
     headers = [header for header in call.headers if header[0] not in _DROPPED]
     path = f"/{call.path.partition('?')[0].split('/')[1]}" if api in (Api.RESPONSES, Api.MESSAGES) else call.path
     try:
         async with asyncio.timeout(seconds):
             for limit in _limits(api, values):
-                body = json.dumps({**kept, **_asking(api, question), **limit}).encode()
+                body = json.dumps({**kept, **asked, **limit}).encode()
                 async with upstream.exchange(UpstreamCall("POST", path, headers, body)) as reply:
                     raw = b"".join([chunk async for chunk in reply.chunks])
                 if reply.status != _BAD_REQUEST:
@@ -293,19 +285,11 @@ def _limits(api: Api, values: Mapping[str, Any]) -> Sequence[Mapping[str, object
     return (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING)
 
 
-def _asking(api: Api, question: str) -> dict[str, object]:
-    if api is Api.COMPLETIONS:
-        return {"prompt": question}
-    if api is Api.RESPONSES:
-        return {"input": question}
-    return {"messages": [{"role": "user", "content": question}]}
-
-
 def _answered(api: Api, values: Any) -> str:
     """The text of an answer. Raises LookupError, TypeError or AttributeError for another form."""
     if api is Api.RESPONSES:
-        said = [part["text"] for item in values["output"] if item["type"] == "message" for part in item["content"]]
-        return "".join(said)
+        messages = [item for item in values["output"] if item["type"] == "message"]
+        return "".join(part["text"] for message in messages for part in message["content"])
     if api is Api.MESSAGES:
         return "".join(block["text"] for block in values["content"] if block["type"] == "text")
     choice = values["choices"][0]

@@ -40,10 +40,7 @@ class RecordedDecision:
 
 @dataclass(frozen=True)
 class _State:
-    """A gate, its number in the store, its encoder, and its edits; replaced as a whole, so that none sees half of it.
-
-    number: None where the store holds another history by now, and so perhaps another gate.
-    """
+    """A gate and its edits, replaced as a whole. number: the gate's; None if the store has another history by now."""
 
     number: int | None
     gate: Gate
@@ -89,8 +86,7 @@ class EditFeed:
         prepare: Callable[[Sequence[EditVersion]], None] = lambda edits: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.store = store
-        self.tenant = tenant
+        self.store, self.tenant = store, tenant
         self.matched: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.missed: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.answered: Answers = {}
@@ -98,9 +94,7 @@ class EditFeed:
         self.problem: str | None = None
         self.gate_problem: str | None = None
         self.deciding, self.aside = WorkThread("drike-gate"), WorkThread("drike-aside")
-        self._encoder = encoder
-        self._prepare = prepare
-        self._clock = clock
+        self._encoder, self._prepare, self._clock = encoder, prepare, clock
         self._enforced: set[int] = set()  # ids of edits that are or were
         self._refreshing = threading.Lock()
         self._follows = gate is None
@@ -244,11 +238,11 @@ class EditFeed:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
         index = self.index
         active = self._enforced_in(index)
-        return bool(active) and any(not active.isdisjoint(index.named(query)) for query in queries)
+        return any(not active.isdisjoint(index.named(query)) for query in queries)
 
     def _enforced_in(self, index: EditIndex) -> set[int]:
-        edits = (edit for id in tuple(self._enforced) if (edit := index.edits.get(id)))
-        return {edit.id for edit in edits if edit.record.must_apply}
+        known = tuple(self._enforced)
+        return {id for id in known if (edit := index.edits.get(id)) and edit.record.must_apply}
 
 
 def _in_time(queries: Sequence[str], until: float | None) -> Iterator[str]:

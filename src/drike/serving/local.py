@@ -34,8 +34,7 @@ class LocalUpstream(Upstream):
 
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
         self.name = model.info.name
-        self._model = model
-        self._reply = reply
+        self._model, self._reply = model, reply
         self._thread = ThreadPoolExecutor(1, "drike-model")  # a model is not safe to share between threads
         self._waiting = 0
         self._began = int(time.time())
@@ -126,15 +125,14 @@ def _read(path: str, body: bytes) -> _LocalRequest:
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages:
         raise ValueError("messages must be a list with at least one message")
-    return replace(request, messages=[_message(message) for message in messages])
-
-
-def _message(message: object) -> dict[str, str]:
-    role = message.get("role") if isinstance(message, dict) else None
-    text = _texts(Api.CHAT, {"messages": [message]})
-    if not isinstance(role, str) or text is None:
-        raise ValueError("every message needs a role and a content of text")
-    return {"role": role, "content": text}
+    said: list[dict[str, str]] = []
+    for message in messages:
+        role = message.get("role") if isinstance(message, dict) else None
+        text = _texts(Api.CHAT, {"messages": [message]})
+        if not isinstance(role, str) or text is None:
+            raise ValueError("every message needs a role and a content of text")
+        said.append({"role": role, "content": text})
+    return replace(request, messages=said)
 
 
 def _texts(api: Api, values: Mapping[str, Any]) -> str | None:

@@ -52,10 +52,9 @@ class EditableRequest:
 
 
 def read_request(api: Api, body: bytes, encoding: bytes = b"") -> EditableRequest | None:
-    """The request in a body; None if it has no text of a user or a tool.
+    """The request in a body; None if it has no text of a user or a tool. encoding: as in HTTP's Content-Encoding.
 
-    encoding: how the body is compressed, as HTTP's Content-Encoding has it. Raises UnreadError, and ValueError if it is
-    nested too deeply, or has too many messages.
+    Raises UnreadError, and ValueError if it is nested too deeply, or has too many messages.
     """
     text, values = read_object(unpacked(body, encoding))
     conversation = read(api, values)
@@ -119,8 +118,13 @@ def read_questions(path: Path) -> list[Conversation]:
     """
     try:
         if path.suffix.casefold() == ".jsonl":
-            lines = [(number, line) for number, line in enumerate(path.read_bytes().splitlines(), 1) if line.strip()]
-            read = [_logged_at(f"{path}, line {number}", line) for number, line in lines]
+            read = []
+            for number, line in enumerate(path.read_bytes().splitlines(), 1):
+                try:
+                    read.append(logged(line) if line.strip() else None)
+                except ValueError as problem:
+                    remedy = "correct it, or name the file .txt"
+                    raise DataError(f"{path}, line {number} is not a request ({problem}): {remedy}") from None
         else:
             read = [_asking(asked(line.strip())) for line in path.read_text("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as problem:
@@ -142,16 +146,8 @@ def _logged_request(values: Mapping[str, Any]) -> Conversation | None:
         raise ValueError("too deep, or with too many messages") from None
 
 
-def _logged_at(place: str, line: bytes) -> Conversation | None:
-    try:
-        return logged(line)
-    except ValueError as problem:
-        raise DataError(f"{place} is not a request ({problem}): correct it, or name the file .txt") from None
-
-
 def _asking(conversation: Conversation) -> Conversation | None:
-    question = conversation.question
-    return conversation if question and question.said.strip() else None
+    return conversation if conversation.said.strip() else None
 
 
 def _json_or_none(text: bytes | str) -> object:

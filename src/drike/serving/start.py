@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -49,8 +48,6 @@ _REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
-Sockets = tuple[socket.socket, socket.socket]  # of the API, and of admin requests
-
 
 @dataclass(frozen=True)
 class Started:
@@ -66,7 +63,7 @@ class Started:
     admin_url: str
     example: str
     notes: tuple[str, ...]
-    sockets: Sockets
+    sockets: tuple[socket.socket, socket.socket]  # of the API, and of admin requests
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
@@ -104,8 +101,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     try:
         editor = _open_editor(options.run, options.demonstrations)
         upstream, chat, notes_on_upstream = _upstream(options, editor, keyless=keys is None)
-        relations = tuple(options.relations or ())
-        tenants = _tenants(options, store, keys, editor, partial(encoder, relations=relations))
+        tenants = _tenants(options, keys, editor, encoder)
     except BaseException:
         for opened_socket in listening:
             opened_socket.close()
@@ -173,7 +169,8 @@ def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
 def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
     """What answers, how edits change its chats, and notes about both."""
     if options.upstream:
-        variable = _key_variable(options.upstream)
+        origin = urlsplit(options.upstream)[:2]  # a service's own key goes to its own address, so to no other server
+        variable = next((own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY)
         key = key_in(variable)
         upstream = HttpUpstream(
             options.upstream, key, keep_credentials=keyless, timeout=options.timeout, allow_http=options.allow_http
@@ -193,15 +190,11 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
 
 
 def _tenants(
-    options: GatewayOptions,
-    store: str,
-    keys: Keys | None,
-    editor: Editor,
-    encoder: Callable[..., TextEncoder | None],
+    options: GatewayOptions, keys: Keys | None, editor: Editor, encoder: Callable[..., TextEncoder | None]
 ) -> Tenants:
     def loaded(gate: Gate) -> TextEncoder | None:
         """The encoder of a gate with its weights in memory."""
-        if opened := encoder(gate):
+        if opened := encoder(gate, relations=tuple(options.relations or ())):
             opened.encode([""])
             inventory(opened)
         return opened
@@ -211,18 +204,12 @@ def _tenants(
             editor.prompts([edit.record.edit], [edit.record.query])
 
     def open_feed(tenant: str) -> EditFeed:
-        opened = open_store(store, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
+        opened = open_store(options.store or STORE, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
         fixed = options.gate is not None or options.gate_threshold is not None
         gate = open_gate(opened, options.gate, options.gate_threshold) if fixed else None
         return EditFeed(opened, gate, tenant=tenant, encoder=loaded, prepare=prepare)
 
     return Tenants(open_feed, keys)
-
-
-def _key_variable(upstream: str) -> str:
-    """The variable with the key: a service's own for its own address, else drike's, so that no other server gets it."""
-    origin = urlsplit(upstream)[:2]
-    return next((own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY)
 
 
 def _host(host: str) -> str:

@@ -32,8 +32,7 @@ class Tenants:
 
     def __init__(self, open_feed: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
         self.problem: str | None = None  # with the keys
-        self._keys = keys
-        self._open = open_feed
+        self._open, self._keys = open_feed, keys
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._followers: dict[str, threading.Thread] = {}
         self._watching = [threading.Thread(target=f, daemon=True) for f in (self._follow_files, self._follow_gates)]

@@ -91,13 +91,11 @@ class Upstream(Protocol):
 
 
 class HttpUpstream:
-    """A server with an OpenAI-compatible API.
+    """A server with an OpenAI-compatible API. address: as for `checked_address`, which raises UsageError.
 
-    address: where the API begins, as https://host/v1. key: sent in place of the client's credentials, as bearer token
-    or x-api-key, whichever it sent. keep_credentials: pass the client's on where there is no key; False where they are
-    the gateway's own. timeout: seconds without a byte after which an answer is given up. allow_http: a host to which
-    requests may go unencrypted, besides this machine. Raises UsageError for another address without https, or one that
-    has more than a path.
+    key: sent in place of the client's credentials, as bearer token or x-api-key, whichever it sent. keep_credentials:
+    pass the client's on where there is no key; False where they are the gateway's own. timeout: seconds without a byte
+    after which an answer is given up. allow_http: a host to which requests may go unencrypted, besides this machine.
     """
 
     def __init__(

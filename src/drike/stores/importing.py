@@ -53,10 +53,9 @@ def read_edits(path: Path) -> list[ReadRow]:
 def import_edits(
     store: EditStore, rows: Iterable[ReadRow], *, supersede: bool = False, author: str | None = None
 ) -> Imported:
-    """Add the edits of `read_edits`, all at once.
+    """Add the edits of `read_edits`, all at once. author: of rows that name none. Raises StoreError.
 
     supersede: a row retires the active edits that it contradicts, those of earlier rows too; otherwise it is refused.
-    author: of rows that name none. Raises StoreError for an unusable store.
     """
     added, refused, repeated = list[EditVersion](), list[str](), 0
     with store.transaction():

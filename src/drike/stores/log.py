@@ -39,10 +39,9 @@ ReadRow = tuple[int, int, int, str, str, str, str | None]  # and the checksum of
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The latest version of every edit by id, after `revision` changes of the store.
+    """The latest version of every edit by id, after `revision` changes, the last with the checksum `head`.
 
-    head: the checksum of the last change. histories: how many times the store was found to hold another history, as
-    after a restore from a backup; its revision may then be lower than before.
+    histories: how often the store was found to hold another history, perhaps a shorter one, as after a restore.
     """
 
     revision: int = 0
@@ -90,10 +89,8 @@ class LogEnd:
 class EditStore(Protocol):
     """Keeps edits. A change that returned is kept, whatever happens next; one that did not has left nothing behind.
 
-    name: in messages: a path, or an address without its password. Threads and processes may share a store. Everything
-    raises StoreError where the store cannot be used.
-
-    Statements have %s for values and `drike_` before the names of tables, which a backend may spell in another way.
+    name: for messages, without a password. Threads and processes may share a store. All raises StoreError where it is
+    unusable. Statements have %s for values and `drike_` before tables, which a backend may spell in another way.
     """
 
     name: str

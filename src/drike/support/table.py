@@ -107,9 +107,8 @@ class Table:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """For `rich.print` and the command line.
 
-        Intervals and notes go on a second line of their cell, so that narrow terminals show them. If the table is still
-        too wide, the ends of an interval and the words of a heading go on a line each; if that is not enough, the
-        columns continue below, with the first column repeated.
+        Intervals and notes go on a second line of their cell. If the table is still too wide, the ends of an interval
+        and the words of a heading go on a line each, and then columns continue below, with the first column repeated.
         """
         from rich import box
         from rich.table import Table as Drawn
