@@ -1,8 +1,7 @@
 """Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
 
-Here many edits are in force at once, and a gate decides which of them a probe concerns. S of these answers is called
-*deployed S*. Where a probe of one case happens to ask for the fact of another edit in force, that edit's new object is
-the right answer, and matching that edit is right.
+Where a probe of one case happens to ask for the fact of another edit in force, that edit's new object is the right
+answer, and matching that edit is right.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class FrozenEncoder:
         bulk: int = 0,
     ) -> None:
         self.name, self.identity = name, identity
-        self._load, self._features, self._bulk = load, features, bulk
+        self._load, self._features, self._bulk = cache(load), features, bulk
         self._known: dict[str, FloatArray] = {}
         self._filling, self._loading = Lock(), Lock()
 
@@ -96,20 +96,13 @@ class FrozenEncoder:
     def salient(self) -> FrozenEncoder:
         """The encoder with the same model that gives salient vectors (`drike.encoders.salience`)."""
         features = self._features.beside(f"salient {version()}") if self._features else None
-
-        def load() -> Forward:
-            return replace(self._forward, own=self._forward.salient)
-
+        load = lambda: replace(self._forward, own=self._forward.salient)  # noqa: E731
         return FrozenEncoder(self.name, self.identity, load, features=features, bulk=self._bulk)
 
     @property
     def _forward(self) -> Forward:
         with self._loading:  # from Python 3.12 on, a cached property has no lock of its own
-            return self._loaded
-
-    @cached_property
-    def _loaded(self) -> Forward:
-        return self._load()
+            return self._load()
 
 
 def by_torch(folder: Path) -> Forward:

@@ -61,11 +61,9 @@ def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
             raise EncoderError(f"{folder} holds no config.json with {' or '.join(_WEIGHTS)}; give a model's folder")
         return EncoderSource(text, "path", folder, f"given folder {folder}")
     text = MINILM if text == MINILM.split("/")[1] else text
-    cached = _cached(text)
-    if cached:
+    if cached := _cached(text):
         return EncoderSource(text, "cache", cached, f"local Hugging Face cache {cached}")
-    extra = _offline_extra() if text == MINILM else None
-    if extra:
+    if text == MINILM and (extra := _offline_extra()):
         return extra
     if hub and _hub_has(text):
         return EncoderSource(text, "hub", None, f"{constants.ENDPOINT}/{text}, downloaded at first use")

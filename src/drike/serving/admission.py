@@ -32,10 +32,9 @@ _AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class Admission:
-    """The rules for requests.
+    """The rules for requests. keys: None admits everyone as the default tenant's administrator.
 
-    keys: None admits everyone as the default tenant's administrator, but then refuses web pages of other sites, which
-    could otherwise use the upstream's key through the user's browser.
+    It then refuses web pages of other sites, which could otherwise use the upstream's key through the user's browser.
     """
 
     keys: Keys | None = None

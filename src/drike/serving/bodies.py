@@ -67,11 +67,7 @@ def read_object(body: bytes) -> tuple[bytes, dict[str, Any]]:
 
 
 def read_json(text: bytes | str) -> object:
-    """JSON without NaN and Infinity. Raises ValueError, RecursionError.
-
-    It takes at most four times the bytes, and eight where a text has a character beyond the basic plane: such a text
-    takes four times its bytes in Python, and json holds the whole body as one, too.
-    """
+    """JSON without NaN and Infinity, in 4 times its bytes, 8 with rare characters. ValueError, RecursionError."""
     return json.loads(text, parse_constant=_refuse)
 
 

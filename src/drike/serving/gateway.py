@@ -1,7 +1,6 @@
-"""An OpenAI-compatible endpoint with edits in force: an application changes its base URL, nothing else.
+"""An OpenAI-compatible endpoint with edits in force (docs/serving.md). Nothing of a request is written anywhere.
 
-A chat or text completion that concerns an edit is passed on with one text changed; everything else passes byte for
-byte. Nothing of a request is written anywhere. docs/serving.md lists the headers that answers carry.
+A chat or text completion that concerns an edit is passed on with one text changed; all else passes byte for byte.
 """
 
 from __future__ import annotations

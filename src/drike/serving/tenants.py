@@ -56,9 +56,8 @@ class Tenants:
             while True:
                 for tenant, feed in self.feeds.items():
                     if tenant not in self._followers and feed.store.name.startswith(POSTGRES):
-                        thread = threading.Thread(target=self._follow, args=(feed,), daemon=True)
-                        self._followers[tenant] = thread
-                        thread.start()
+                        self._followers[tenant] = threading.Thread(target=self._follow, args=(feed,), daemon=True)
+                        self._followers[tenant].start()
                 try:
                     if self._keys:
                         await self._reading.do(self._keys.refresh, None)  # a database may take its time

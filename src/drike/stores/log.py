@@ -1,11 +1,9 @@
 """A store of edits: a log of changes that only grows; `sqlite` keeps it in a file, `postgres` in a database.
 
-Each change is a new version of an edit, with its author and reason. What the edits are now follows from the log
-(`Snapshot`), so a gate can be a pure function of a snapshot. Of active edits, no two answer the same question at the
-same time: a new one is refused, or supersedes the others, which are then retired.
-
-The log is a chain: the checksum of a change covers that of the change before it, and the store keeps the number and the
-checksum of the last one apart from the log, as the setting `head`. Changes before version 3 have their own checksums.
+Each change is a new version of an edit. What the edits are now follows from the log (`Snapshot`), so a gate can be a
+pure function of that. Of active edits, no two answer the same question at the same time: a new one is refused, or
+supersedes the others, which are then retired. The checksum of a change covers that of the change before it; that of the
+last one is also the setting `head`. Changes before version 3 have their own checksums.
 """
 
 from __future__ import annotations
@@ -305,10 +303,7 @@ def _checksum(content: Sequence[object], previous: str | None) -> str:
 
 
 def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:
-    """What the edits are now. Reads only what has changed since an earlier snapshot, if the store still continues it.
-
-    Where the last change that the snapshot knows is another one by now, or gone, all is read anew.
-    """
+    """What the edits are now. Reads only what is new since an earlier snapshot, if the log goes on from it."""
     since = since or Snapshot()
     changes = store.changes(max(since.revision - 1, 0))
     if since.revision:
@@ -349,7 +344,7 @@ def rollback(
     reason: str | None = None,
     supersede: bool = False,
 ) -> Sequence[EditVersion]:
-    """Go back to a version of an edit, by default the one before the latest; return the changes, a new version last.
+    """Go back to a version of an edit, by default the one before the latest, as a new version; return the changes.
 
     Raises StoreError if there is no such edit or version, and what `EditStore.put` raises.
     """

@@ -1,7 +1,6 @@
 """A store of edits in a PostgreSQL database (13 or newer), for several gateways; needs psycopg (extra `postgres`).
 
-Its tables are in the first schema of the search path, so a database can hold several stores. A writer first takes an
-advisory lock, as SQLite locks its file; numbers of changes are unique, should another program write without the lock.
+A writer first takes an advisory lock; numbers of changes are unique, should another program write without it.
 """
 
 from __future__ import annotations
@@ -101,11 +100,10 @@ def _within(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any
 
 
 class PostgresStore(EditStore):
-    """An `EditStore` in the database at `address`, a URL as libpq takes it.
+    """An `EditStore` in the database at `address`, a URL as libpq takes it. schema: None for the first searched one.
 
-    schema: where the tables are; None for the first schema of the search path. create: make them, and the schema, if
-    they are missing. wait: seconds for another process's or thread's changes, and for any word from the server. Raises
-    StoreError if the database cannot be used or holds what no store holds.
+    create: make schema and tables if they are missing. wait: seconds for another process's or thread's changes, and for
+    any word from the server. Raises StoreError if the database cannot be used or holds what no store holds.
     """
 
     _writing = False
@@ -143,10 +141,7 @@ class PostgresStore(EditStore):
                 self._listener.close()
 
     def wait(self, after: int, timeout: float) -> bool:
-        """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has.
-
-        A lost connection is made again. Raises StoreError if that did not succeed in time.
-        """
+        """As in `EditStore`. A lost connection is made again; StoreError if that did not succeed in time."""
         end = time.monotonic() + timeout
         with self._listening:
             while True:

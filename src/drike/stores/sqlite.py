@@ -37,11 +37,10 @@ _CACHE = 32_768  # KB of the file in memory
 
 
 class SqliteStore(EditStore):
-    """An `EditStore` in the file `path`.
+    """An `EditStore` in the file `path`; one that was put in its place is read from then on.
 
-    A file that was put in the place of the old one is read from then on. create: make the file if it is missing,
-    readable by its owner only. wait: seconds for another process's or thread's changes. Raises StoreError if the file
-    cannot be used, is damaged, or is no store of edits.
+    create: make the file if it is missing, readable by its owner only. wait: seconds for another process's or thread's
+    changes. Raises StoreError if the file cannot be used, is damaged, or is no store of edits.
     """
 
     def __init__(self, path: Path, *, create: bool = True, wait: float = 10.0) -> None:
