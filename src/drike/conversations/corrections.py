@@ -96,7 +96,6 @@ class Corrections:
         self.close()
 
     def _current(self) -> Follower:
-        """What decides with the gate and the edits of this moment."""
         newer = stored_gate(self._store, self._number) if self._follows else None
         if newer:
             (self._number, self._gate), self._view = newer, StoreView()

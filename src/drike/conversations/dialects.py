@@ -29,7 +29,6 @@ def read(api: Api, values: Values) -> Conversation:
 
 
 def _place(path: JsonPath) -> JsonPath:
-    """Where the turn of a text stands."""
     return path[:2] if path[0] in ("messages", "input") else path[:1]
 
 
@@ -92,7 +91,6 @@ def _returned(block: Values, path: JsonPath) -> Iterator[Text]:
 
 
 def _document(block: object, path: JsonPath) -> Iterator[Text]:
-    """The texts of a document or a search result."""
     match block:
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
             yield Text((*path, "source", "data"), text)
@@ -117,7 +115,6 @@ def _before(values: Values) -> str | None:
 
 
 def _items(values: Values, name: str) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
-    """The messages or items of a request, each with its keys."""
     items = values.get(name)
     if items is None:
         return

@@ -231,7 +231,6 @@ class Follower:
         return alone
 
     def _sources(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
-        """The facts behind each text of a source."""
         question = "\n".join(standing.topic)
         around: list[tuple[int, Around]] = []
         edits: dict[EditVersion, None] = {}
@@ -258,7 +257,6 @@ class Follower:
 
 
 def _first(edits: Iterable[EditVersion], most: int = MOST_MATCHED) -> tuple[EditVersion, ...]:
-    """The first different edits."""
     first: dict[int, EditVersion] = {}
     for edit in edits:
         first.setdefault(edit.id, edit)

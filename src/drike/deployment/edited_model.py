@@ -67,19 +67,16 @@ class Explanation:
         return tuple(d for d in self.side.prompt.demonstrations if d.role is not Role.RETAIN)
 
     def __rich__(self) -> RenderableType:
-        """For `rich.print` and the command line."""
         from rich.console import Group
         from rich.text import Text
 
         return Group(*map(Text, map(visible, self._lines())), *self._tables())
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in self._lines())
         return lines + "".join(table._repr_html_() for table in self._tables())
 
     def __str__(self) -> str:
-        """The same as plain text."""
         return "\n".join([*map(visible, self._lines()), *map(str, self._tables())])
 
     def _tables(self) -> list[Table]:

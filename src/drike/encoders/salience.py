@@ -40,7 +40,6 @@ def content(text: str) -> float:
 
 
 def _weights(lines: NDArray[Any], total: int) -> FloatArray:
-    """What words count for that so many of all lines have."""
     rarity = np.log((total + 1) / (1 + np.minimum(lines, total))) / np.log(total)
     weights: FloatArray = np.clip(rarity, _LEAST, 1).astype(np.float32) ** _POWER
     return weights

@@ -162,7 +162,6 @@ def identity(folder: Path) -> dict[str, str | None]:
 
 
 def _sha256_of(folder: Path, files: Iterable[Path]) -> str:
-    """A hash of files with their names in the folder."""
     states = [(file, file.stat()) for file in sorted(files)]
     lines = [f"{f.relative_to(folder).as_posix()} {_digest(f, s.st_size, s.st_mtime_ns)}" for f, s in states]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -239,7 +239,6 @@ class Admin:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4", headers=_UNKEPT)
 
     async def _problems(self, of_edits: Sequence[str]) -> list[str]:
-        """What is wrong now with the upstream, this process, and the edits."""
         return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]
 
     async def _write(

@@ -201,7 +201,6 @@ class RequestEditor:
     async def _answers(
         self, decision: Decision, request: EditableRequest, call: UpstreamCall, seconds: float
     ) -> Answers:
-        """The upstream's answers about the uncertain candidates of a decision, all asked at once."""
         asking = (_answer(self._upstream, call, request, question, seconds) for question in questions(decision))
         answers = await asyncio.gather(*asking)
         for answer in answers:
@@ -277,7 +276,6 @@ async def _answer(
 
 
 def _limits(api: Api, values: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
-    """The limits on an answer of yes or no to try one after the other, while the upstream does not know them."""
     if api is Api.RESPONSES:
         return ({"max_output_tokens": 512, "store": False},)
     if api is Api.MESSAGES:

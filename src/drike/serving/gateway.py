@@ -151,13 +151,11 @@ def _kept(reply: Reply, edited: EditedRequest) -> Reply:
 
 
 def _request_id(scope: Scope) -> bytes:
-    """The client's id of a request, or else a new one."""
     sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
     return sent if _REQUEST_ID.fullmatch(sent) else b"drike-" + secrets.token_hex(12).encode()
 
 
 def _call(scope: Scope, body: bytes, request_id: bytes) -> UpstreamCall:
-    """The request as it is passed on."""
     path, query = bytes(scope["raw_path"]).removeprefix(PREFIX), scope["query_string"]
     address = (path + b"?" + query if query else path).decode("latin-1")
     headers = [(name, value) for name, value in scope["headers"] if name != b"x-request-id"]

@@ -124,7 +124,6 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
 
 
 def _check(options: GatewayOptions) -> None:
-    """Refuse options that exclude each other. Raises UsageError."""
     if options.upstream and options.model:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:

@@ -46,8 +46,6 @@ def run(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) 
 
 
 class _Worker:
-    """A command, and the process that runs it now."""
-
     def __init__(self, command: Sequence[str], stdout: int | None) -> None:
         self._command, self._stdout = command, stdout
         self._served = False

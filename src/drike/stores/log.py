@@ -98,19 +98,16 @@ class EditStore(Protocol):
     _verified: bool = False  # whether the claims are known to be right
 
     @property
-    def _writing(self) -> bool:
-        """Whether this is in a transaction."""
+    def _writing(self) -> bool: ...
 
     def _committed(self) -> AbstractContextManager[None]:
         """Begin a transaction and commit it, or roll it back if the block raises."""
 
-    def _run(self, query: str, values: Sequence[object] = ()) -> Any:
-        """Run a statement; returns a cursor."""
+    def _run(self, query: str, values: Sequence[object] = ()) -> Any: ...
 
     def _sum_of_claims(self) -> int: ...
 
-    def _explained(self) -> AbstractContextManager[None]:
-        """Turn the database's errors into sentences."""
+    def _explained(self) -> AbstractContextManager[None]: ...
 
     def _claimants(self, keys: Collection[str]) -> Sequence[int]:
         """The active edits that have one of these conflict keys."""
@@ -232,13 +229,11 @@ class EditStore(Protocol):
         return self._end
 
     def _save_end(self, began: LogEnd) -> None:
-        """Save where the log ends, unless it ended there before."""
         if self._end != began:
             self.save_setting(HEAD, self._end.head)
             self.save_setting(CLAIMS, str(self._end.claims))
 
     def _check_end(self) -> int:
-        """The number of the last change. Raises StoreError if changes at the end are missing."""
         [row] = self._run(END)
         return check_end(self.name, *row)
 

@@ -102,7 +102,6 @@ class SqliteStore(EditStore):
         self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in keys])
 
     def _open(self, create: bool) -> None:
-        """Open the file that is at the path now. Raises StoreError."""
         with self._explained():
             current = self._at_path()
             file = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None, check_same_thread=False)
@@ -148,7 +147,6 @@ class SqliteStore(EditStore):
         return None
 
     def _require_current(self) -> None:
-        """Raise StoreError if another file has taken the place of the one that is open."""
         current = self._at_path()
         if current is None or current[0] != self._opened:
             raise StoreError(f"{self.name} was replaced during a change, which may be lost: look, and try again")

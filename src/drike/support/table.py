@@ -140,7 +140,6 @@ class Table:
         return [list(cells) for cells in zip_longest(*rows, fillvalue="")]
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
         width, align = len(self.header), "left" if self.wide else "right"
         head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
         rows = (tuple(escape(as_text(cell)) for cell in row) for row in self.rows)
@@ -154,7 +153,6 @@ class Table:
         return f"<p>{escape(self.title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
     def __str__(self) -> str:
-        """As plain text, however wide."""
         from rich.console import Console
 
         written = StringIO()
