@@ -1,12 +1,10 @@
 """Decide on every turn of a conversation, given only the turns up to it.
 
 So an earlier turn is decided on, and written, the same in every later request: an edit stays present through any number
-of turns and tool calls, and the upstream's caches of prefixes hold. No state is needed for that; what has been decided
-is remembered (`Memory`) only so that a turn costs once.
+of turns and tool calls, and the upstream's caches of prefixes hold. `Memory` only saves time.
 
 * A user's turn that concerns edits by itself gets their facts. One that leans on what was said before (`phrases`) is
-  read together with it. One that names no subject, and asks what an edit
-  on a subject of the system's text is about, gets that edit.
+  read together with it. One that names no subject may ask about an edit on a subject of the system's text.
 * A challenge of an answer under edits gets their facts again, said to stand.
 * A source (what a tool returned, a document) gets, at its end, the facts about subjects that it names: those that the
   user's question asks for and that were not stated for it, and those that the source contradicts.
@@ -81,10 +79,9 @@ class Memory:
     def get(self, key: bytes) -> tuple[Standing, TurnFacts] | None:
         """What followed, if it is known."""
         with self._lock:
-            known = self._known.get(key)
-            if known is not None:
+            if key in self._known:
                 self._known.move_to_end(key)
-            return known
+            return self._known.get(key)
 
     def put(self, key: bytes, followed: tuple[Standing, TurnFacts]) -> None:
         """Remember what followed."""

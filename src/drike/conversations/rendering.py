@@ -62,10 +62,7 @@ class Facts:
         return [replace(edit, query=clean(edit.query), target_new=clean(edit.target_new)) for edit in edits]
 
     def id(self, tenant: str, text: str) -> str:
-        """A word for the delimiters that nobody can foresee, and that is the same for the same tenant, text and edits.
-
-        Its key is what the store's log has for these edits: checksums of all that was written before.
-        """
+        """A word for the delimiters that nobody can foresee, as its key is what the store's log has for these edits."""
         key = "".join(edit.checksum for edit in self.edits).encode()
         versions = ",".join(f"{edit.id}@{edit.version}" for edit in self.edits)
         message = "\0".join((tenant, self.occasion.name, versions, text)).encode("utf-8", "surrogatepass")

@@ -119,9 +119,9 @@ def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
 def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequence[EditVersion]:
     """The edits in force that a probe asks for: its case's, or one about the same fact if its answer should stay.
 
-    A distracting sentence may stand before either kind of question: those about the case's edits name their subject.
-    An edit is about the same fact if the probe names its subject and has its old or new object for an answer: data sets
-    that do not name relations say no more.
+    That is one whose subject the probe names, with its old or new object for an answer: data sets that name no
+    relations say no more. A distracting sentence may stand before either kind of question: those about the case's edits
+    name their subject.
     """
     if probe.aspect is Aspect.DISTRACTOR:
         stays = not any(mentions(probe.query, edit.record.subject) for edit in own)

@@ -25,11 +25,10 @@ def features_folder() -> Path:
 def load_encoder(
     name: str | Path = MINILM, *, features: Path | None = None, keep: bool = True, bulk: int = 0, onnx: bool = False
 ) -> TextEncoder:
-    """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing".
+    """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing". Raises EncoderError.
 
-    Vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False, and those of fewer
-    texts at once than `bulk` not even in memory. `onnx` runs it with ONNX Runtime, which suits single texts. Raises
-    EncoderError with the remedy if the encoder cannot be found.
+    features: the folder of vectors (default `features_folder()`); keep: use it, but for fewer texts at once than
+    `bulk`, which are not even kept in memory. onnx: run it with ONNX Runtime, which suits single texts.
     """
     source = locate(name)
     if source.kind == "builtin":

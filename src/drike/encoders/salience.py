@@ -1,7 +1,6 @@
 """Salient vectors: the mean of the vectors of a text's tokens, of which common ones count little.
 
-Two questions of the same form about different things, "What is the author of it?" and "What is the price of it?", have
-similar vectors, as most of their words are the same. In a salient vector the words that tell them apart decide.
+So "What is the author of it?" and "What is the price of it?" are told apart by the words that differ.
 """
 
 from __future__ import annotations

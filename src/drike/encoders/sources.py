@@ -1,7 +1,7 @@
-"""Find an encoder's files: in a folder, the local Hugging Face cache, the `offline` extra, or on the hub.
+"""Find an encoder's files: in a folder, the local Hugging Face cache, the `offline` extra, or on the hub in this order.
 
-They are tried in this order; a hub name may end in @REVISION. The extra holds the genuine all-MiniLM-L6-v2 in a package
-of unclear origin: its code is never imported, and all files of the model are verified by hash.
+The extra holds the genuine all-MiniLM-L6-v2 in a package of unclear origin: its code is never imported, and all files
+of the model are verified by hash.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _FOR_ALL = re.compile(
     rb"|rerank|score|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))"
 )
 _READ = frozenset((*(PREFIX.decode() + path for path in APIS), *map(bytes.decode, guardrail.PATHS)))
-_ESCAPE = re.compile(rb"%(..)?", re.DOTALL)
+_ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})?")
 _IGNORED = " "  # by some servers, at the ends of a part of a path, as dots are
 _AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")
 
@@ -81,12 +81,9 @@ def normal_path(path: bytes) -> bytes:
 
 def _unescaped(escape: re.Match[bytes]) -> bytes:
     """A character that needs no escape, or the escape in capitals."""
-    try:
-        character = bytes.fromhex((escape[1] or b"").decode("latin-1"))
-    except ValueError:
-        character = b""
-    if len(character) != 1:
-        raise RequestError(400, "bad_path", "the path has a % that escapes nothing: leave it out") from None
+    if escape[1] is None:
+        raise RequestError(400, "bad_path", "the path has a % that escapes nothing: leave it out")
+    character = bytes.fromhex(escape[1].decode())
     return character if re.fullmatch(rb"[\w.~-]", character) else escape[0].upper()
 
 

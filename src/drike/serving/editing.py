@@ -1,8 +1,7 @@
 """A request becomes an edited request: decide which edits it concerns, and put them into its text, within a deadline.
 
 Where the gate fails or is late, the request goes out unedited, unless it names the subject of an edit that is enforced;
-so does a request that cannot be read, unless any edit is enforced. All but small work is done in the tenant's threads.
-Where the gate is uncertain, the upstream may be asked, yes or no, with the model and the headers of the request.
+so does a request that cannot be read, unless any edit is enforced.
 """
 
 from __future__ import annotations

@@ -67,13 +67,12 @@ def question_about(decision: Decision, candidate: Candidate) -> tuple[str, int, 
 
 
 class EditFeed:
-    """Edits in force, and decisions about them. Threads may share it.
+    """Edits in force, and decisions about them. Threads may share it. Raises StoreError if the store is unreadable.
 
     matched, missed: the last decisions. answered: what models said, while there is room. earlier: what was decided on
-    conversations that the upstream keeps. deciding, aside: threads for decisions on requests, and for all other work
-    on them, so that tenants do not wait for each other. gate: None for the store's own, whichever was calibrated last.
-    encoder: opens that of a gate. prepare: called with edits that are new in
-    force, before they are. Raises StoreError if the store cannot be read.
+    conversations that the upstream keeps. deciding, aside: threads for decisions on requests, and for all other work,
+    so that tenants do not wait for each other. gate: None for the store's own, whichever was calibrated last. encoder:
+    opens that of a gate. prepare: called with edits that are new in force, before they are.
     """
 
     def __init__(
@@ -179,9 +178,9 @@ class EditFeed:
     ) -> Follower:
         """What decides on conversations with the gate and the edits of this moment.
 
-        answers: of a model about uncertain edits; None where none is asked. until: by `time.perf_counter`; no query is
-        looked at after that. memory: another one than that of earlier requests. It raises TimeoutError when it is late,
-        and UnansweredError where an answer is missing.
+        answers: of a model about uncertain edits; None where none is asked. until: by `time.perf_counter`. memory:
+        another one than that of earlier requests. It raises TimeoutError, and UnansweredError where an answer is
+        missing.
         """
         state = self._state
 

@@ -61,9 +61,7 @@ async def _answer_litellm(texts: list[Any], messages: list[Any], edit: EditChat)
         edited = await _edited(messages, edit)
     except RequestError as refusal:
         return {"action": "BLOCKED", "blocked_reason": str(refusal)}
-    if edited == messages:
-        return {"action": "NONE"}
-    changed = _changed(texts, messages, edited)
+    changed = texts if edited == messages else _changed(texts, messages, edited)
     return {"action": "NONE"} if changed == texts else {"action": "GUARDRAIL_INTERVENED", "texts": changed}
 
 

@@ -111,10 +111,9 @@ def logged(line: bytes) -> Conversation | None:
 
 
 def read_questions(path: Path) -> list[Conversation]:
-    """The different conversations of a file: JSON lines (.jsonl) as `logged` reads them.
+    """The different conversations of a file: JSON lines (.jsonl) as `logged` reads them, or one question a line.
 
-    Other files have one question a line. Raises DataError for a line that is no request, and for a file that cannot be
-    read or has none.
+    Raises DataError for a line that is no request, and for a file that cannot be read or has none.
     """
     try:
         if path.suffix.casefold() == ".jsonl":

@@ -64,10 +64,9 @@ def current_group() -> TaskGroup:
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int) -> Generator[Result]:
     """Yield `work(item)` for every item, in order, computed on `at_once` threads; with one, lazily in the caller's.
 
-    An error of `work` is raised in place of its result, after the results before it. Then no more tasks are started,
-    and running ones are awaited; a task that is stopped by another's failure raises that error. If the generator is
-    ended from outside (Ctrl-C, `close()`), running tasks get `GRACE` seconds until their `TaskGroup` is abandoned, and
-    must then end. No thread is left running. Raises ValueError for fewer than one thread.
+    An error of `work` is raised in place of its result, once what runs has ended; no more tasks are started. If the
+    generator is ended from outside (Ctrl-C, `close()`), running tasks get `GRACE` seconds until their `TaskGroup` is
+    abandoned, and must then end. No thread is left running. Raises ValueError for fewer than one thread.
     """
     if at_once < 1:
         raise ValueError(f"at least one thread is needed, not {at_once}")
