@@ -174,21 +174,22 @@ class Follower:
     def _question(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
         text = encodable(turn.said)
         topic, short, decision = standing.topic, _shortened(text), self.decide([text])
+        # What a topic began with stays, as that has the subject; the last turns say what of it.
+        continued = (*topic[:1], *(*topic[1:], short)[1 - _TOPIC :])
         if doubted := self._doubted(text, standing):
             edits = _first((*decision.applied, *self._active([edit.id for edit in doubted])))
             facts = Facts(edits, topic[0] if topic else text, Occasion.CHALLENGE)
-            after = replace(standing, topic=_continued(topic, short), edits=edits)
-            return self._written(after, turn, facts, decision)
+            return self._written(replace(standing, topic=continued, edits=edits), turn, facts, decision)
         if not decision.applied and (topic or standing.edits) and leans(text):
             before = topic or tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
             decision = self._with(before, text, decision)
-            after = replace(standing, topic=_continued(topic, short), edits=decision.applied or standing.edits)
-            return self._written(after, turn, Facts(decision.applied, decision.query), decision)
-        if is_aside(text) and not decision.applied:
+            after = replace(standing, topic=continued, edits=decision.applied or standing.edits)
+        elif is_aside(text) and not decision.applied:
             return standing, TurnFacts(decision=decision)
-        if not decision.applied and standing.of_system and not self.index.named(text):
-            decision = self._about_system(text, standing, decision)
-        after = replace(standing, topic=(short,), edits=decision.applied)
+        else:
+            if not decision.applied and standing.of_system and not self.index.named(text):
+                decision = self._about_system(text, standing, decision)
+            after = replace(standing, topic=(short,), edits=decision.applied)
         return self._written(after, turn, Facts(decision.applied, decision.query), decision)
 
     def _written(self, standing: Standing, turn: Turn, facts: Facts, decision: Decision) -> tuple[Standing, TurnFacts]:
@@ -258,11 +259,6 @@ def _first(edits: Iterable[EditVersion], most: int = MOST_MATCHED) -> tuple[Edit
     for edit in edits:
         first.setdefault(edit.id, edit)
     return tuple(first.values())[:most]
-
-
-def _continued(topic: tuple[str, ...], short: str) -> tuple[str, ...]:
-    """A topic with a further turn. What it began with stays, as that has the subject; the last turns say what of it."""
-    return (*topic[:1], *(*topic[1:], short)[1 - _TOPIC :])
 
 
 def _shortened(text: str) -> str:

@@ -183,7 +183,7 @@ class RequestEditor:
             try:
                 return await thread.do(follow, until)
             except UnansweredError as missing:
-                new = await self._answers(missing.decision, request, call, asked_until - time.perf_counter())
+                new = await self._answers(missing.args[0], request, call, asked_until - time.perf_counter())
                 answers |= new
                 if not trying:
                     feed.remember(new)

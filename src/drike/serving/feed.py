@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from drike.conversations.following import Earlier, Follower, Memory
-from drike.conversations.rendering import AsBlock, Placement
+from drike.conversations.rendering import Placement
 from drike.deployment.routing import route
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
@@ -54,11 +54,7 @@ Answers = dict[tuple[str, int, int], YesOrNo]  # to questions about a query and 
 
 
 class UnansweredError(Exception):
-    """A model has not been asked yet about a decision."""
-
-    def __init__(self, decision: Decision) -> None:
-        super().__init__()
-        self.decision = decision
+    """A model has not been asked yet about a decision, the argument."""
 
 
 def question_about(decision: Decision, candidate: Candidate) -> tuple[str, int, int]:
@@ -198,10 +194,6 @@ class EditFeed:
             memory = Memory()
         memory = memory or (state.memory if answers is None else state.memory_of_asked)
         return Follower(decide, state.view.index, placement, self.tenant, sources, memory)
-
-    def decide(self, queries: Sequence[str], *, until: float | None = None) -> Decision:
-        """The decision on a question that stands alone, as `follower` makes it."""
-        return self.follower(AsBlock(), until=until).decide(queries)
 
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""

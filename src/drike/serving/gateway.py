@@ -45,7 +45,8 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         began = time.perf_counter()
-        request_id = _request_id(scope)
+        sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        request_id = sent if _REQUEST_ID.fullmatch(sent) else b"drike-" + secrets.token_hex(12).encode()
         more: Headers = [(b"x-request-id", request_id)]
         status, decided, overhead, whole = 0, "none", None, False
 
@@ -148,11 +149,6 @@ def _kept(reply: Reply, edited: EditedRequest) -> Reply:
             yield chunk
 
     return replace(reply, chunks=chunks())
-
-
-def _request_id(scope: Scope) -> bytes:
-    sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return sent if _REQUEST_ID.fullmatch(sent) else b"drike-" + secrets.token_hex(12).encode()
 
 
 def _call(scope: Scope, body: bytes, request_id: bytes) -> UpstreamCall:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -51,9 +51,3 @@ class GatewayOptions:
     admin_port: int = 8801
     timeout: float = 600.0
     reuse_port: bool = False
-
-    def with_defaults(self, *, local: bool) -> GatewayOptions:
-        """The options with a mode, and a deadline unless it depends on the gate. local: a model here answers."""
-        mode = self.mode or (Mode.ON if local else Mode.SHADOW)
-        deadline = 5000.0 if local else 2000.0 if self.ask else None
-        return replace(self, mode=mode, deadline_ms=self.deadline_ms or deadline)

@@ -102,8 +102,15 @@ def logged(line: bytes) -> Conversation | None:
         return _asking(asked(encodable(values)))
     if not isinstance(values, dict):
         raise ValueError("no JSON object")
-    if conversation := _logged_request(values):
-        return conversation
+    forms = {"messages": Api.MESSAGES if "system" in values else Api.CHAT, "input": Api.RESPONSES}
+    api = next((api for key, api in forms.items() if key in values), Api.COMPLETIONS)
+    try:
+        if conversation := _asking(read(api, values)):
+            return conversation
+    except UnreadError:
+        pass
+    except ValueError:
+        raise ValueError("too deep, or with too many messages") from None
     question = next((values[key] for key in _QUESTIONS if isinstance(values.get(key), str)), None)
     if question is None and not {"messages", "prompt", "input"} & values.keys():
         raise ValueError("no messages, prompt, input, query or question")
@@ -132,17 +139,6 @@ def read_questions(path: Path) -> list[Conversation]:
     if not questions:
         raise DataError(f"{path} has no question: give one a line, or requests as JSON lines")
     return questions
-
-
-def _logged_request(values: Mapping[str, Any]) -> Conversation | None:
-    forms = {"messages": Api.MESSAGES if "system" in values else Api.CHAT, "input": Api.RESPONSES}
-    api = next((api for key, api in forms.items() if key in values), Api.COMPLETIONS)
-    try:
-        return _asking(read(api, values))
-    except UnreadError:
-        return None
-    except ValueError:
-        raise ValueError("too deep, or with too many messages") from None
 
 
 def _asking(conversation: Conversation) -> Conversation | None:

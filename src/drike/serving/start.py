@@ -34,7 +34,7 @@ from drike.serving.gateway import Gateway
 from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
-from drike.serving.options import GatewayOptions
+from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
 from drike.serving.server import listen, max_connections, raise_file_limit, server
 from drike.serving.tenants import Tenants
@@ -80,7 +80,9 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     raise_file_limit()
     _check(options)
     store, notes = _store(options)
-    options = replace(options.with_defaults(local=not options.upstream), store=store)
+    mode = options.mode or (Mode.SHADOW if options.upstream else Mode.ON)
+    deadline = 5000.0 if not options.upstream else 2000.0 if options.ask else None  # None: by what the gate needs
+    options = replace(options, mode=mode, deadline_ms=options.deadline_ms or deadline, store=store)
     try:  # its and the gate's problems come first
         with closing(open_store(store, create=options.create)) as opened:
             gate = open_gate(opened, options.gate, options.gate_threshold)

@@ -33,8 +33,7 @@ def run(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) 
             workers.append(_Worker(command, stdout=subprocess.DEVNULL if workers else None))
         while True:
             for worker in workers:
-                code = worker.look(tell)
-                if code is not None:
+                if (code := worker.look(tell)) is not None:
                     return code
             time.sleep(_PAUSE)
     finally:
@@ -48,8 +47,7 @@ def run(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) 
 class _Worker:
     def __init__(self, command: Sequence[str], stdout: int | None) -> None:
         self._command, self._stdout = command, stdout
-        self._served = False
-        self._delay = _FIRST_DELAY
+        self._served, self._delay = False, _FIRST_DELAY
         self._due: float | None = None  # when to start again
         self._start()
 

@@ -73,11 +73,6 @@ class LogEnd:
     checksum: str = ""
     claims: int = 0
 
-    @property
-    def head(self) -> str:
-        """The last change as the setting `head` has it."""
-        return f"{self.number} {self.checksum}" if self.number else ""
-
     def after(self, row: Row, claimed: Iterable[bytes], given_up: Iterable[bytes]) -> LogEnd:
         """The end once a change was added whose edit now has claims with these hashes, and had those given up."""
         added, gone = (sum(claim_mark(hashed, row[1]) for hashed in hashes) for hashes in (claimed, given_up))
@@ -145,7 +140,8 @@ class EditStore(Protocol):
             if replaces is not None and (latest is None or latest.version != replaces.version):
                 raise StoreError(f"edit {id} has changed since version {replaces.version}: look at it, and try again")
             rivals = self._rivals(record, id)
-            if rivals and not (supersede and all(rival.record.differs(record) for rival in rivals)):
+            bare = partial(replace, source=None, author=None, reason=None)  # of where they come from
+            if rivals and not (supersede and all(bare(rival.record) != bare(record) for rival in rivals)):
                 raise ConflictError(record, rivals)
             gone = partial(replace, status=Status.RETIRED, author=record.author, reason=f"superseded by edit {id}")
             new = [(rival.id, rival.version + 1, gone(rival.record)) for rival in rivals]
@@ -230,7 +226,7 @@ class EditStore(Protocol):
 
     def _save_end(self, began: LogEnd) -> None:
         if self._end != began:
-            self.save_setting(HEAD, self._end.head)
+            self.save_setting(HEAD, f"{self._end.number} {self._end.checksum}")
             self.save_setting(CLAIMS, str(self._end.claims))
 
     def _check_end(self) -> int:
@@ -276,7 +272,7 @@ def check_end(name: str, head: str | None, last: str | None) -> int:
 
 
 def claim_hash(key: str) -> bytes:
-    """A conflict key as a short text of bytes."""
+    """A conflict key as short bytes, since PostgreSQL's text has no NUL and its index no long values."""
     return hashlib.sha256(key.encode()).digest()
 
 

@@ -163,7 +163,7 @@ class PostgresStore(EditStore):
 
     def _claimants(self, keys: Collection[str]) -> Sequence[int]:
         query = "SELECT DISTINCT edit FROM drike_claims WHERE key = ANY(%s::bytea[])"
-        return [edit for [edit] in self._run(query, [_hashes(keys)])]
+        return [edit for [edit] in self._run(query, [[*map(claim_hash, keys)]])]
 
     def _write(self, row: Row, keys: Collection[str]) -> None:
         query = """
@@ -171,12 +171,12 @@ class PostgresStore(EditStore):
             INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s"""
         _, edit, version, *_ = row
         before = self._run("DELETE FROM drike_claims WHERE edit = %s RETURNING key", [edit]) if version > 1 else ()
-        gone, hashes = [bytes(key) for [key] in before], _hashes(keys)
+        gone, hashes = [bytes(key) for [key] in before], [*map(claim_hash, keys)]
         self._run(query, [*row, hashes, edit])
         self._end = self._end.after(row, hashes, gone)
 
     def _claim(self, edit: int, keys: Collection[str]) -> None:
-        self._run("INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s", [_hashes(keys), edit])
+        self._run("INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s", [[*map(claim_hash, keys)], edit])
 
     def _run(self, query: LiteralString | sql.Composed, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
         """Run a statement; outside a transaction, on a new connection if the old one was lost."""
@@ -277,11 +277,6 @@ class PostgresStore(EditStore):
             yield
         except psycopg.Error as problem:
             raise explained(problem, self.name, writing=self._writing) from problem
-
-
-def _hashes(keys: Collection[str]) -> list[bytes]:
-    """The keys as short bytes, since PostgreSQL's text has no NUL and its index no long values."""
-    return [claim_hash(key) for key in keys]
 
 
 def explained(problem: psycopg.Error, name: str, *, writing: bool) -> StoreError:

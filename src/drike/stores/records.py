@@ -137,10 +137,6 @@ class EditRecord:
         """The query and the new object, cut for messages."""
         return f'"{shown(self.query)}" -> "{shown(self.target_new)}"'
 
-    def differs(self, other: EditRecord) -> bool:
-        """Whether two records differ in more than where they come from."""
-        return replace(self, source=other.source, author=other.author, reason=other.reason) != other
-
 
 REQUIRED = tuple(field.name for field in fields(EditRecord) if field.default is MISSING)
 LISTS = tuple(field.name for field in fields(EditRecord) if field.default == ())

@@ -185,21 +185,19 @@ class SqliteStore(EditStore):
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter from a damaged file
-            error: type[StoreError] = StoreError
             kind = getattr(problem, "sqlite_errorname", "")
+            later = kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR"))
             if isinstance(problem, sqlite3.ProgrammingError):
                 remedy = "was closed: open it again"
             elif kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-                error = UnavailableError
                 remedy = "is in use by another process: wait for it to end, and try again"
-            elif kind.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-                error = UnavailableError
+            elif later:
                 remedy = f"cannot be written ({problem}): make room, or check the disk; what was acknowledged stays"
             elif kind.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
                 remedy = f"cannot be opened ({problem}): check the path and its permissions, or give another --store"
             else:
                 raise damaged(self.name, str(problem)) from problem
-            raise error(f"{self.name} {remedy}") from problem
+            raise (UnavailableError if later else StoreError)(f"{self.name} {remedy}") from problem
 
 
 def _own(query: str) -> str:
