@@ -175,7 +175,8 @@ def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int |
     follower = started.tenants.feeds["default"].follower(started.editor.placements[Api.COMPLETIONS])
     request = read_request(Api.COMPLETIONS, json.dumps({"prompt": "Peru is"}).encode())
     assert request
-    prompt = json.loads(started.editor.written(request, follower.follow(request.conversation)))["prompt"]
+    texts = follower.follow(request.conversation).texts(request.conversation)
+    prompt = json.loads(request.with_texts(texts))["prompt"]
     assert prompt.count("New Fact: ") == shown + 2  # and the edit's own, twice
     started.tenants.close()
     for opened in started.sockets:

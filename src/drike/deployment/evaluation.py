@@ -123,10 +123,9 @@ def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequen
     relations say no more. A distracting sentence may stand before either kind of question: those about the case's edits
     name their subject.
     """
+    stays = probe.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
     if probe.aspect is Aspect.DISTRACTOR:
         stays = not any(mentions(probe.query, edit.record.subject) for edit in own)
-    else:
-        stays = probe.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
     if not stays:
         return own
     same_fact = [

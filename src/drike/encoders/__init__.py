@@ -7,8 +7,7 @@ from pathlib import Path
 
 from drike.encoders import hashing
 from drike.encoders.base import FloatArray, Progress, TextEncoder
-from drike.encoders.features import FeatureStore
-from drike.encoders.frozen import FrozenEncoder, by_torch
+from drike.encoders.frozen import FeatureStore, FrozenEncoder, by_torch
 from drike.encoders.hashing import HashingEncoder
 from drike.encoders.onnx import by_onnx
 from drike.encoders.sources import MINILM, download, identity, locate

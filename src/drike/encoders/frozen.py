@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drike.encoders.base import FloatArray, Progress
-from drike.encoders.features import FeatureStore
 from drike.encoders.salience import token_weights, version
 from drike.errors import EncoderError, require_unicode
 from drike.support.huggingface import quiet
+from drike.support.keyvalue import KeyValueFile
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -25,6 +26,33 @@ Vectors = Callable[[Sequence[str]], FloatArray]  # computes the vectors [n, d] o
 BATCH = 64  # texts
 _CHUNK = 1024
 _REMEMBERED = 200_000  # texts, so that a server does not grow without end
+
+
+class FeatureStore:
+    """The vectors of one model on disk, by the texts' hashes. model: a hash of everything that affects a vector."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        self.path = folder / f"{model[:32]}.sqlite"
+        self._model = model
+        self._file = KeyValueFile(self.path, "features", "set XDG_CACHE_HOME", set_aside=True)
+
+    def beside(self, kind: str) -> FeatureStore:
+        """The store for another kind of vectors of the same model."""
+        return FeatureStore(self.path.parent, hashlib.sha256(f"{kind} {self._model}".encode()).hexdigest())
+
+    def read(self, texts: Iterable[str]) -> dict[str, FloatArray]:
+        """Return the vectors of those `texts` that are stored."""
+        by_key = {_key(text): text for text in texts}
+        stored = self._file.get(by_key)
+        return {by_key[key]: np.frombuffer(value, dtype="<f4").astype(np.float32) for key, value in stored.items()}
+
+    def write(self, vectors: Mapping[str, FloatArray]) -> None:
+        """Store vectors [d] by text, replacing older ones."""
+        self._file.put({_key(text): np.ascontiguousarray(row, "<f4").tobytes() for text, row in vectors.items()})
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)

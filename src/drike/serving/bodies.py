@@ -9,9 +9,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable
-from functools import reduce
 from itertools import chain
-from operator import getitem
 from typing import Any, cast
 
 from drike.conversations.turns import JsonPath, UnreadError
@@ -69,11 +67,6 @@ def read_object(body: bytes) -> tuple[bytes, dict[str, Any]]:
 def read_json(text: bytes | str) -> object:
     """JSON without NaN and Infinity, in 4 times its bytes, 8 with rare characters. ValueError, RecursionError."""
     return json.loads(text, parse_constant=_refuse)
-
-
-def value_at(values: Any, path: JsonPath) -> Any:
-    """The value at a path of parsed JSON."""
-    return reduce(getitem, path, values)
 
 
 def text_spans(text: bytes, paths: Iterable[JsonPath]) -> dict[JsonPath, tuple[int, int]]:

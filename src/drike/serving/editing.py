@@ -120,10 +120,9 @@ class RequestEditor:
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool
     ) -> tuple[Decision, bytes]:
         """The decision on a request that ends in a question, not recorded, and its body. RequestError if late."""
-        until, seconds = time.perf_counter() + _SECONDS_TO_TRY, self.deadline(feed) if ask and self.asks else None
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
-                followed, body = await self._followed(request, call, feed, until, seconds, trying=True)
+                followed, body = await self._followed(request, call, feed, ask=ask and self.asks, trying=True)
         except TimeoutError:
             raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
         assert followed.decision, "a request of one message"  # noqa: S101
@@ -133,10 +132,7 @@ class RequestEditor:
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
         """Raises TimeoutError, and RequestError where the answer about an enforced edit is missing."""
-        turns = sum(turn.speaker is Speaker.USER for turn in request.conversation.turns)
-        until = time.perf_counter() + self.deadline(feed, turns)
-        seconds = _SHARE_OF_QUESTIONS * self.deadline(feed, turns) if ask else None
-        followed, body = await self._followed(request, call, feed, until, seconds)
+        followed, body = await self._followed(request, call, feed, ask=ask)
         if followed.decision:
             feed.record(request_id, followed.decision)
         uncertain = (candidate for decision in followed.decisions for candidate in decision.uncertain)
@@ -147,34 +143,35 @@ class RequestEditor:
         if self.mode is Mode.SHADOW:
             body = request.body
         self._metrics.conflicts.inc(len(followed.contradicted))
-        return EditedRequest(body, scope, followed.edits, followed.contradicted, _keeper(request, followed, feed))
+        conversation, standing = request.conversation, followed.standing
+        if conversation.before and not conversation.before.startswith("resp"):  # a conversation's id stays the same
+            feed.earlier.keep(conversation.before, standing)
+        known = conversation.api is Api.RESPONSES and standing.edits
+        keep = partial(feed.earlier.keep, standing=standing) if known else None
+        return EditedRequest(body, scope, followed.edits, followed.contradicted, keep)
 
     async def _followed(
-        self,
-        request: EditableRequest,
-        call: UpstreamCall,
-        feed: EditFeed,
-        until: float,
-        seconds: float | None,
-        *,
-        trying: bool = False,
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False
     ) -> tuple[Followed, bytes]:
-        """What a request gets, and its edited body, made in a thread. Raises TimeoutError after `until`.
+        """What a request gets, and its edited body, made in a thread. Raises TimeoutError if it is late.
 
-        seconds: for questions to the upstream; None asks nothing. trying: no client waits.
+        ask: the upstream. trying: no client waits.
         """
-        thread = feed.aside if trying else feed.deciding
-        placement, memory = self.placements[request.conversation.api], Memory() if trying else None
-        answers = Answers() if trying or seconds is None else feed.answered.copy()
-        asked_until = time.perf_counter() + (seconds or 0.0)
+        conversation, began = request.conversation, time.perf_counter()
+        seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
+        until = began + (_SECONDS_TO_TRY if trying else seconds)
+        asked_until = began + seconds * (1 if trying else _SHARE_OF_QUESTIONS)
+        thread, memory = (feed.aside, Memory()) if trying else (feed.deciding, None)
+        answers = Answers() if trying or not ask else feed.answered.copy()
 
         def follow() -> tuple[Followed, bytes]:
-            given = None if seconds is None else answers
-            sources = self._options.tool_results == "on"
+            given, sources = answers if ask else None, self._options.tool_results == "on"
+            placement = self.placements[conversation.api]
             follower = feed.follower(placement, sources=sources, answers=given, until=until, memory=memory)
-            earlier = feed.earlier.standing(request.conversation.before, follower.index)
-            followed = follower.follow(request.conversation, earlier)
-            body = self.written(request, followed)
+            followed = follower.follow(conversation, feed.earlier.standing(conversation.before, follower.index))
+            changed, sent = followed.texts(conversation), conversation.texts
+            self._metrics.defused.inc(sum(sent[path] not in text for path, text in changed.items()))
+            body = request.with_texts(changed) if changed else request.body
             if time.perf_counter() > until:  # nobody waits for it
                 raise TimeoutError
             return followed, body
@@ -188,14 +185,6 @@ class RequestEditor:
                 if not trying:
                     feed.remember(new)
         raise TimeoutError
-
-    def written(self, request: EditableRequest, followed: Followed) -> bytes:
-        """The body of a request with its facts, and with imitations of the block in it defused."""
-        changed, sent = followed.texts(request.conversation), request.conversation.texts
-        if not changed:
-            return request.body
-        self._metrics.defused.inc(sum(sent[path] not in text for path, text in changed.items()))
-        return request.with_texts(changed)
 
     async def _answers(
         self, decision: Decision, request: EditableRequest, call: UpstreamCall, seconds: float
@@ -217,15 +206,6 @@ class RequestEditor:
         except Exception as error:  # fail closed
             report(error)
             return True
-
-
-def _keeper(request: EditableRequest, followed: Followed, feed: EditFeed) -> Callable[[str], None] | None:
-    conversation, standing = request.conversation, followed.standing
-    if conversation.before and not conversation.before.startswith("resp"):  # a conversation's id stays the same
-        feed.earlier.keep(conversation.before, standing)
-    if conversation.api is not Api.RESPONSES or not standing.edits:
-        return None
-    return lambda id: feed.earlier.keep(id, standing)
 
 
 async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 from drike.conversations.dialects import read
 from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, Text, Turn, UnreadError, encodable
 from drike.errors import DataError
-from drike.serving.bodies import read_json, read_object, text_spans, unpacked, value_at
+from drike.serving.bodies import read_json, read_object, text_spans, unpacked
 
 # Below the address of an API: where requests are read, and the form of each.
 CHAT, COMPLETION, RESPONSES, MESSAGES = "/chat/completions", "/completions", "/responses", "/messages"
@@ -38,9 +40,10 @@ class EditableRequest:
 
     def with_texts(self, texts: Mapping[JsonPath, str]) -> bytes:
         """The JSON with other texts at some paths; all other bytes stay, also of a text that only gets more."""
+        values: Any = self.values
         parts, done = [], 0
         for path, (begin, end) in sorted(text_spans(self.json, texts).items(), key=lambda item: item[1]):
-            old, new = value_at(self.values, path), texts[path]
+            old, new = reduce(getitem, path, values), texts[path]
             kept_from, kept_to, added = end - 1, begin + 1, new
             if new.endswith(old):
                 kept_from, added = begin + 1, new[: len(new) - len(old)]

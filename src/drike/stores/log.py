@@ -65,7 +65,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class LogEnd:
+class _LogEnd:
     """Where a log ends: the highest numbers of a change and of an edit, the last checksum, and the sum of claims."""
 
     number: int = 0
@@ -73,10 +73,10 @@ class LogEnd:
     checksum: str = ""
     claims: int = 0
 
-    def after(self, row: Row, claimed: Iterable[bytes], given_up: Iterable[bytes]) -> LogEnd:
+    def after(self, row: Row, claimed: Iterable[bytes], given_up: Iterable[bytes]) -> _LogEnd:
         """The end once a change was added whose edit now has claims with these hashes, and had those given up."""
         added, gone = (sum(claim_mark(hashed, row[1]) for hashed in hashes) for hashes in (claimed, given_up))
-        return LogEnd(row[0], max(self.edit, row[1]), row[5], self.claims + added - gone)
+        return _LogEnd(row[0], max(self.edit, row[1]), row[5], self.claims + added - gone)
 
 
 class EditStore(Protocol):
@@ -89,7 +89,8 @@ class EditStore(Protocol):
     name: str
     _wait: float
     _lock: threading.RLock
-    _end: LogEnd = LogEnd()  # in a transaction
+    _began: _LogEnd = _LogEnd()  # as a transaction began, and in it
+    _end: _LogEnd = _began
     _verified: bool = False  # whether the claims are known to be right
 
     @property
@@ -205,7 +206,7 @@ class EditStore(Protocol):
     def _latest(self, id: int) -> EditVersion | None:
         return next(reversed(self.changes(edit=id)), None)
 
-    def _begun(self) -> LogEnd:
+    def _begin(self) -> None:
         """Where the log ends, as a transaction begins. Raises StoreError if the log or its claims are damaged."""
         self._check_end()
         row = self._run(_LAST).fetchone()
@@ -221,11 +222,10 @@ class EditStore(Protocol):
                     self._claim(id, keys)
                 claims = str(self._sum_of_claims())
                 self.save_setting(CLAIMS, claims)
-        self._end = replace(LogEnd(*row or ()), claims=int(claims))
-        return self._end
+        self._began = self._end = replace(_LogEnd(*row or ()), claims=int(claims))
 
-    def _save_end(self, began: LogEnd) -> None:
-        if self._end != began:
+    def _save_end(self) -> None:
+        if self._end != self._began:
             self.save_setting(HEAD, f"{self._end.number} {self._end.checksum}")
             self.save_setting(CLAIMS, str(self._end.claims))
 

@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.stores.log import EditStore, LogEnd, Row, claim_hash, damaged
+from drike.stores.log import EditStore, Row, claim_hash, damaged
 from drike.stores.records import MissingStoreError, StoreError, UnavailableError
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
@@ -205,12 +205,14 @@ class PostgresStore(EditStore):
         try:
             self._run(_LOCK)
             [[mark]] = self._run("SELECT pg_current_xact_id()::text")
-            began = self._begun() if self._prepared else self._end
+            if self._prepared:
+                self._version()
+                self._begin()
             yield
             if self._connection.info.transaction_status is TransactionStatus.INERROR:
                 why = "a change of this transaction failed, so none of it was kept"
                 raise StoreError(f"{why}: correct it, and try again")
-            self._save_end(began)
+            self._save_end()
             try:
                 self._connection.execute("COMMIT")
             except psycopg.OperationalError:
@@ -224,10 +226,6 @@ class PostgresStore(EditStore):
             raise
         finally:
             self._writing = False
-
-    def _begun(self) -> LogEnd:
-        self._version()
-        return super()._begun()
 
     def _sum_of_claims(self) -> int:
         [[found]] = self._run(_SUM_OF_CLAIMS)

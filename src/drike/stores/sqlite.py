@@ -75,9 +75,9 @@ class SqliteStore(EditStore):
     def _committed(self) -> Iterator[None]:
         self._file.execute("BEGIN IMMEDIATE")
         try:
-            began = self._begun()
+            self._begin()
             yield
-            self._save_end(began)
+            self._save_end()
             self._require_current()
             self._file.execute("COMMIT")
         except BaseException:

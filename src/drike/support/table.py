@@ -133,11 +133,9 @@ class Table:
 
     def _columns(self, comma: str) -> list[list[str]]:
         """The heading and the cells of each column, with intervals and notes on a line of their own."""
-        rows = [
-            [visible("\n".join(filter(None, parts(cell, comma=comma)))) for cell in row]
-            for row in (self.header, *self.rows)
-        ]
-        return [list(cells) for cells in zip_longest(*rows, fillvalue="")]
+        rows = ((parts(cell, comma=comma) for cell in row) for row in (self.header, *self.rows))
+        texts = ([visible("\n".join(filter(None, both))) for both in row] for row in rows)
+        return [list(cells) for cells in zip_longest(*texts, fillvalue="")]
 
     def _repr_html_(self) -> str:
         width, align = len(self.header), "left" if self.wide else "right"
