@@ -54,10 +54,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class TurnFacts:
-    """What is written around the texts of a turn: its first one, or each of a tool's. decision: if it is a user's.
-
-    contradicted: ids of edits whose old object a source states.
-    """
+    """What is written around the texts of a turn. contradicted: ids of edits whose old object a source states."""
 
     around: tuple[tuple[int, Around], ...] = ()  # by the place of the text in the turn
     edits: tuple[EditVersion, ...] = ()

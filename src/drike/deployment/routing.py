@@ -1,7 +1,4 @@
-"""Routing: which edits a question gets, and the prompt that states them.
-
-Every way into a model with edits in force enters here, also the gateway, so that what is evaluated is what is served.
-"""
+"""Routing: which edits a question gets, and the prompt that states them, in evaluation as in the gateway."""
 
 from __future__ import annotations
 

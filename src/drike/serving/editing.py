@@ -153,10 +153,7 @@ class RequestEditor:
     async def _followed(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False
     ) -> tuple[Followed, bytes]:
-        """What a request gets, and its edited body, made in a thread. Raises TimeoutError if it is late.
-
-        ask: the upstream. trying: no client waits.
-        """
+        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits."""
         conversation, began = request.conversation, time.perf_counter()
         seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
         until = began + (_SECONDS_TO_TRY if trying else seconds)

@@ -55,10 +55,7 @@ class EditableRequest:
 
 
 def read_request(api: Api, body: bytes, encoding: bytes = b"") -> EditableRequest | None:
-    """The request in a body; None if it has no text of a user or a tool. encoding: as in HTTP's Content-Encoding.
-
-    Raises UnreadError, and ValueError if it is nested too deeply, or has too many messages.
-    """
+    """The request in a body; None without a text of a user or a tool. Raises UnreadError, ValueError (too much)."""
     text, values = read_object(unpacked(body, encoding))
     conversation = read(api, values)
     asks = any(turn.speaker in (Speaker.USER, Speaker.TOOL) for turn in conversation.turns)
@@ -121,10 +118,7 @@ def logged(line: bytes) -> Conversation | None:
 
 
 def read_questions(path: Path) -> list[Conversation]:
-    """The different conversations of a file: JSON lines (.jsonl) as `logged` reads them, or one question a line.
-
-    Raises DataError for a line that is no request, and for a file that cannot be read or has none.
-    """
+    """The different conversations of a file: .jsonl as `logged` reads it, or a question a line. Raises DataError."""
     try:
         if path.suffix.casefold() == ".jsonl":
             read = []

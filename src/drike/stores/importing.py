@@ -1,7 +1,4 @@
-"""Edits from CSV and JSON, with the fields of an `EditRecord` or names of own facts, and from published data sets.
-
-Of a published row only the edit is read: its paraphrases and neighbours test whether it matches.
-"""
+"""Edits from CSV and JSON, and of published data sets, whose paraphrases and neighbours are left for tests."""
 
 from __future__ import annotations
 

@@ -335,10 +335,7 @@ def rollback(
     reason: str | None = None,
     supersede: bool = False,
 ) -> Sequence[EditVersion]:
-    """Go back to a version of an edit, by default the one before the latest, as a new version; return the changes.
-
-    Raises StoreError if there is no such edit or version, and what `EditStore.put` raises.
-    """
+    """Go back to a version of an edit, by default the one before, as a new one; return the changes. StoreError."""
     *before, latest = versions(store, edit)
     wanted = len(before) if version is None else version
     if not 1 <= wanted <= len(before):
