@@ -96,10 +96,8 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
-    listening = (
-        listen(options.host, options.port, shared=options.reuse_port),
-        listen(options.admin_host, options.admin_port, shared=options.reuse_port),
-    )
+    shared = options.reuse_port
+    listening = listen(options.host, options.port, shared), listen(options.admin_host, options.admin_port, shared)
     try:
         editor = _open_editor(options.run, options.demonstrations)
         upstream, chat, notes_on_upstream = _upstream(options, editor, keyless=keys is None)
