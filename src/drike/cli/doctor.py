@@ -20,7 +20,7 @@ from drike.matching import first_line
 from drike.models import EMBEDDED, load
 from drike.models.protocols import Template
 from drike.models.served.address import is_served, parse_address
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.runs.folder import versions
 from drike.support.table import Table
 

@@ -14,8 +14,7 @@ from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, w
 from drike.evaluation.judge import Rule
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Turns, Usage
 from drike.models.served.address import is_served, parse_address
-from drike.models.served.options import ApiOptions
-from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
+from drike.models.served.spending import CHARACTERS_PER_TOKEN, ApiOptions, estimated_tokens
 from drike.prompts import YES_OR_NO, PromptStyle, chat_messages, demonstration_block
 from drike.support.huggingface import pinned
 from drike.support.table import Table

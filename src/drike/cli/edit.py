@@ -21,7 +21,7 @@ from drike.edits import Edit, EditCase
 from drike.errors import UsageError
 from drike.gates.by_name import EveryQuery
 from drike.gates.store_gate import open_gate
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.support.table import Table
 from drike.words import mentions
 

@@ -16,7 +16,7 @@ from drike.cli.console import note, say, say_lines
 from drike.cli.facts import parse_fact
 from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, as_flags, command, flag, option
 from drike.errors import UsageError
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.stores import log as stores
 from drike.stores.log import Snapshot
 from drike.stores.opening import open_store

@@ -32,7 +32,7 @@ from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
 from drike.editors.editor import Editor
 from drike.gates import store_gate
 from drike.gates.verification import require_uncertainty
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
 from drike.stores import log as stores
 from drike.stores.log import EditStore

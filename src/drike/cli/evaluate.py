@@ -37,7 +37,7 @@ from drike.gates.calibration import common_questions
 from drike.gates.store_gate import open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.prompts import ORDERS, OrderName
 from drike.report.deployed import deployed_tables
 from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, published, table1, work

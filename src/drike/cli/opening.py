@@ -22,7 +22,7 @@ from drike.errors import RunError, UsageError
 from drike.models import EMBEDDED, template_for
 from drike.models import load as load_model
 from drike.models.protocols import LanguageModel, Template
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.report.reading import trained_run
 from drike.runs.folder import EVALUATIONS, has_begun, has_records, total_usage
 from drike.runs.run import Settings, Setup, TrainedRun

@@ -18,7 +18,7 @@ from drike.editors.catalog import TRAINED, make
 from drike.editors.in_context import ranks_retains
 from drike.errors import UsageError
 from drike.evaluation.case_study import CaseStudy, study_case
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
 from drike.report.reading import read_folders, trained_run

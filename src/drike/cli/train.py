@@ -25,7 +25,7 @@ from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.judge import Judge
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models.protocols import LanguageModel, Usage
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.report.tables import work
 from drike.report.training import by_epoch
 from drike.runs import training

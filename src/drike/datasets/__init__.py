@@ -1,6 +1,6 @@
 """Benchmarks and own facts from files: `load` recognises the form and counts what it kept, cut and dropped.
 
-`forms` has a module for each form; `form` drops what cannot be judged, `paraphrases` cleans, and `counts`
+`forms` has a module for each form; `form` drops what cannot be judged, `paraphrases` cleans, and `rows`
 records both; `fetch` downloads; `splits` chooses rows; `inspect` describes a data set. Reading never changes a file.
 """
 
@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from drike import tinyfacts
-from drike.datasets.counts import Cut, Dropped, ReadLog
 from drike.datasets.dataset import Dataset, Source, by_case_id, order_of, with_pool
 from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Paraphrases, Target, read_cases
 from drike.datasets.forms import FORMS, flat, own
-from drike.datasets.rows import GROUP, Row, read_rows, shown
+from drike.datasets.rows import GROUP, Cut, Dropped, ReadLog, Row, read_rows, shown
 from drike.edits import EditCase
 from drike.errors import DataError
 

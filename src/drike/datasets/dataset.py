@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from drike import tinyfacts
-from drike.datasets.counts import Cut, Dropped
+from drike.datasets.rows import Cut, Dropped
 from drike.datasets.splits import Split, SplitIds
 from drike.edits import EditCase, Key
 from drike.errors import DataError

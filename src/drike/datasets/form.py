@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from drike.datasets.counts import Cut, ReadLog
 from drike.datasets.paraphrases import Templates, query_template
-from drike.datasets.rows import Row
+from drike.datasets.rows import Cut, ReadLog, Row
 from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe, rewrite_probe
 from drike.matching import normalise
 from drike.words import mentions

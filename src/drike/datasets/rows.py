@@ -1,4 +1,7 @@
-"""Raw rows of published files, with typed access; every problem is a `DataError` with file, row, field and remedy."""
+"""Raw rows of published files, with typed access, and what of them is dropped and cut.
+
+Every problem is a `DataError` with file, row, field and remedy.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from drike.errors import DataError
+
+How = Literal["unchanged", "template", "sentence", "subject"]  # where a paraphrase was cut
 
 GROUP = "records"  # the single field of a row that is published as a bare list of objects
 _LONGEST_SHOWN, _LONGEST_TEXT = 60, 10_000  # characters
@@ -104,6 +109,39 @@ class Row:
                 ".".join(path), f"holds {len(text):,} characters, where at most {_LONGEST_TEXT:,} are read"
             )
         return text.strip()
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A count of rows, paraphrases or neighbours that were dropped for one reason; `example` is the first place."""
+
+    what: str
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One paraphrase: as published, as kept, how it was cut, and whether the cut may be wrong."""
+
+    before: str
+    after: str
+    how: How
+    suspicious: bool
+
+
+@dataclass(frozen=True)
+class ReadLog:
+    """Collects the dropped rows and probes, by what and reason, and the cuts, while files are read."""
+
+    dropped: dict[tuple[str, str], Dropped] = field(default_factory=dict)
+    cuts: list[Cut] = field(default_factory=list)
+
+    def drop(self, what: str, reason: str, row: Row) -> None:
+        """Record that a row, or a probe of it, is left out."""
+        known = self.dropped.get((what, reason)) or Dropped(what, reason, 0, row.place)
+        self.dropped[what, reason] = replace(known, count=known.count + 1)
 
 
 def _is_list_of(kind: type) -> Callable[[object], bool]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from drike.errors import ModelError, UsageError
 from drike.models.protocols import LanguageModel, Template
 from drike.models.served.address import SERVICES, is_served, service_for
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 
 EMBEDDED, READER = "embedded", "reader"
 

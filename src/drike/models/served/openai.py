@@ -16,9 +16,8 @@ from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Req
 from drike.models.served import logprobs
 from drike.models.served.address import KEY, Address, key_in, parse_address
 from drike.models.served.client import ApiCall, Connection, Server
-from drike.models.served.options import ApiOptions
 from drike.models.served.response import token_counts, valid_text
-from drike.models.served.spending import Meter
+from drike.models.served.spending import ApiOptions, Meter
 from drike.prompts import chat_messages
 
 T = TypeVar("T")

@@ -1,11 +1,11 @@
-"""The cost of a model behind an API, at the user's price of tokens, and the limits at which a run stops."""
+"""Options of models behind an API, the cost at the user's price of tokens, and the limits at which a run stops."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import NamedTuple
 
@@ -28,6 +28,45 @@ class Price:
         if self.read is None and self.written is None:
             return None
         return ((self.read or 0.0) * prompt_tokens + (self.written or 0.0) * completion_tokens) / 1e6
+
+
+@dataclass(frozen=True)
+class ApiOptions:
+    """Options of a served model; each is also an option of the commands.
+
+    allow_http: send prompts unencrypted to another machine. concurrency: requests, and edits, at a time. deadline:
+    seconds for an answer, retries included. thinking_tokens: added to the length of every answer, for models that think
+    before they write. reasoning_effort: passed on to the server. text_only: never ask for log-probabilities. no_cache:
+    neither use nor keep answers on disk. price_in, price_out: money per million tokens read and written. max_calls,
+    max_cost: limits on requests and money. tokenizer: folder or hub name of one that counts the model's tokens.
+    """
+
+    allow_http: bool = False
+    concurrency: int = 8
+    deadline: float = 120.0
+    thinking_tokens: int = 0
+    reasoning_effort: str | None = None
+    text_only: bool = False
+    no_cache: bool = False
+    price_in: float | None = None
+    price_out: float | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+    tokenizer: str | None = None
+
+    @property
+    def price(self) -> Price:
+        """The price of tokens."""
+        return Price(self.price_in, self.price_out)
+
+    def after(self, used: Usage) -> ApiOptions:
+        """The same options, with limits reduced by `used`."""
+        money = self.price.of(used.prompt_tokens, used.completion_tokens) or 0.0
+        return replace(
+            self,
+            max_calls=None if self.max_calls is None else max(0, self.max_calls - used.requests),
+            max_cost=None if self.max_cost is None else max(0.0, self.max_cost - money),
+        )
 
 
 def estimated_tokens(text: str) -> int:
