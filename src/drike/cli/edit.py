@@ -12,7 +12,7 @@ from drike.cli.dry_run import count_only
 from drike.cli.encoding import watched_encoder
 from drike.cli.facts import parse_fact
 from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
-from drike.cli.options import RUN_DECIDES, VALUES, AnyGate, GateThreshold, ModelOptions, Relations, RunOptions, command
+from drike.cli.options import RUN_DECIDES, VALUES, GateOptions, ModelOptions, RunOptions, command
 from drike.cli.watching import metered
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
@@ -32,15 +32,14 @@ NOTHING = "(nothing)"
 def edit(
     *, fact: list[str], ask: list[str] | None = None, subject: list[str] | None = None, run: Path | None = None,
     data: list[str] | None = None, pool: list[str] | None = None, model: ModelOptions, editor: str | None = None,
-    encoder: str | None = None, gate: AnyGate = None, gate_threshold: GateThreshold = None, relations: Relations = None,
-    every_query: bool = False,
-    explain: bool = False, show_prompt: bool = False, api: ApiOptions, dry_run: bool = False,
+    encoder: str | None = None, gating: GateOptions, every_query: bool = False, explain: bool = False,
+    show_prompt: bool = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
     base = None if run is None else open_trained_run(run)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
-    if every_query and (gate or gate_threshold is not None):
+    if every_query and (gating.gate or gating.gate_threshold is not None):
         raise UsageError("--every-query asks no gate: leave it out, or --gate and --gate-threshold")
     earlier = base.run if base else DEFAULTS
     setup = open_setup(
@@ -54,8 +53,8 @@ def edit(
     trained = base.trained if base else None
     chosen = make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
     edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
-    decider = EveryQuery() if every_query else open_gate(None, gate, gate_threshold)
-    edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=watched_encoder(decider, relations))
+    decider = EveryQuery() if every_query else open_gate(None, gating.gate, gating.gate_threshold)
+    edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=watched_encoder(decider, gating.relations))
     for made in edits:
         about = f", about {made.subject}" if made.subject else ""
         say(f'Edit: "{made.query}" -> "{made.target_new}"{about} (by {chosen.name})')

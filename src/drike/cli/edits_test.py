@@ -14,17 +14,7 @@ from drike.cli.edit import NOTHING
 from drike.cli.edits import FILE, Store, edit_id
 from drike.cli.encoding import watched_encoder
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
-from drike.cli.options import (
-    METHOD,
-    AnyGate,
-    AskModel,
-    GateThreshold,
-    ModelOptions,
-    Relations,
-    RunOptions,
-    command,
-    option,
-)
+from drike.cli.options import METHOD, AskModel, GateOptions, ModelOptions, RunOptions, command, option
 from drike.cli.watching import metered
 from drike.deployment.edit_checks import Check, check, verification_table
 from drike.deployment.edited_model import EditedModel
@@ -49,13 +39,12 @@ def test(
     store: Store = FILE, run: Path | None = None, model: ModelOptions,
     editor: Annotated[str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates "
                                          "alone)", METHOD)] = None,
-    gate: AnyGate = None, gate_threshold: GateThreshold = None, relations: Relations = None, ask: AskModel = False,
-    api: ApiOptions, dry_run: bool = False,
+    gating: GateOptions, ask: AskModel = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Ask a model about edits in force, before and after: every paraphrase, alias and negative exemplar."""
     base = None if run is None else open_trained_run(run)
     with closing(open_store(store, create=False)) as opened_store:
-        decider = store_gate.open_gate(opened_store, gate, gate_threshold)
+        decider = store_gate.open_gate(opened_store, gating.gate, gating.gate_threshold)
         if ask:
             require_uncertainty(decider, "give --gate calibrated, or leave --ask out")
         in_force = {version.id: version for version in stores.snapshot(opened_store).in_force(datetime.now(UTC))}
@@ -64,7 +53,7 @@ def test(
         writer = _editor(editor, base, opened)
         if store_gate.needs_recalibration(decider, len(in_force)):
             note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
-        encoder = watched_encoder(decider, relations)
+        encoder = watched_encoder(decider, gating.relations)
         edited = EditedModel(opened.model, writer, opened_store, gate=decider, encoder=encoder, ask=ask)
 
         def work() -> tuple[list[Check], Table | None]:

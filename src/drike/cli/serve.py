@@ -9,19 +9,7 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from drike.cli.console import complain, say
-from drike.cli.options import (
-    API,
-    DATA,
-    METHOD,
-    MODEL,
-    VALUES_OF_MODEL,
-    AnyGate,
-    AskModel,
-    GateThreshold,
-    Relations,
-    command,
-    option,
-)
+from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AskModel, GateOptions, command, option
 from drike.errors import UsageError
 from drike.serving.options import GatewayOptions
 
@@ -30,7 +18,7 @@ _NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", 
 
 
 @dataclass(frozen=True)
-class ServeOptions(GatewayOptions):
+class ServeOptions(GateOptions, GatewayOptions):
     """The options of a gateway, with help where it differs from that of other commands."""
 
     model: Annotated[str | None, option("MODEL", "Or a model to run here (default: embedded)", MODEL)] = None
@@ -50,9 +38,6 @@ class ServeOptions(GatewayOptions):
         int | None,
         option("N", "Most demonstrations of an edit (default: 0 over --upstream, else 16)", METHOD, minimum=0),
     ] = None
-    gate: AnyGate = None
-    gate_threshold: GateThreshold = None
-    relations: Relations = None
     ask: AskModel = False
 
 

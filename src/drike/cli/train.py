@@ -70,15 +70,9 @@ def train(
     with recorded_at(folder, setup, opened, settings, options, command="train", at=at):
         head_encoder = WatchedEncoder(method.policy_encoder or encoder)
         editor = training.new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
+        past, described = recovered_episodes(folder), describe_model(opened.name, opened.model)
         events = training.run_training(
-            folder,
-            setup,
-            opened.model,
-            editor,
-            method,
-            seed=seed,
-            past=recovered_episodes(folder),
-            described=describe_model(opened.name, opened.model),
+            folder, setup, opened.model, editor, method, seed=seed, past=past, described=described
         )
         watch_training(events, folder, setup, opened.model, editor, epochs=method.epochs)
         if method.is_per_query:

@@ -110,19 +110,11 @@ class Dataset:
                 f"{len(ordered)} rows editable"
             )
         pool = [case for case in self.cases if case.case_id in self.pool]
-        ids = SplitIds(
-            name="default" if subset is None else subset if isinstance(subset, str) else subset.__name__,
-            seed=seed,
-            dataset=self.name,
-            fingerprint=self.fingerprint,
-            editable=_ids(edited),
-            # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
-            train=_ids(others[:train]),
-            validation=_ids(others[len(others) - validation :]),
-            test=_ids(tested),
-            demonstrations=_ids([*ordered[count:], *pool]),
-        )
-        return ids.of(self.cases)
+        name = "default" if subset is None else subset if isinstance(subset, str) else subset.__name__
+        # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
+        parts = (edited, others[:train], others[len(others) - validation :], tested, [*ordered[count:], *pool])
+        ids = (tuple(case.case_id for case in part) for part in parts)
+        return SplitIds(name, seed, self.name, self.fingerprint, *ids).of(self.cases)
 
     def _edited(
         self, ordered: Sequence[EditCase], count: int, subset: str | Subset | None, exclude: Collection[Key]
@@ -159,10 +151,6 @@ def keys_of(case: EditCase) -> frozenset[Key]:
     return frozenset(edit.key for edit in case.edits)
 
 
-def _ids(cases: Iterable[EditCase]) -> tuple[str, ...]:
-    return tuple(case.case_id for case in cases)
-
-
 def _shuffled(cases: Sequence[EditCase], seed: int) -> list[EditCase]:
     """The cases in random order; of those with the same new facts only the first."""
     shuffled = list(cases)
@@ -175,11 +163,11 @@ def _shuffled(cases: Sequence[EditCase], seed: int) -> list[EditCase]:
 
 def _without_shared(cases: Sequence[EditCase], known: frozenset[Key]) -> list[EditCase]:
     """The cases, in order, without those that share a new fact with `known` or with an earlier one."""
-    kept, seen = [], set(known)
+    kept = []
     for case in cases:
-        if seen.isdisjoint(keys_of(case)):
+        if known.isdisjoint(keys_of(case)):
             kept.append(case)
-            seen |= keys_of(case)
+            known |= keys_of(case)
     return kept
 
 
@@ -195,14 +183,9 @@ SUBSETS: dict[str, Subset] = {"numerical": numerical}
 def with_pool(dataset: Dataset, pool: Dataset) -> Dataset:
     """A data set with the rows of another one, which only supply demonstrations."""
     named = tuple(replace(case, case_id=f"pool:{case.case_id}") for case in pool.cases)
-    return Dataset(
-        dataset.name,
-        (*dataset.sources, *pool.sources),
-        (*dataset.cases, *named),
-        (*dataset.dropped, *pool.dropped),
-        (*dataset.cuts, *pool.cuts),
-        frozenset(case.case_id for case in named),
-    )
+    sources, dropped = (*dataset.sources, *pool.sources), (*dataset.dropped, *pool.dropped)
+    cases, ids = (*dataset.cases, *named), frozenset(case.case_id for case in named)
+    return Dataset(dataset.name, sources, cases, dropped, (*dataset.cuts, *pool.cuts), ids)
 
 
 def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:

@@ -77,15 +77,18 @@ def read_cases(
             entry.drop("row", defect)
             continue
         worded = [(edit, form.paraphrases(entry, known)), *others]
-        probes = (
-            *map(rewrite_probe, edits),
-            *(probe for other, texts in worded for probe in _paraphrases(replace(entry, edit=other), texts)),
-            *_neighbours(entry, list(form.neighbours(entry))),
-        )
-        further = list(_further(entry, form.further(entry)))
-        answered = tuple(question for question in further if isinstance(question, Probe))
-        unanswered = tuple(question for question in further if isinstance(question, BaselineQuestion))
-        yield row, EditCase(row.case_id(), edit, probes, answered, unanswered, edits[1:])
+        paraphrases = (probe for other, texts in worded for probe in _paraphrases(replace(entry, edit=other), texts))
+        probes = (*map(rewrite_probe, edits), *paraphrases, *_neighbours(entry, list(form.neighbours(entry))))
+        case = EditCase(row.case_id(), edit, probes, other_edits=edits[1:])
+        yield row, with_questions(case, _further(entry, form.further(entry)))
+
+
+def with_questions(case: EditCase, questions: Iterable[Probe | BaselineQuestion]) -> EditCase:
+    """The case with further probes, and questions that the unedited model answers first."""
+    made = list(questions)
+    probes = (question for question in made if isinstance(question, Probe))
+    unanswered = (question for question in made if isinstance(question, BaselineQuestion))
+    return replace(case, further=(*case.further, *probes), baseline_questions=(*case.baseline_questions, *unanswered))
 
 
 def edit_about(row: Row, field: str) -> Callable[[str, str | None], Edit]:
@@ -127,8 +130,8 @@ def _defect_together(edits: Sequence[Edit]) -> str | None:
 
 
 def _paraphrases(entry: Entry, texts: Iterable[str]) -> Iterator[Probe]:
-    for text in _distinct(entry, "paraphrase", texts):
-        yield Probe(Aspect.PARAPHRASE, text, entry.edit.target_new, entry.edit.target_true)
+    new, true = entry.edit.target_new, entry.edit.target_true
+    return (Probe(Aspect.PARAPHRASE, text, new, true) for text in _distinct(entry, "paraphrase", texts))
 
 
 def _distinct(entry: Entry, what: str, texts: Iterable[str]) -> Iterator[str]:

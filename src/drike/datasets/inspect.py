@@ -113,13 +113,6 @@ def nearness(dataset: Dataset, encoder: TextEncoder, *, editable: int | None = N
     _, similarities = nearest(vectors[:first], records[first:], k)
     # Each edit's nearest row is itself or a copy of it, so the first of the k + 1 best is left out.
     _, everywhere = nearest(vectors[:first], records, min(k, count - 1) + 1)
-    return Nearness(
-        encoder=encoder.name,
-        editable=first,
-        demonstrations=count - first,
-        k=similarities.shape[1],
-        mean=float(similarities.mean()),
-        first=float(similarities[:, 0].mean()),
-        last=float(similarities[:, -1].mean()),
-        others=float(everywhere[:, 1:].mean()),
-    )
+    measured = (similarities, similarities[:, 0], similarities[:, -1], everywhere[:, 1:])
+    means = (float(values.mean()) for values in measured)
+    return Nearness(encoder.name, first, count - first, similarities.shape[1], *means)

@@ -164,12 +164,10 @@ def shown(value: object) -> str:
 def read_rows(path: Path, name: str) -> tuple[list[Row], str]:
     """The rows of a JSON list, JSON lines or CSV file; its SHA-256. Raises DataError as `scan_rows` and for a row."""
     scanned, sha256 = scan_rows(path, name)
-    rows = []
     for row in scanned:
         if isinstance(row, DataError):
             raise row
-        rows.append(row)
-    return rows, sha256
+    return [row for row in scanned if isinstance(row, Row)], sha256
 
 
 def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:

@@ -62,8 +62,7 @@ def load(
 
     path = str(model_path()) if name == EMBEDDED else name
     open_model = huggingface.load if replicas == 1 else partial(ray.load, replicas=replicas)
-    keep = None if cache else 0
-    return open_model(path, template=template, device=device, name=name, remember=cache, keep=keep)
+    return open_model(path, template=template, device=device, name=name, remember=cache, keep=None if cache else 0)
 
 
 def template_for(name: str, template: str | None) -> Template:

@@ -10,7 +10,7 @@ from drike.edits import Aspect
 from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Outcome, Summary
 from drike.report.figures import Figure, pareto
-from drike.report.findings import findings, listed, verdict
+from drike.report.findings import findings, listed
 from drike.report.groups import BASELINE, UNEDITED, Group
 from drike.report.tables import INTERVALS, SCORES, cell
 from drike.support.table import NOT_MEASURED, Cell, Table, as_text, counted
@@ -75,13 +75,13 @@ def overview(group: Group) -> Overview:
     """The overview of a group."""
     summaries, ranked = list(group.summaries.values()), group.ranked
     best = ranked[0] if ranked else summaries[0]
-    about, _, *notes = findings(group)
+    about, said, *notes = findings(group)
     asked = [aspect for aspect in Aspect if any(summary.aspects[aspect].probes for summary in summaries)]
     left_out = len(summaries) - MAX_EDITORS
     further = [f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else []
     return Overview(
         label=group.label,
-        verdict=verdict(group),
+        verdict=said,
         about=" ".join([about, *judges(group)]),
         metrics=tuple((name, as_text(best.metric(name)), meaning) for name, meaning in SCORES.items()),
         best=best.editor,

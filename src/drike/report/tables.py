@@ -43,6 +43,13 @@ def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[st
     return Table(title, ("Editor", *columns), rows, notes)
 
 
+def scores_table(title: str, summaries: Iterable[Summary], *notes: str) -> Table:
+    """The scores that a report begins with, and the length of prompts."""
+    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
+    columns = (*SCORES, "retains/prompt", "tokens/prompt")
+    return summary_table(title, summaries, columns, meanings, *notes, INTERVALS, PER_PROMPT)
+
+
 def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
     """Summaries in the columns of the paper's Table 1, each with its 95 % interval over cases."""
     return summary_table(title, summaries, COLUMNS, INTERVALS, *notes)

@@ -58,14 +58,8 @@ def write(
     forget_length(model)
     with torch.inference_mode():
         cache, read = (None, sum(map(len, prompts))) if prefixes is None else _shared_cache(model, prompts, prefixes)
-        output = model.generate(
-            ids.to(model.device),
-            attention_mask=real.to(model.device),
-            max_new_tokens=max_tokens,
-            stopping_criteria=[over],
-            pad_token_id=_PAD,
-            past_key_values=cache,
-        )
+        inputs = {"attention_mask": real.to(model.device), "pad_token_id": _PAD, "past_key_values": cache}
+        output = model.generate(ids.to(model.device), max_new_tokens=max_tokens, stopping_criteria=[over], **inputs)
     completions = []
     for row, written in enumerate(output[:, longest:].tolist()):
         tokens = written[: lengths.get(row, len(written))]

@@ -108,8 +108,8 @@ class HuggingFaceModel:
     @property
     def info(self) -> ModelInfo:
         """The model's properties; identity contains hashes of its config and of a sample of every tensor."""
-        scoring, chats = f"{self.plan.strategy}: {self.plan.reason}", self.template == "chat"
-        return ModelInfo(self._name, 1, scoring, self._identity, turns=chats)
+        scoring = f"{self.plan.strategy}: {self.plan.reason}"
+        return ModelInfo(self._name, 1, scoring, self._identity, turns=self.template == "chat")
 
     @cached_property
     def _identity(self) -> dict[str, object]:
@@ -148,14 +148,13 @@ class HuggingFaceModel:
         for ids in encoded:
             self._check_length(len(ids), max_tokens, "to be written")
         result = self._scorer.within_memory(lambda: self._write(encoded, max_tokens, stop), list(map(len, encoded)))
-        self.usage += Usage(
-            calls=1,
-            prompts=len(prompts),
-            prompt_tokens=sum(map(len, encoded)),
-            completion_tokens=sum(c.completion_tokens or 0 for c in result),
-            seconds=time.perf_counter() - began,
-        )
+        read, written = sum(map(len, encoded)), sum(completion.completion_tokens or 0 for completion in result)
+        self._count(began, Usage(prompts=len(prompts), prompt_tokens=read, completion_tokens=written))
         return result
+
+    def _count(self, began: float, work: Usage) -> None:
+        """Count a call that began at this time."""
+        self.usage += work + Usage(calls=1, seconds=time.perf_counter() - began)
 
     @property
     def chats(self) -> bool:
@@ -206,15 +205,8 @@ class HuggingFaceModel:
         lengths = [(score.prompt_tokens or 0) + len(score.logprobs) for score in result]
         cached = [length for key, length in zip(keys, lengths, strict=True) if key not in fresh]
         scored = sum(len(score.logprobs) for score in result)
-        self.usage += spent + Usage(
-            calls=1,
-            prompts=len(requests),
-            cached=len(cached),
-            prompt_tokens=sum(lengths) - scored,
-            completion_tokens=scored,
-            tokens_cached=sum(cached),
-            seconds=time.perf_counter() - began,
-        )
+        spent += Usage(prompts=len(requests), prompt_tokens=sum(lengths) - scored, completion_tokens=scored)
+        self._count(began, spent + Usage(cached=len(cached), tokens_cached=sum(cached)))
         return result
 
     def _check_length(self, prompt: int, more: int, what: str) -> None:
@@ -230,7 +222,7 @@ class HuggingFaceModel:
 def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
     """Drop a checkpoint's generation settings, such as penalties and sampling, except its end-of-text tokens."""
     settings: Any = transformers.GenerationConfig
-    ends = model.generation_config.eos_token_id if model.generation_config else None
+    ends = getattr(model.generation_config, "eos_token_id", None)
     ends = tokenizer.eos_token_id if ends is None else ends
     model.generation_config = settings(eos_token_id=[ends] if isinstance(ends, int) else ends)
 

@@ -83,32 +83,24 @@ def _ask_hub(name: str) -> None:
 
 def refusal(name_or_path: str, error: Exception) -> ModelError:
     """Say in one sentence why a model cannot be used, given what transformers raised."""
-    text = str(error)
-    if lacking := _lacks(Path(name_or_path)):
-        sentence = (
-            f"{name_or_path} holds no {lacking}: give a folder with config.json, tokenizer.json and model.safetensors, "
-            "as save_pretrained writes it"
-        )
+    text, model = str(error), name_or_path
+    if lacking := _lacks(Path(model)):
+        files = "config.json, tokenizer.json and model.safetensors, as save_pretrained writes it"
+        sentence = f"{model} holds no {lacking}: give a folder with {files}"
     elif isinstance(error, SafetensorError):
-        sentence = f"the weights of {name_or_path} are damaged or cut short: download or copy them again"
+        sentence = f"the weights of {model} are damaged or cut short: download or copy them again"
     elif "trust_remote_code" in text:
-        sentence = f"{name_or_path} needs code of its own, which is never run here: choose another model"
+        sentence = f"{model} needs code of its own, which is never run here: choose another model"
     elif "Unrecognized configuration class" in text:
-        sentence = f"{name_or_path} is not a causal language model: choose one that completes text"
+        sentence = f"{model} is not a causal language model: choose one that completes text"
     elif "safetensors" in text and isinstance(error, OSError):
-        sentence = (
-            f"{name_or_path} has no safetensors weights, and pickled ones are never opened: "
-            "convert it with save_pretrained, or choose another model"
-        )
+        remedy = "convert it with save_pretrained, or choose another model"
+        sentence = f"{model} has no safetensors weights, and pickled ones are never opened: {remedy}"
     elif "ignore_mismatched_sizes" in text:
-        sentence = (
-            f"the weights of {name_or_path} do not have the shapes that its config.json gives: download both again"
-        )
+        sentence = f"the weights of {model} do not have the shapes that its config.json gives: download both again"
     else:
-        sentence = (
-            f"{name_or_path} cannot be opened ({reason(error)}): its config.json or tokenizer files are damaged, "
-            "or need another version of transformers"
-        )
+        why = "its config.json or tokenizer files are damaged, or need another version of transformers"
+        sentence = f"{model} cannot be opened ({reason(error)}): {why}"
     return ModelError(sentence)
 
 

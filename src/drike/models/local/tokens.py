@@ -87,13 +87,9 @@ def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template:
     require_unicode(request.prompt + request.continuation for request in rendered)
     if not tokenizer.is_fast:
         return [_by_common_prefix(tokenizer, request, template) for request in rendered]
-    batch = tokenizer(
-        [request.prompt + request.continuation for request in rendered],
-        add_special_tokens=template == "plain",
-        return_offsets_mapping=True,
-        return_attention_mask=False,
-        verbose=False,
-    )
+    texts = [request.prompt + request.continuation for request in rendered]
+    options = {"return_offsets_mapping": True, "return_attention_mask": False, "verbose": False}
+    batch = tokenizer(texts, add_special_tokens=template == "plain", **options)
     return [
         _by_offsets(tokenizer, request, _without_closing(tokenizer, ids, template), offsets)
         for request, ids, offsets in zip(rendered, batch["input_ids"], batch["offset_mapping"], strict=True)

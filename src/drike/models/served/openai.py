@@ -52,22 +52,16 @@ class ServedModel:
         self._connection, self._address, self._template, self._options = connection, address, template, options
         self.close = connection.close
         self._form: logprobs.ScoreForm | None = None
+        self.count_tokens = None
         if options.text_only:
             scoring = "text only: asked for"
         elif template == "chat":
             scoring = "text only: a chat gives no scores"
         else:
             self._form, scoring = self._probe()
-        self.count_tokens = None
-        identity = {
-            "name": address.model,
-            "server": address.url,
-            "template": template,
-            "scoring": scoring,
-            "thinking_tokens": options.thinking_tokens,
-            "effort": options.reasoning_effort,
-            "openai": version("openai"),
-        }
+        about = {"name": address.model, "server": address.url, "template": template, "scoring": scoring}
+        thinks = {"thinking_tokens": options.thinking_tokens, "effort": options.reasoning_effort}
+        identity = {**about, **thinks, "openai": version("openai")}
         # As many edits at a time as requests: each has one in flight at any time, and often more.
         self.info = ModelInfo(address.model, options.concurrency, scoring, identity, turns=template == "chat")
 

@@ -62,11 +62,9 @@ class ApiOptions:
     def after(self, used: Usage) -> ApiOptions:
         """The same options, with limits reduced by `used`."""
         money = self.price.of(used.prompt_tokens, used.completion_tokens) or 0.0
-        return replace(
-            self,
-            max_calls=None if self.max_calls is None else max(0, self.max_calls - used.requests),
-            max_cost=None if self.max_cost is None else max(0.0, self.max_cost - money),
-        )
+        calls = None if self.max_calls is None else max(0, self.max_calls - used.requests)
+        cost = None if self.max_cost is None else max(0.0, self.max_cost - money)
+        return replace(self, max_calls=calls, max_cost=cost)
 
 
 def estimated_tokens(text: str) -> int:
@@ -134,13 +132,12 @@ class Meter:
         """Count an answer to `text`. Tokens that are None are estimated, those of the answer at most `max_tokens`."""
         read = estimated_tokens(text) if counts.prompt is None else counts.prompt
         written = max_tokens if counts.completion is None else counts.completion
+        computed, estimated = (
+            read + written - min(counts.cached or 0, read),
+            int(None in (counts.prompt, counts.completion)),
+        )
+        used = Usage(
+            calls=1, prompts=1, tokens_computed=computed, estimated=estimated, money=self.price.of(read, written)
+        )
         with self._counting:
-            self.usage += Usage(
-                calls=1,
-                prompts=1,
-                prompt_tokens=read,
-                completion_tokens=written,
-                tokens_computed=read + written - min(counts.cached or 0, read),
-                estimated=int(counts.prompt is None or counts.completion is None),
-                money=self.price.of(read, written),
-            )
+            self.usage += replace(used, prompt_tokens=read, completion_tokens=written)
