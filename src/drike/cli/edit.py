@@ -36,7 +36,7 @@ def edit(
     show_prompt: bool = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
-    base = None if run is None else open_trained_run(run)
+    base = open_trained_run(run) if run else None
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
     if every_query and (gating.gate or gating.gate_threshold is not None):
@@ -65,8 +65,7 @@ def edit(
         draw(before_after(edited, queries))
         for query in queries:
             if explain:
-                console.print()
-                console.print(edited.explain(query))
+                console.print("", edited.explain(query), sep="\n")
             if show_prompt:
                 console.rule("prompt")
                 say(edited.prompt(query).text)
@@ -86,10 +85,8 @@ def _edits(
     if count > 1:
         raise UsageError(f"{query!r} is given two new objects: give one --fact for it")
     if need_subjects and (without := next((edit.fact for edit in edits if edit.subject is None), None)):
-        raise UsageError(
-            f"the subject of {without!r} is not known: give every fact its --subject, or put every query under the "
-            "edits with --every-query"
-        )
+        remedy = "give every fact its --subject, or put every query under the edits with --every-query"
+        raise UsageError(f"the subject of {without!r} is not known: {remedy}")
     return edits
 
 

@@ -42,7 +42,7 @@ def test(
     gating: GateOptions, ask: AskModel = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Ask a model about edits in force, before and after: every paraphrase, alias and negative exemplar."""
-    base = None if run is None else open_trained_run(run)
+    base = open_trained_run(run) if run else None
     with closing(open_store(store, create=False)) as opened_store:
         decider = store_gate.open_gate(opened_store, gating.gate, gating.gate_threshold)
         if ask:
@@ -87,12 +87,9 @@ def _chosen(store: EditStore, in_force: Mapping[int, EditVersion], edits: Sequen
 
 def _editor(name: str | None, base: TrainedRun | None, opened: OpenedModel) -> Editor:
     """The named editor, or that of the run, with the run's demonstrations; without either, copies and updates."""
-    earlier = base.run if base else DEFAULTS
-    setup = open_setup(
-        earlier.data, encoder=earlier.encoder if base or name else "hashing", seed=earlier.seed,
-        split=base.split if base else None, train=0, test=0, target=earlier.zsre_target,
-    )  # fmt: skip
-    trained = base.trained if base else None
+    run, split, trained = (base.run, base.split, base.trained) if base else (DEFAULTS, None, None)
+    encoder = run.encoder if base or name else "hashing"
+    setup = open_setup(run.data, encoder=encoder, seed=run.seed, split=split, train=0, test=0, target=run.zsre_target)
     name = name or (NO_RETAINS if trained is None else PER_QUERY if trained.per_query else "dr-ike")
     return make(name.casefold(), pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
 

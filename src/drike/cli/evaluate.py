@@ -168,11 +168,10 @@ def watch_evaluation(
     """Evaluate every editor on the test edits with a bar; save and print the tables, more with `variants`."""
 
     def show(event: EvaluationEvent) -> None:
-        match event:
-            case AnsweredCases():
-                say(baseline_sentence(event))
-            case Prepared():
-                show_prepared(event, "edits")
+        if isinstance(event, AnsweredCases):
+            say(baseline_sentence(event))
+        elif isinstance(event, Prepared):
+            show_prepared(event, "edits")
 
     evaluation = watch(events, show, model)
     assert isinstance(evaluation, Evaluation)  # noqa: S101 - its last event
@@ -266,19 +265,16 @@ def note_long_prompts(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLim
     """Say how many prompts of each editor are over the limit even without retains."""
     for name, of_editor in outcomes.items():
         if limit and (over := sum((outcome.prompt_tokens or 0) > limit.tokens for outcome in of_editor)):
-            note(
-                f"{over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens, although all "
-                "retains that can be dropped are"
-            )
+            longer = f"{over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens"
+            note(f"{longer}, although all retains that can be dropped are")
 
 
 def parse_orders(text: str | None) -> list[OrderName]:
     """Names of orders from a comma-separated option. Raises UsageError for one that does not exist."""
-    names = dict.fromkeys(_parts(text))
-    for name in names:
-        if name not in ORDERS:
-            raise UsageError(f"--order knows {', '.join(ORDERS)}, not {name!r}")
-    return list(names)  # type: ignore[arg-type]
+    names = list(dict.fromkeys(_parts(text)))
+    if unknown := next((name for name in names if name not in ORDERS), None):
+        raise UsageError(f"--order knows {', '.join(ORDERS)}, not {unknown!r}")
+    return names  # type: ignore[return-value]
 
 
 def parse_sigmas(text: str | None) -> list[float]:

@@ -42,13 +42,10 @@ def open_setup(
     A size of None is the paper's, or all available. split: an earlier one to keep. leave_out: facts not to edit.
     """
     dataset = load(*sources, target=target or "alt", paraphrases=paraphrases, pool=pool or ())
-    if split is not None:
-        parts = dataset.restore(split)
-    else:
-        parts = dataset.split(
-            seed=seed, train=train, test=test, validation=validation, editable=editable, subset=subset,
-            exclude=leave_out,
-        )  # fmt: skip
+    sizes = {"train": train, "test": test, "editable": editable}
+    parts = dataset.restore(split) if split is not None else dataset.split(
+        seed=seed, validation=validation, subset=subset, exclude=leave_out, **sizes
+    )  # fmt: skip
     return Setup(dataset, parts, Pool(parts.demonstrations, WatchedEncoder(encoder), seed=seed))
 
 
@@ -90,8 +87,7 @@ def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: R
         run = trained_run(at.resume) or Path(run)  # folders may have moved, together
     base, split = None if run is None else open_trained_run(run), None
     if base is not None and data.data is None:
-        of_split = (data.editable, data.seed, data.subset, data.zsre_target, data.paraphrases, data.pool)
-        if any(value is not None for value in of_split):
+        if replace(data, test=None) != DataOptions():
             raise UsageError(
                 "--run keeps its split: give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed "
                 "only with other --data"
@@ -155,10 +151,8 @@ def _prompt_counter(model: LanguageModel, api: ApiOptions, template: str) -> Cal
     if model.count_tokens is not None:
         return model.count_tokens
     if api.tokenizer is None:
-        raise UsageError(
-            f"{model.info.name} does not count tokens, as --prompt-tokens needs it: "
-            "give the folder or hub name of its tokenizer as --tokenizer"
-        )
+        remedy = "give the folder or hub name of its tokenizer as --tokenizer"
+        raise UsageError(f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}")
     count = token_counter(api.tokenizer, template)
     return lambda prompts: list(map(count, prompts))
 

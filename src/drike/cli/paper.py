@@ -35,8 +35,7 @@ def paper(
     for label, text in lines.items():
         if text:
             say(f"  {label:<8}{text}")
-    if table := _reported(chosen):
-        draw(table)
+    draw(*_reported(chosen))
 
 
 def _studies() -> Table:
@@ -50,15 +49,14 @@ def _studies() -> Table:
     return Table("The paper's tables and figures", header, rows, notes, wide=True)
 
 
-def _reported(chosen: Study) -> Table | None:
-    """The figures that the paper prints for a study; None if it prints none."""
+def _reported(chosen: Study) -> list[Table]:
+    """The figures that the paper prints for a study, if it prints any."""
     title = "What the paper reports"
     if chosen.name == "figure4":
         budgets = tuple((model, f"{mean:.2f}", f"{std:.2f}") for model, (mean, std) in RETAIN_BUDGETS.items())
-        return Table(title, ("Model", "mean", "std"), budgets)
+        return [Table(title, ("Model", "mean", "std"), budgets)]
     if chosen.name == "efficiency":
         times = EPOCH_SECONDS.items()
         epochs = tuple((model, f"{old:.1f}", f"{new:.1f}", f"{1 - new / old:.1%}") for model, (old, new) in times)
-        return Table(title, ("Model", "s/epoch without", "s/epoch with", "saved"), epochs)
-    reported = next((table for table in TABLES if chosen.name == f"table{table.number}"), None)
-    return None if reported is None else published(reported)
+        return [Table(title, ("Model", "s/epoch without", "s/epoch with", "saved"), epochs)]
+    return [published(table) for table in TABLES if chosen.name == f"table{table.number}"]

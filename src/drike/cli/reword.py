@@ -26,9 +26,8 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
     if options.model is None:
         raise UsageError("paraphrases take a model that follows instructions: give --model")
     if ask and not sys.stdin.isatty():
-        raise UsageError(
-            "nobody can look at the proposed paraphrases here: give --yes to store all that pass the checks"
-        )
+        remedy = "give --yes to store all that pass the checks"
+        raise UsageError(f"nobody can look at the proposed paraphrases here: {remedy}")
     from drike.cli.opening import DEFAULTS, open_model  # heavy, and not needed to refuse
 
     return open_model(options, api, DEFAULTS, at=RunOptions()).model

@@ -89,10 +89,8 @@ def train(
 def _checked(method: training.Method, replicas: int) -> Guarantee | None:
     """What --guarantee asks for. Raises UsageError for options that do not go together."""
     if method.parallel_edits < replicas:
-        raise UsageError(
-            f"--parallel-edits {method.parallel_edits} leaves some of {replicas} replicas idle: "
-            f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
-        )
+        remedy = f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
+        raise UsageError(f"--parallel-edits {method.parallel_edits} leaves some of {replicas} replicas idle: {remedy}")
     if method.reward != "rewrite" and method.stop_on_flip:
         raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
     if method.promise is None:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal, Protocol
 
-MAX_ANSWER_TOKENS = 16
+ANSWER_TOKENS = 16  # at most
 MAX_REASONING_TOKENS = 128
 
 Template = Literal["plain", "chat"]
 Turns = tuple[str, ...]  # a conversation, from the user's first turn to the last: user, model, user, ...
+Prompts = Sequence[str | Turns]
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,7 @@ class LanguageModel(Protocol):
     def count_tokens(self) -> Callable[[Sequence[str]], list[int]] | None:
         """Count the tokens of each prompt as the model reads it; None if the model cannot."""
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt, cut before `stop` (ignored in leading white space). `Turns` only if `info.turns`."""
 
     def forget(self) -> None:

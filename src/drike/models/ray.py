@@ -26,7 +26,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from drike.errors import ModelError, reason
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Usage
 from drike.models.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -80,9 +80,7 @@ class RemoteModel:
         self._actor, self._replica = actor, replica
         self._counting = Lock()
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt in the actor."""
         return self._ask("generate", list(prompts), max_tokens, stop)  # type: ignore[no-any-return]
 

@@ -230,6 +230,5 @@ def _deployed(run: Run, outcomes: Mapping[str, object]) -> dict[str, tuple[Outco
 
 
 def _text(value: object) -> str:
-    if value is None:
-        return "none"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    shown = "none" if value is None else value
+    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)

@@ -23,7 +23,7 @@ from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint, refusal
 from drike.models.local.strategy import Scorer
 from drike.models.local.tokens import check_template, encode_prompts, encode_requests, render_chat, text_after
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage
 from drike.support.huggingface import commit_of
 
 _HEAD_ROWS = 16384
@@ -139,9 +139,7 @@ class HuggingFaceModel:
         """Count the tokens of each prompt as the model reads it."""
         return list(map(len, encode_prompts(self._tokenizer, prompts, self.template)))
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt greedily, cut before `stop`. Raises ModelError for one beyond the context window."""
         began = time.perf_counter()
         encoded = encode_prompts(self._tokenizer, prompts, self.template)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drike.errors import ModelError, reason, require_unicode
-from drike.models.protocols import Request, Template, Turns
+from drike.models.protocols import Prompts, Request, Template, Turns
 from drike.prompts import chat_messages
 from drike.support.parallel import run_with_timeout
 
@@ -66,7 +66,7 @@ def check_template(tokenizer: Tokenizer, name: str) -> None:
         raise ModelError(f"the chat template of {name} does not end: use template='plain', or another model") from None
 
 
-def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str | Turns], template: Template) -> list[Tokens]:
+def encode_prompts(tokenizer: Tokenizer, prompts: Prompts, template: Template) -> list[Tokens]:
     """Tokenise prompts to be continued. Raises ModelError for a prompt without tokens."""
     if not prompts:
         return []

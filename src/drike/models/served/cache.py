@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from drike.errors import ModelError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Prompts, Request, Score, Turns, Usage
 from drike.models.served.logprobs import is_logprob
 from drike.support.files import cache_folder
 from drike.support.keyvalue import KeyValueFile
@@ -67,12 +67,10 @@ class CachedModel:
         """Let the inner model forget; answers on disk stay."""
         self.inner.forget()
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt; the inner model completes new prompts only, and each of them once."""
 
-        def ask(new: Sequence[str | Turns]) -> Iterable[tuple[int, Completion]]:
+        def ask(new: Prompts) -> Iterable[tuple[int, Completion]]:
             if self._stream is not None:
                 return self._stream.completions(new, max_tokens, stop)
             return enumerate(self.inner.generate(new, max_tokens, stop))

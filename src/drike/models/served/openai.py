@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage, cut
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
 from drike.models.served import logprobs
 from drike.models.served.address import KEY, Address, key_in, parse_address
 from drike.models.served.client import ApiCall, Connection, Server
@@ -75,14 +75,12 @@ class ServedModel:
         """The work since the model was opened, including the probe."""
         return self._connection.meter.usage
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt, in order. Raises ServerError, RefusedError, SpendingLimitError."""
         return _in_order(self.completions(prompts, max_tokens, stop))
 
     def completions(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
     ) -> Iterator[tuple[int, Completion]]:
         """Yield completions as they arrive, with the index of their prompt."""
 
@@ -141,7 +139,7 @@ class ServedModel:
                 return form, form.name
         return None, "text only: " + "; ".join(reasons)
 
-    def _call(self, prompt: str | Turns, max_tokens: int) -> ApiCall:
+    def _call(self, prompt: str | tuple[str, ...], max_tokens: int) -> ApiCall:
         body: dict[str, object] = {"model": self._address.model, "max_tokens": max_tokens, "temperature": 0}
         if self._options.reasoning_effort is not None:
             body["reasoning_effort"] = self._options.reasoning_effort

@@ -105,9 +105,8 @@ class Meter:
         """Count a request that is about to be sent. Raises SpendingLimitError if it would exceed max_calls."""
         with self._counting:
             if self._max_calls is not None and self.usage.requests >= self._max_calls:
-                raise SpendingLimitError(
-                    f"the {self._max_calls} requests that `max_calls` leaves are used up: allow more to continue"
-                )
+                used_up = f"the {self._max_calls} requests that `max_calls` leaves are used up"
+                raise SpendingLimitError(f"{used_up}: allow more to continue")
             self.usage += Usage(requests=1)
 
     @contextmanager
@@ -132,12 +131,7 @@ class Meter:
         """Count an answer to `text`. Tokens that are None are estimated, those of the answer at most `max_tokens`."""
         read = estimated_tokens(text) if counts.prompt is None else counts.prompt
         written = max_tokens if counts.completion is None else counts.completion
-        computed, estimated = (
-            read + written - min(counts.cached or 0, read),
-            int(None in (counts.prompt, counts.completion)),
-        )
-        used = Usage(
-            calls=1, prompts=1, tokens_computed=computed, estimated=estimated, money=self.price.of(read, written)
-        )
+        cached, estimated = min(counts.cached or 0, read), counts.prompt is None or counts.completion is None
+        used = Usage(calls=1, prompts=1, prompt_tokens=read, completion_tokens=written, estimated=int(estimated))
         with self._counting:
-            self.usage += replace(used, prompt_tokens=read, completion_tokens=written)
+            self.usage += replace(used, tokens_computed=read + written - cached, money=self.price.of(read, written))
