@@ -88,10 +88,8 @@ def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: R
     base, split = None if run is None else open_trained_run(run), None
     if base is not None and data.data is None:
         if replace(data, test=None) != DataOptions():
-            raise UsageError(
-                "--run keeps its split: give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed "
-                "only with other --data"
-            )
+            remedy = "give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed only with other --data"
+            raise UsageError(f"--run keeps its split: {remedy}")
         split = tested(base.split, data.test)
     earlier = base.run if base else DEFAULTS
     settings = {

@@ -117,10 +117,8 @@ def _recognise(row: Row) -> Form:
     fields = "has the fields " + ", ".join(map(shown, sorted(row.values))) if row.values else "has no fields"
     described = "is a list of records" if GROUP in row.values else fields
     *published, own_facts = (form.name for form in FORMS)
-    raise DataError(
-        f"{row.file} has no known form: its first row {described}; give {own_facts}, or "
-        f"{', '.join(name.partition(' (')[0] for name in published)}"
-    )
+    remedy = f"give {own_facts}, or {', '.join(name.partition(' (')[0] for name in published)}"
+    raise DataError(f"{row.file} has no known form: its first row {described}; {remedy}")
 
 
 def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[dict[Form, list[Row]], set[str]]:

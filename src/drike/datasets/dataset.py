@@ -121,10 +121,8 @@ class Dataset:
     ) -> list[EditCase]:
         """Those of the first `count` rows that are in the subset and not excluded. Raises DataError."""
         if count > len(ordered):
-            raise DataError(
-                f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; "
-                f"ask for at most {len(ordered)}, and leave some to demonstrate, or add a pool"
-            )
+            remedy = f"ask for at most {len(ordered)}, and leave some to demonstrate, or add a pool"
+            raise DataError(f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; {remedy}")
         if isinstance(subset, str) and subset not in SUBSETS:
             raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
         within = SUBSETS[subset] if isinstance(subset, str) else subset or (lambda case: True)

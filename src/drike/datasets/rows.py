@@ -48,9 +48,8 @@ class Row:
 
     def wrong(self, field: str, problem: str) -> DataError:
         """The error for a field of this row."""
-        return DataError(
-            f"{self.place}: field {self.within}{field} {problem}; correct the row or remove it from the file"
-        )
+        remedy = "correct the row or remove it from the file"
+        return DataError(f"{self.place}: field {self.within}{field} {problem}; {remedy}")
 
     def case_id(self) -> str:
         """The row's case_id as text: a number, or a name that is not blank."""
@@ -179,13 +178,11 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
     except OSError as error:
-        raise DataError(
-            f"{name} cannot be read ({error.strerror}); check the path, or give the file's public address"
-        ) from None
+        remedy = "check the path, or give the file's public address"
+        raise DataError(f"{name} cannot be read ({error.strerror}); {remedy}") from None
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8, or download it again"
-        ) from None
+        remedy = "save it as UTF-8, or download it again"
+        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); {remedy}") from None
     except ValueError as error:  # a NUL character in the path
         raise DataError(f"{shown(name)} cannot be read ({error}); check the path") from None
     if "\0" in text:

@@ -62,9 +62,8 @@ class SplitIds:
             values = {name: value for name, value in raw.items() if name != "sha256"} if isinstance(raw, dict) else raw
             ids = read(cls, values)
         except OSError as error:
-            raise DataError(
-                f"split {path} cannot be read ({error.strerror}); check the path, or draw it again"
-            ) from None
+            remedy = "check the path, or draw it again"
+            raise DataError(f"split {path} cannot be read ({error.strerror}); {remedy}") from None
         except ValueError as problem:
             raise DataError(f"split {path} is damaged or of another version ({problem}); draw it again") from None
         if not checksum_ok(raw):

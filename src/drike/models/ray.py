@@ -142,9 +142,8 @@ def _connect() -> Any:
         # Without clusters, Ray listens on the loopback interface only.
         private = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
         if imported is not None and not private.items() <= os.environ.items():
-            raise ModelError(
-                "Ray was imported before its ports could be closed: load the model first, or call ray.init"
-            )
+            remedy = "load the model first, or call ray.init"
+            raise ModelError(f"Ray was imported before its ports could be closed: {remedy}")
         os.environ |= private
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     else:

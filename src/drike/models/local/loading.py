@@ -33,10 +33,8 @@ def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTr
             _ask_hub(name_or_path)
             model, tokenizer, missing = _read(name_or_path, dtype, local=False)
         if missing:
-            raise ModelError(
-                f"{name_or_path} holds no weights for {missing[0]} ({len(missing)} missing): "
-                "it is not a complete causal language model"
-            )
+            what = "it is not a complete causal language model"
+            raise ModelError(f"{name_or_path} holds no weights for {missing[0]} ({len(missing)} missing): {what}")
         _require_causal(model, name_or_path)
     return model, tokenizer
 
@@ -47,9 +45,8 @@ def _read(name_or_path: str, dtype: torch.dtype | None, *, local: bool) -> tuple
     where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local, "revision": revision or "main"}
     layers = getattr(AutoConfig.from_pretrained(name, **where).get_text_config(), "num_hidden_layers", 0)
     if layers > _MOST_LAYERS:
-        raise ModelError(
-            f"{name_or_path} has {layers} layers by its config.json, which must be damaged: download it again"
-        )
+        remedy = "download it again"
+        raise ModelError(f"{name_or_path} has {layers} layers by its config.json, which must be damaged: {remedy}")
     tokenizer = AutoTokenizer.from_pretrained(name, **where)
     opened: Any = AutoModelForCausalLM.from_pretrained(
         name, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
@@ -66,13 +63,11 @@ def _ask_hub(name: str) -> None:
     except errors.HFValidationError as error:
         raise ModelError(f"there is no model folder {name!r}{like(name)}: {local}, or a hub name") from error
     except errors.GatedRepoError as error:
-        raise ModelError(
-            f"{name} can be downloaded only after accepting its licence: log in with `hf auth login`"
-        ) from error
+        remedy = "log in with `hf auth login`"
+        raise ModelError(f"{name} can be downloaded only after accepting its licence: {remedy}") from error
     except errors.RepositoryNotFoundError as error:
-        raise ModelError(
-            f"{name} is neither a folder nor a model on the hub{like(name)}: correct the name, or {local}"
-        ) from error
+        remedy = f"correct the name, or {local}"
+        raise ModelError(f"{name} is neither a folder nor a model on the hub{like(name)}: {remedy}") from error
     except errors.RevisionNotFoundError as error:
         raise ModelError(f"{repository} has no revision {revision} on the hub: correct it, or leave it out") from error
     except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]  # of the HTTP library that the hub uses
@@ -120,10 +115,8 @@ def _require_causal(model: PreTrainedModel, name_or_path: str) -> None:
     with torch.inference_mode():
         first, other = (model(input_ids=torch.tensor([[1, next_]])).logits[0, 0].float() for next_ in (2, 3))
     if not first.isfinite().any():
-        raise ModelError(
-            f"{name_or_path} computes no finite number: its weights or config.json are damaged, download them again"
-        )
+        remedy = "its weights or config.json are damaged, download them again"
+        raise ModelError(f"{name_or_path} computes no finite number: {remedy}")
     if not torch.allclose(first, other, rtol=1e-2, atol=1e-2, equal_nan=True):
-        raise ModelError(
-            f"{name_or_path} ({type(model).__name__}) looks ahead: it is an encoder, choose a causal language model"
-        )
+        remedy = "it is an encoder, choose a causal language model"
+        raise ModelError(f"{name_or_path} ({type(model).__name__}) looks ahead: {remedy}")

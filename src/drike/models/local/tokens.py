@@ -49,9 +49,8 @@ def render_chat(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> str:
             messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
         )
     except Exception as error:  # a template is a program, and may fail in any way
-        raise ModelError(
-            f"the chat template fails ({reason(error)}): use template='plain', or another model"
-        ) from error
+        remedy = "use template='plain', or another model"
+        raise ModelError(f"the chat template fails ({reason(error)}): {remedy}") from error
     return str(rendered)
 
 

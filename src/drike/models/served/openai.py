@@ -163,10 +163,8 @@ class ServedModel:
         if text is None and (finish == "content_filter" or isinstance(message.get("refusal"), str)):
             return ""  # the model refuses: this is its answer
         if (text is None or text == "") and finish == "length":
-            raise ServerError(
-                f"{self._address.model} used up its tokens before it wrote anything: give a model that thinks more "
-                "room with `thinking_tokens`, or `reasoning_effort` none"
-            )
+            remedy = "give a model that thinks more room with `thinking_tokens`, or `reasoning_effort` none"
+            raise ServerError(f"{self._address.model} used up its tokens before it wrote anything: {remedy}")
         if not isinstance(text, str):
             raise ServerError(f"{self._address.url} answers without a text: try again, or another model")
         return self._connection.check_answer(text)
