@@ -82,10 +82,8 @@ def longest_answer(max_tokens: int = ANSWER_TOKENS) -> str:
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
     """Count the calls for the model's own answers to questions without one; they are assumed to have full length."""
     answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
-    usable = [
-        replace(case, baseline_questions=tuple(replace(question, choices=()) for question in case.baseline_questions))
-        for case in cases
-    ]
+    asked = (tuple(replace(question, choices=()) for question in case.baseline_questions) for case in cases)
+    usable = [replace(case, baseline_questions=of_case) for case, of_case in zip(cases, asked, strict=True)]
     return with_baseline_answers(usable, answers)
 
 

@@ -31,6 +31,7 @@ Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
 Yes = Annotated[bool, flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD)]
 Texts = list[str] | None
+_NewStatus = Literal["active", "shadow", "draft"]
 _AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
 _PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
 
@@ -50,9 +51,7 @@ class NewEdit:
     relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None
     paraphrase: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA, *_PARAPHRASE)] = None
     never: Annotated[Texts, option("QUERY", "A question that it does not concern; repeatable", DATA)] = None
-    status: Annotated[Literal["active", "shadow", "draft"], option("NAME", "active, shadow or draft", METHOD)] = (
-        "active"
-    )
+    status: Annotated[_NewStatus, option("NAME", "active, shadow or draft", METHOD)] = "active"
     valid_from: Annotated[str | None, option("TIME", "When it begins to hold, as 2026-12-31", METHOD)] = None
     valid_to: Annotated[str | None, option("TIME", "When it no longer holds", METHOD)] = None
     source: Annotated[str | None, option("TEXT", "Where the fact comes from", OUTPUT)] = None
@@ -108,10 +107,9 @@ def add(
     naming = [question for question in logged if index.named(question)]
     kind = "common" if log is None else "logged"
     if naming:
-        note(
-            f"a subject or alias of this edit is named in {len(naming):,} of {len(logged):,} {kind} questions, such as "
-            f"{naming[0]!r}: if they do not concern it, give a longer name, or such questions as --never"
-        )
+        questions = f"{len(naming):,} of {len(logged):,} {kind} questions, such as {naming[0]!r}"
+        remedy = "if they do not concern it, give a longer name, or such questions as --never"
+        note(f"a subject or alias of this edit is named in {questions}: {remedy}")
     elif log is not None:
         say(f"No subject or alias of this edit is named in {len(logged):,} logged questions")
 
@@ -136,9 +134,8 @@ def import_(
     counts = f"{len(imported.added):,} added, {imported.repeated:,} in force already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}")
     if ambiguous := ambiguous_names(imported.added):
-        note(
-            f"{counted(len(ambiguous), 'name')} may mean something else, such as {_quoted(ambiguous[:3])}: {_AMBIGUOUS}"
-        )
+        names = f"{counted(len(ambiguous), 'name')} may mean something else, such as {_quoted(ambiguous[:3])}"
+        note(f"{names}: {_AMBIGUOUS}")
     if imported.refused:
         raise StoreError(f"{source} has refused rows (listed above): correct them, and import the file again")
 
@@ -184,11 +181,9 @@ def reword(
 
     writer = open_writer(model, api, ask=not yes)
     with closing(open_store(store, create=False)) as opened:
-        if edits:
-            chosen = [stores.versions(opened, edit)[-1] for edit in edits]
-        else:
-            in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-            chosen = [version for version in in_force if not version.record.paraphrases]
+        in_force = () if edits else stores.snapshot(opened).in_force(datetime.now(UTC))
+        chosen = [version for version in in_force if not version.record.paraphrases]
+        chosen += [stores.versions(opened, edit)[-1] for edit in edits or ()]
         print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=_author()))
 
 

@@ -36,8 +36,7 @@ from drike.gates.by_name import Named
 from drike.gates.calibration import common_questions
 from drike.gates.store_gate import open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
-from drike.models.protocols import LanguageModel
-from drike.models.served.spending import ApiOptions
+from drike.models import ApiOptions, LanguageModel
 from drike.prompts import ORDERS, OrderName
 from drike.report.deployed import deployed_tables
 from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, published, table1, work
@@ -230,13 +229,12 @@ def watch_deployed(
 
 def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    gate = open_gate(None, deployed.gate or "named")
+    gate, file = open_gate(None, deployed.gate or "named"), deployed.unrelated
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     size = None if deployed.stored in (None, "all") else int(deployed.stored)
     stores = SimulatedStores(edits, size, encoder=watched_encoder(gate), seed=setup.pool.seed)
-    own = None if deployed.unrelated is None else read_questions(deployed.unrelated)
-    questions = common_questions() if own is None else [asked.said for asked in own]
+    questions = common_questions() if file is None else [asked.said for asked in read_questions(file)]
     return Deployment(gate, stores, questions, model if deployed.ask else None)
 
 
@@ -297,11 +295,8 @@ def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int)
     learned = [editor for editor in editors if ranks_retains(editor) and isinstance(editor.selector.ranker, Retriever)]
     if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
-    return [
-        replace(editor, name=f"{editor.name} ({order})", style=replace(editor.style, order=order, order_seed=seed))
-        for editor in learned
-        for order in orders
-    ]
+    styled = ((editor, replace(editor.style, order=order, order_seed=seed)) for editor in learned for order in orders)
+    return [replace(editor, name=f"{editor.name} ({style.order})", style=style) for editor, style in styled]
 
 
 def swept(dr_ike: InContextEditor[RankAndCut], sigmas: Sequence[float]) -> list[InContextEditor[RankAndCut]]:

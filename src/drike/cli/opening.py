@@ -12,17 +12,13 @@ from drike.cli.console import note
 from drike.cli.dry_run import CountingModel, token_counter
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import DataOptions, ModelOptions, RunOptions
-from drike.datasets import TINYFACTS, load
-from drike.datasets.form import Paraphrases, Target
-from drike.datasets.splits import SplitIds
+from drike.datasets import TINYFACTS, Paraphrases, SplitIds, Target, load
 from drike.editors.budgets import TokenLimit
 from drike.editors.pool import Pool
 from drike.encoders import MINILM
 from drike.errors import RunError, UsageError
-from drike.models import EMBEDDED, template_for
+from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, template_for
 from drike.models import load as load_model
-from drike.models.protocols import LanguageModel, Template
-from drike.models.served.spending import ApiOptions
 from drike.report.reading import trained_run
 from drike.runs.folder import EVALUATIONS, has_begun, has_records, total_usage
 from drike.runs.run import Settings, Setup, TrainedRun

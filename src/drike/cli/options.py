@@ -21,14 +21,11 @@ import typer
 from typer.core import TyperCommand
 
 from drike.cli.console import SafeHelp
-from drike.datasets.dataset import SUBSETS
-from drike.datasets.fetch import PUBLISHED
-from drike.datasets.form import Paraphrases, Target
+from drike.datasets import PUBLISHED, SUBSETS, Paraphrases, Target
 from drike.editors.budgets import KINDS
 from drike.errors import UsageError
 from drike.evaluation.judge import RULES
-from drike.models.protocols import Template
-from drike.models.served.address import SERVICES
+from drike.models import SERVICES, Template
 
 DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
 API, PAPER = "API and cost", "Paper's switches and studies"

@@ -14,8 +14,7 @@ from drike.cli.console import say
 from drike.cli.options import ModelOptions, RunOptions
 from drike.errors import UsageError
 from drike.gates.rewording import proposals
-from drike.models.protocols import LanguageModel
-from drike.models.served.spending import ApiOptions
+from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, conflict_keys

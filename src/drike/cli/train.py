@@ -24,8 +24,7 @@ from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.judge import Judge
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
-from drike.models.protocols import LanguageModel, Usage
-from drike.models.served.spending import ApiOptions
+from drike.models import ApiOptions, LanguageModel, Usage
 from drike.report.tables import work
 from drike.report.training import by_epoch
 from drike.runs import training

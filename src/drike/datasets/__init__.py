@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from drike import tinyfacts
-from drike.datasets.dataset import Dataset, Source, by_case_id, order_of, with_pool
+from drike.datasets.dataset import SUBSETS, Dataset, Source, by_case_id, order_of, with_pool
 from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Paraphrases, Target, read_cases
 from drike.datasets.forms import FORMS, flat, own
-from drike.datasets.rows import GROUP, Cut, Dropped, ReadLog, Row, read_rows, shown
+from drike.datasets.rows import GROUP, ReadLog, Row, read_rows, shown
+from drike.datasets.splits import SplitIds
 from drike.edits import EditCase
 from drike.errors import DataError
 
-__all__ = ["TINYFACTS", "Cut", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
+__all__ = ["PUBLISHED", "SUBSETS", "TINYFACTS", "Dataset", "Paraphrases", "SplitIds", "Target", "by_case_id", "load"]
 
 _NAMED = 4  # of more files, only the first is named
 TINYFACTS = "tinyfacts"  # the name of the embedded benchmark

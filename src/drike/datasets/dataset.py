@@ -61,9 +61,8 @@ class Dataset:
         With a pool, all others. TinyFacts has its own number: the embedded model has seen edits of all other rows.
         """
         first, *others = [source.sha256 for source in self.sources] or [""]
-        tiny = first == tinyfacts.rows_sha256() and (not others or bool(self.pool))
         rows = len(self.cases) - len(self.pool)
-        if tiny and rows > tinyfacts.EDITABLE:
+        if first == tinyfacts.rows_sha256() and (self.pool or not others) and rows > tinyfacts.EDITABLE:
             return tinyfacts.EDITABLE
         return rows if self.pool else min(EDITABLE, rows // 2)
 
@@ -104,11 +103,9 @@ class Dataset:
         others = _without_shared(drawn[test:], frozenset().union(*map(keys_of, tested)))
         train = max(0, min(TRAIN, len(others) - validation)) if train is None else train
         if train + validation > len(others) or test > len(drawn):
-            raise DataError(
-                f"{train} training, {validation} validation and {test} test rows are more than "
-                f"{len(tested) + len(others)} editable rows of {self.name}; ask for fewer, or make more of its "
-                f"{len(ordered)} rows editable"
-            )
+            asked, there = f"{train} training, {validation} validation and {test} test rows", len(tested) + len(others)
+            remedy = f"ask for fewer, or make more of its {len(ordered)} rows editable"
+            raise DataError(f"{asked} are more than {there} editable rows of {self.name}; {remedy}")
         pool = [case for case in self.cases if case.case_id in self.pool]
         name = "default" if subset is None else subset if isinstance(subset, str) else subset.__name__
         # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
@@ -128,19 +125,17 @@ class Dataset:
         within = SUBSETS[subset] if isinstance(subset, str) else subset or (lambda case: True)
         edited = [case for case in ordered[:count] if within(case) and keys_of(case).isdisjoint(exclude)]
         if not edited and count and (subset is not None or exclude):
-            raise DataError(
-                f"none of the {count} editable rows of {self.name} is in the subset ({sum(map(within, self.cases))} of "
-                "all its rows are) and not excluded; make more rows editable, or take another data set"
-            )
+            inside = f"in the subset ({sum(map(within, self.cases))} of all its rows are) and not excluded"
+            remedy = "make more rows editable, or take another data set"
+            raise DataError(f"none of the {count} editable rows of {self.name} is {inside}; {remedy}")
         return edited
 
     def restore(self, ids: SplitIds) -> Split:
         """The split with these ids. Raises DataError if it was drawn from another data set."""
         if ids.fingerprint != self.fingerprint:
-            raise DataError(
-                f"split {ids.name!r} was drawn from {ids.dataset}, whose rows are not those of {self.name}; "
-                "load the same files, or draw a new split"
-            )
+            drawn = f"split {ids.name!r} was drawn from {ids.dataset}"
+            remedy = "load the same files, or draw a new split"
+            raise DataError(f"{drawn}, whose rows are not those of {self.name}; {remedy}")
         return ids.of(self.cases)
 
 

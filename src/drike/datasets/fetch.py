@@ -67,10 +67,9 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
         content = _download(address)
         received = hashlib.sha256(content).hexdigest()
         if expected not in (None, received):
-            raise DataError(
-                f"{address} sent a file with sha256 {received}, but {expected} is recorded for it; "
-                "try again, or download the file by hand, check it and give its path"
-            )
+            remedy = "try again, or download the file by hand, check it and give its path"
+            sent = f"{address} sent a file with sha256 {received}"
+            raise DataError(f"{sent}, but {expected} is recorded for it; {remedy}")
         write_bytes(path, content)
         write_text(recorded, received + "\n")
     except OSError as error:

@@ -104,9 +104,8 @@ class Row:
         if "\0" in text:
             raise self.wrong(".".join(path), "holds a NUL character")
         if len(text) > _LONGEST_TEXT:
-            raise self.wrong(
-                ".".join(path), f"holds {len(text):,} characters, where at most {_LONGEST_TEXT:,} are read"
-            )
+            size = f"{len(text):,} characters, where at most {_LONGEST_TEXT:,} are read"
+            raise self.wrong(".".join(path), f"holds {size}")
         return text.strip()
 
 
@@ -215,10 +214,8 @@ def _table(text: str, name: str) -> Iterator[Row | DataError]:
                 if twice := [column for column, times in Counter(columns).items() if times > 1]:
                     raise DataError(f"{name} has the column {shown(twice[0])!r} twice; rename one of them")
             elif len(cells) > len(columns):
-                yield DataError(
-                    f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; "
-                    f"put texts with {_SEPARATORS[separator]} in quotes"
-                )
+                remedy = f"put texts with {_SEPARATORS[separator]} in quotes"
+                yield DataError(f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}")
             else:
                 yield Row(name, index, dict(zip_longest(columns, cells)))
     except csv.Error as error:

@@ -213,15 +213,12 @@ def _received(reference: Any, replica: str) -> tuple[Any, Usage]:
     try:
         answer, used = ray.get(reference)
     except exceptions.RayTaskError as error:
-        raise ModelError(
-            f"{replica} failed with {type(error.cause).__name__} ({reason(error.cause)}): "
-            "run the same without replicas to see where"
-        ) from error
+        failed = f"{replica} failed with {type(error.cause).__name__} ({reason(error.cause)})"
+        raise ModelError(f"{failed}: run the same without replicas to see where") from error
     except exceptions.RayError as error:
-        raise ModelError(
-            f"{replica} is gone ({type(error).__name__}): it ran out of memory, or its node is down: "
-            "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
-        ) from error
+        gone = f"{replica} is gone ({type(error).__name__}): it ran out of memory, or its node is down"
+        remedy = "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
+        raise ModelError(f"{gone}: {remedy}") from error
     if isinstance(answer, _Refusal):
         raise ModelError(str(answer))
     return answer, used

@@ -161,10 +161,8 @@ def _training(groups: Sequence[Group]) -> Section:
 
 
 def _budgets(groups: Sequence[Group]) -> Section:
-    with_budgets = [
-        (group, editor) for group in groups for editor in group.outcomes
-        if editor.startswith(METHOD) and editor != PER_QUERY  # which has no budget per edit
-    ]  # fmt: skip
+    pairs = ((group, editor) for group in groups for editor in group.outcomes if editor.startswith(METHOD))
+    with_budgets = [pair for pair in pairs if pair[1] != PER_QUERY]  # which has no budget per edit
     if not with_budgets:
         return Section("budget", "Retain budget")
     rows: list[tuple[Cell, ...]] = [("Measured",)]

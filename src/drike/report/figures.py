@@ -155,12 +155,10 @@ CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
 def training(groups: Sequence[Group], curve: str) -> Figure | None:
     """One quantity over epochs, a line for each run; None where no run measured it."""
     what, value = CURVES[curve]
-    lines = [
-        (i, run.seed, points)
-        for i, group in enumerate(groups)
-        for run in group.runs
-        if (points := [(epoch.epoch, y) for epoch in run.epochs if (y := value(epoch)) is not None])
-    ]
+    lines = []
+    for i, run in ((i, run) for i, group in enumerate(groups) for run in group.runs):
+        if points := [(epoch.epoch, y) for epoch in run.epochs if (y := value(epoch)) is not None]:
+            lines.append((i, run.seed, points))
     if not lines:
         return None
     ys = [y for *_, points in lines for _, y in points]
@@ -170,12 +168,11 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
     for i, _, points in lines:
         plot.curve(f"c{i % 8}", points)
     several = len(groups) > 1
-    values = "; ".join(
-        f"{f'{groups[i].label}, ' if several else ''}seed {seed}: {', '.join(f'{y:.3g}' for _, y in points)}"
-        for i, seed, points in lines
-    )
+    names = [f"{groups[i].label}, seed {seed}" if several else f"seed {seed}" for i, seed, _ in lines]
+    values = [", ".join(f"{y:.3g}" for _, y in points) for *_, points in lines]
     legend = tuple(group.label for group in groups) if several else ()
-    caption, alt = f"{curve[0].upper()}{curve[1:]}: {what}", f"{curve} by epoch: {what}. {values}."
+    told = "; ".join(map("{}: {}".format, names, values))
+    caption, alt = f"{curve[0].upper()}{curve[1:]}: {what}", f"{curve} by epoch: {what}. {told}."
     return Figure(plot.svg("curve", "epoch", whole=True), caption, alt, legend)
 
 

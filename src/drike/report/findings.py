@@ -20,10 +20,8 @@ def gaps(group: Group) -> Iterator[str]:
     """What was meant to be measured but is missing from the group's numbers."""
     for run in group.runs:
         if run.missing:
-            yield (
-                f"Incomplete: {run.folder} has no outcomes of {', '.join(run.missing)}, which this report leaves out; "
-                f"to measure what is missing: {evaluate_again(run.folder)}"
-            )
+            lacks = f"{run.folder} has no outcomes of {', '.join(run.missing)}, which this report leaves out"
+            yield f"Incomplete: {lacks}; to measure what is missing: {evaluate_again(run.folder)}"
         if 0 < len(run.episodes) < run.asked_episodes:
             done = f"{len(run.episodes)} of {run.asked_episodes} episodes"
             yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
@@ -63,10 +61,8 @@ def verdict(group: Group) -> str:
         return f"{best.editor} has {metric} {value} on {where}, too few to tell editors apart."
     above_unedited = known and _above(group, best.editor, UNEDITED)
     if known and above_unedited is False:
-        return (
-            f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}; the "
-            f"best is {best.editor} with {value}."
-        )
+        none = f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}"
+        return f"{none}; the best is {best.editor} with {value}."
     if not others:
         beyond = f", significantly above the unedited model's {known}" if above_unedited else ""
         return f"{best.editor} reaches {metric} {value} on {where}{beyond}."

@@ -162,18 +162,14 @@ def conflict(run: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str
     """Why two runs can neither be pooled nor be rows of one table; "" if they can."""
     shared = [name for name in run.settings if name in other.settings]
     differing = [name for name in shared if run.settings[name] != other.settings[name]]
-    for name in differing:
-        if name not in across:
-            return (
-                f"differ in {name} ({run.settings[name]}; {other.settings[name]}) and cannot share a table: "
-                f"report them separately, or compare them deliberately with --across {name}"
-            )
+    if barring := [name for name in differing if name not in across]:
+        name = barring[0]
+        what = f"differ in {name} ({run.settings[name]}; {other.settings[name]}) and cannot share a table"
+        return f"{what}: report them separately, or compare them deliberately with --across {name}"
     same_seed = run.seed == other.seed
     if same_seed and {*run.test} != {*other.test} and "data" not in differing:
-        return (
-            f"have seed {run.seed} but different test edits and cannot share a table: report them separately, "
-            "or evaluate one of them again with the other's --run"
-        )
+        remedy = "report them separately, or evaluate one of them again with the other's --run"
+        return f"have seed {run.seed} but different test edits and cannot share a table: {remedy}"
     if differing or run.model != other.model:
         return ""
     for name in run.identity.keys() & other.identity.keys():

@@ -30,17 +30,12 @@ _HEAD_ROWS = 16384
 
 
 def load(
-    name_or_path: str,
-    *,
-    device: str | None = None,
-    dtype: torch.dtype | None = None,
-    name: str | None = None,
-    **options: Any,
+    name_or_path: str, *, device: str | None = None, dtype: torch.dtype | None = None, **options: Any
 ) -> HuggingFaceModel:
-    """Load a model from a folder or a hub name; `options` are those of `HuggingFaceModel`.
+    """Load a model from a folder or a hub name; `options` are those of `HuggingFaceModel`, also its name.
 
     device: "cuda", "cpu", "mps"...; None is the best available. dtype: of the weights; None is float32 on the CPU and
-    as stored elsewhere. name: shown in tables; None is `name_or_path`. Raises ModelError.
+    as stored elsewhere. Raises ModelError.
     """
     model: Any
     try:
@@ -51,7 +46,7 @@ def load(
         raise ModelError(f"there is no device {device!r} here: choose cpu, or leave the choice to drike") from error
     try:
         model, tokenizer = open_checkpoint(name_or_path, dtype or (torch.float32 if place.type == "cpu" else None))
-        opened = HuggingFaceModel(model.to(place), tokenizer, name=name or name_or_path, **options)
+        opened = HuggingFaceModel(model.to(place), tokenizer, **{"name": name_or_path, **options})
         opened.generate(["The capital of France is"], max_tokens=1)  # files that are wrong are found here, not in a run
         opened.usage = Usage()
     except torch.OutOfMemoryError as error:
@@ -210,11 +205,10 @@ class HuggingFaceModel:
     def _check_length(self, prompt: int, more: int, what: str) -> None:
         window = context_window(self._model.config)
         if window is not None and prompt + more > window:
-            raise ModelError(
-                f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read: "
-                f"drop retains with `prompt_tokens` {max(1, window - more)} (in Python the editor's TokenLimit); "
-                "copies and updates stay, so if these are too long, give shorter records or a model that reads more"
-            )
+            sizes = f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read"
+            drop = f"drop retains with `prompt_tokens` {max(1, window - more)} (in Python the editor's TokenLimit)"
+            otherwise = "so if these are too long, give shorter records or a model that reads more"
+            raise ModelError(f"{sizes}: {drop}; copies and updates stay, {otherwise}")
 
 
 def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -101,11 +101,9 @@ def refusal(name_or_path: str, error: Exception) -> ModelError:
 
 def _lacks(folder: Path) -> str | None:
     """The first file that a model's folder lacks; None if it has all, or is no folder."""
-    kinds = {
-        "config.json": ("config.json",),
-        "tokenizer.json": ("tokenizer*", "vocab.*", "*.model"),
-        "model.safetensors": ("*.safetensors", "*.bin", "*.pt", "*.pth"),  # pickled ones get a message of their own
-    }
+    weights = ("*.safetensors", "*.bin", "*.pt", "*.pth")  # pickled ones get a message of their own
+    kinds = {"config.json": ("config.json",), "tokenizer.json": ("tokenizer*", "vocab.*", "*.model")}
+    kinds |= {"model.safetensors": weights}
     missing = (wanted for wanted, names in kinds.items() if not any(any(folder.glob(name)) for name in names))
     return next(missing, None) if folder.is_dir() else None
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from drike.errors import ModelError, reason, require_unicode
@@ -89,10 +90,8 @@ def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template:
     texts = [request.prompt + request.continuation for request in rendered]
     options = {"return_offsets_mapping": True, "return_attention_mask": False, "verbose": False}
     batch = tokenizer(texts, add_special_tokens=template == "plain", **options)
-    return [
-        _by_offsets(tokenizer, request, _without_closing(tokenizer, ids, template), offsets)
-        for request, ids, offsets in zip(rendered, batch["input_ids"], batch["offset_mapping"], strict=True)
-    ]
+    ids = (_without_closing(tokenizer, tokens, template) for tokens in batch["input_ids"])
+    return list(map(partial(_by_offsets, tokenizer), rendered, ids, batch["offset_mapping"]))
 
 
 def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
@@ -139,10 +138,9 @@ def _by_common_prefix(tokenizer: Tokenizer, request: Request, template: Template
 def _checked(request: Request, ids: Tokens, start: int, merged: bool) -> Encoded:
     prompt, continuation = request.prompt, request.continuation
     if merged:
-        raise ModelError(
-            f"the continuation {continuation!r} merges with the end of its prompt {prompt[-24:]!r} into one token: "
-            "end the prompt without white space and start the continuation with its space"
-        )
+        ends = f"merges with the end of its prompt {prompt[-24:]!r} into one token"
+        remedy = "end the prompt without white space and start the continuation with its space"
+        raise ModelError(f"the continuation {continuation!r} {ends}: {remedy}")
     if start == len(ids):
         raise ModelError(f"the tokenizer makes no token of the continuation {continuation!r}")
     if start == 0:

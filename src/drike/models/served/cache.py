@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 Asked = TypeVar("Asked", str | Turns, Request)
 Answer = TypeVar("Answer", Completion, Score)
 
+Ask = Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]]  # answers as they arrive, with the index of each
+
 _RETRY_SECONDS = 30.0  # until a file that could not be written is tried again
 _IDLE_SECONDS = 0.05  # for which the writing thread stays when there is nothing to write
 
@@ -40,8 +42,7 @@ _IDLE_SECONDS = 0.05  # for which the writing thread stays when there is nothing
 class CachedModel:
     """A model whose completions and scores are kept in `store`; `inner` computes those that are missing.
 
-    identity: separates models and settings that must not share answers. stream: the inner model, if it yields answers
-    as they arrive, so that each is kept at once.
+    identity: keeps models and settings apart. stream: the inner model, if it yields answers as they arrive.
     """
 
     def __init__(
@@ -88,11 +89,7 @@ class CachedModel:
         return self._recall(Score, requests, keys, ask)
 
     def _recall(
-        self,
-        kind: type[Answer],
-        asked: Sequence[Asked],
-        keys: Sequence[str],
-        ask: Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]],
+        self, kind: type[Answer], asked: Sequence[Asked], keys: Sequence[str], ask: Ask[Asked, Answer]
     ) -> list[Answer]:
         """Return the answer for every key, keep new ones; those that others ask for come last, against deadlock."""
         known: dict[str, Answer] = {}

@@ -116,10 +116,8 @@ class Meter:
         with self._counting:
             spent = self.usage.money or 0.0
             if self._max_cost is not None and spent + self._reserved + amount > self._max_cost:
-                raise SpendingLimitError(
-                    f"{spent:.4f} of the {self._max_cost:g} that `max_cost` leaves are spent, and the next call could "
-                    "exceed it: allow more to continue"
-                )
+                used = f"{spent:.4f} of the {self._max_cost:g} that `max_cost` leaves are spent"
+                raise SpendingLimitError(f"{used}, and the next call could exceed it: allow more to continue")
             self._reserved += amount
         try:
             yield
