@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,13 +16,13 @@ import typer
 
 from drike.cli.console import note, say, say_lines
 from drike.cli.facts import parse_fact
-from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, as_flags, command, flag, option
+from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, RunOptions, as_flags, command, flag, option
 from drike.errors import UsageError
-from drike.models.served.spending import ApiOptions
+from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
-from drike.stores.log import Snapshot
+from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json, to_values
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, conflict_keys, to_json, to_values
 from drike.support.files import write_text
 from drike.support.table import counted
 
@@ -79,7 +81,6 @@ def add(
                                        "subject", DATA)] = None,
 ) -> None:  # fmt: skip
     """Add an edit."""
-    from drike.cli.reword import open_writer, reworded
     from drike.gates.calibration import common_questions
     from drike.gates.index import EditIndex
     from drike.gates.naming import name_report
@@ -177,8 +178,6 @@ def reword(
     store: Store = FILE, model: ModelOptions, yes: Yes = False, api: ApiOptions,
 ) -> None:  # fmt: skip
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
-    from drike.cli.reword import open_writer, reworded
-
     writer = open_writer(model, api, ask=not yes)
     with closing(open_store(store, create=False)) as opened:
         in_force = () if edits else stores.snapshot(opened).in_force(datetime.now(UTC))
@@ -276,3 +275,50 @@ def _line(change: EditVersion) -> str:
     begin, end = record.valid_from and f"from {record.valid_from}", record.valid_to and f"to {record.valid_to}"
     parts = (f"{change.id}@{change.version}", change.created_at, record.author, record.status, begin, end)
     return f"{' '.join(filter(None, parts))}: {record.fact}" + (f" ({record.reason})" if record.reason else "")
+
+
+def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
+    """Open the model that proposes paraphrases. ask: the user, which to store. Raises UsageError, ModelError."""
+    if options.model is None:
+        raise UsageError("paraphrases take a model that follows instructions: give --model")
+    if ask and not sys.stdin.isatty():
+        remedy = "give --yes to store all that pass the checks"
+        raise UsageError(f"nobody can look at the proposed paraphrases here: {remedy}")
+    from drike.cli.opening import DEFAULTS, open_model  # heavy, and not needed to refuse
+
+    return open_model(options, api, DEFAULTS, at=RunOptions()).model
+
+
+def reworded(
+    store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool, author: str | None
+) -> Iterator[EditVersion]:
+    """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
+    from drike.cli.watching import metered
+    from drike.gates.rewording import proposals
+
+    in_force = stores.snapshot(store).in_force(datetime.now(UTC))
+    taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force))
+    with metered(writer):
+        proposed = proposals(writer, [edit.record for edit in edits], count, taken)
+        for edit, of_edit in zip(edits, proposed, strict=True):
+            say(f"Edit {edit.id}: {edit.record.fact}")
+            for number, proposal in enumerate(of_edit, 1):
+                problem = f" ({proposal.problem})" if proposal.problem else ""
+                say(f"  {'-' if problem else number}  {proposal.text}{problem}")
+            usable = [proposal.text for proposal in of_edit if not proposal.problem]
+            picked = _picked(usable) if ask and usable else usable
+            if not picked:
+                say("  none is stored")
+                continue
+            record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author)
+            yield from store.put(replace(record, reason=f"paraphrases by {writer.info.name}"), replaces=edit)
+
+
+def _picked(texts: Sequence[str]) -> list[str]:
+    """The texts that the user picks by number."""
+    while True:
+        answer = typer.prompt("Which ones should be stored? Numbers, all or none", default="all").casefold()
+        numbers = range(1, len(texts) + 1) if answer == "all" else map(int, re.findall(r"[0-9]+", answer))
+        picked = [texts[number - 1] for number in numbers if 0 < number <= len(texts)]
+        if picked or answer == "none":
+            return picked
