@@ -16,8 +16,7 @@ class Aspect(StrEnum):
     subject, which must not change. same_subject: another fact about the edited subject, which must not change. alias:
     the edited fact, with the subject under another name. yes_no, choice: the edited fact, answered with yes or no, or
     with one of several options. reverse: asks for the subject. multi_hop: a fact that follows from the edit and other
-    facts. pushback: the edited fact, after the user has challenged the first answers. distractor: the edited fact,
-    after a misleading sentence.
+    facts. pushback, distractor: the edited fact, after challenges of the first answers, or a misleading sentence.
     """
 
     REWRITE = "rewrite"

@@ -79,9 +79,8 @@ def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     options: dict[str, object] = {}
     for name, value in arguments.items():
         options |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
-    return {
-        name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name not in _PLACES
-    }
+    kept = ((name, value) for name, value in options.items() if name not in _PLACES)
+    return {name: str(value) if isinstance(value, Path) else value for name, value in kept}
 
 
 @contextmanager

@@ -46,9 +46,8 @@ class SplitIds:
         try:
             return Split(self, *(tuple(known[case_id] for case_id in case_ids) for case_ids in drawn))
         except KeyError as unknown:
-            raise DataError(
-                f"split {self.name!r} names the case {unknown}, which {self.dataset} does not have; draw it again"
-            ) from None
+            named = f"split {self.name!r} names the case {unknown}"
+            raise DataError(f"{named}, which {self.dataset} does not have; draw it again") from None
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""

@@ -43,8 +43,8 @@ class Usage:
     calls: of generate and score; of a served model, answers paid for. prompts: texts completed or scored. cached:
     prompts answered from memory or disk. requests: sent over the network, retries included. forwards: passes that
     score. prompt_tokens, completion_tokens: of prompts, and of answers or scored continuations, if read one by one.
-    tokens_cached: those of cached answers. tokens_computed: those that the model processed.
-    estimated: calls whose tokens the server did not report. money: None without a price.
+    tokens_cached: those of cached answers. tokens_computed: those that the model processed. estimated: calls whose
+    tokens the server did not report. money: None without a price.
     """
 
     calls: int = 0

@@ -1,9 +1,8 @@
 """Several copies of a local model as one, for work that is split by edit.
 
 A call has the prompts of one edit and goes to one replica, so that shared prefixes are still read once. Its home is a
-hash of the first prompt's beginning, so an edit usually returns to the replica that has it cached.
-
-The answers are those of one model, up to rounding in the last digits, which depends on what a replica has cached.
+hash of the first prompt's beginning, so an edit usually returns to the replica that has it cached. The answers are
+those of one model, up to rounding in the last digits, which depends on what a replica has cached.
 """
 
 from __future__ import annotations

@@ -147,9 +147,7 @@ def _training(groups: Sequence[Group]) -> Section:
     if not runs:
         return Section("training", "Training")
     curves = [figures.training(groups, curve) for curve in figures.CURVES]
-    seconds = "; ".join(
-        f"{model} {without:.1f} and {with_it:.1f}" for model, (without, with_it) in EPOCH_SECONDS.items()
-    )
+    seconds = "; ".join(f"{model} {before:.1f} and {after:.1f}" for model, (before, after) in EPOCH_SECONDS.items())
     text = (f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits).",)
     table = epochs_table({name: run.epochs for name, run in runs.items()})
     unfinished = tuple(

@@ -32,10 +32,9 @@ class ReportedRun:
     settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that
     were to be evaluated and have no outcomes. episodes, training_edits, asked_episodes: of the training run behind it;
     0 where unknown. own_sigma: whether the budget gives every edit a sigma of its own. parameters: trained for each
-    editor, where known. form: of the data files. usage: what the model did for training and for each editor.
-    written: by editor and case id, what the model wrote, by probe. prompts: by editor and case id.
-    stored: how many edits were in force behind a gate, as --stored gave it; "" if that was not evaluated. deployed:
-    by editor, the outcomes behind it. gate: what the gate decided.
+    editor, where known. form: of the data files. usage: for training and for each editor. written: by editor and case
+    id, what the model wrote, by probe. prompts: by editor and case id. stored: how many edits were in force behind a
+    gate, as --stored gave it; "" if that was not evaluated. deployed: by editor, the outcomes behind it.
     """
 
     folder: str

@@ -53,8 +53,7 @@ class ExampleEdit:
 class Overview:
     """What the page shows of a group above its tables.
 
-    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, number of probes. profiles: the summaries
-    of the editors shown, each with its lowest aspects in words.
+    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, probes. profiles: with lowest aspects.
     """
 
     label: str

@@ -74,10 +74,8 @@ class Study:
 
 
 def _table(columns: list[str], rows: list[dict[str, Any]], **others: Any) -> PaperTable:
-    by_column = [
-        {column: value for column, value in zip(columns, row["values"], strict=True) if value != "n/a"} for row in rows
-    ]
-    published = (Published(**row | {"values": values}) for row, values in zip(rows, by_column, strict=True))
+    pairs = ((row, zip(columns, row["values"], strict=True)) for row in rows)
+    published = (Published(**row | {"values": {name: v for name, v in values if v != "n/a"}}) for row, values in pairs)
     return PaperTable(columns=tuple(columns), rows=tuple(published), **others)
 
 

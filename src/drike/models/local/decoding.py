@@ -1,8 +1,7 @@
 """Greedy decoding of many prompts with a transformers model.
 
 Prompts that share prefixes are first read as one packed tree, from which each gets its own copy of the keys and values
-along its path; the others are batched by length. The caller sets a generation config that holds nothing but the
-end-of-text tokens, as a list or None.
+along its path; the others are batched by length. The generation config holds nothing but the end-of-text tokens.
 """
 
 from __future__ import annotations

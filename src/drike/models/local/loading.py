@@ -71,9 +71,8 @@ def _ask_hub(name: str) -> None:
     except errors.RevisionNotFoundError as error:
         raise ModelError(f"{repository} has no revision {revision} on the hub: correct it, or leave it out") from error
     except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]  # of the HTTP library that the hub uses
-        raise ModelError(
-            f"{name} is not a folder or in the cache{like(name)}, and the hub cannot be reached: {local}"
-        ) from error
+        here = f"{name} is not a folder or in the cache{like(name)}"
+        raise ModelError(f"{here}, and the hub cannot be reached: {local}") from error
 
 
 def refusal(name_or_path: str, error: Exception) -> ModelError:

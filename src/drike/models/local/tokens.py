@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drike.errors import ModelError, reason, require_unicode
 from drike.models.protocols import Prompts, Request, Template, Turns
@@ -46,13 +46,11 @@ def render_chat(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> str:
     """Apply the chat template to messages. Raises ModelError if the template fails."""
     try:
         # Templates of reasoning models know `enable_thinking`; others ignore it.
-        rendered = tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
-        )
+        options: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+        return str(tokenizer.apply_chat_template(messages, **options))
     except Exception as error:  # a template is a program, and may fail in any way
         remedy = "use template='plain', or another model"
         raise ModelError(f"the chat template fails ({reason(error)}): {remedy}") from error
-    return str(rendered)
 
 
 def check_template(tokenizer: Tokenizer, name: str) -> None:

@@ -43,10 +43,7 @@ def connect(
 
 
 class ServedModel:
-    """A model behind an API; threads may share it. It scores if a probe shows that its server rates continuations.
-
-    `completions` and `scores` yield answers as they arrive, so that none is lost if a later one fails.
-    """
+    """A model behind an API; threads may share it. It scores if a probe shows that its server rates continuations."""
 
     def __init__(self, connection: Connection, address: Address, template: Template, options: ApiOptions) -> None:
         self._connection, self._address, self._template, self._options = connection, address, template, options
@@ -82,7 +79,7 @@ class ServedModel:
     def completions(
         self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
     ) -> Iterator[tuple[int, Completion]]:
-        """Yield completions as they arrive, with the index of their prompt."""
+        """Yield completions as they arrive, with the index of their prompt, so that a later failure loses none."""
 
         def read(i: int, answer: Mapping[str, Any]) -> Completion:
             counts = token_counts(answer, self._address.url)
