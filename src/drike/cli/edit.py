@@ -9,8 +9,8 @@ from pathlib import Path
 
 from drike.cli.console import console, draw, say
 from drike.cli.dry_run import count_only
+from drike.cli.edits import parse_fact
 from drike.cli.encoding import watched_encoder
-from drike.cli.facts import parse_fact
 from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
 from drike.cli.options import RUN_DECIDES, VALUES, GateOptions, ModelOptions, RunOptions, command
 from drike.cli.watching import metered

@@ -1,4 +1,4 @@
-"""`drike edits`: a store of edits, with their versions and history."""
+"""`drike edits`: a store of edits, with their versions and history; facts on the command line."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from drike.cli.console import note, say, say_lines
-from drike.cli.facts import parse_fact
 from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, RunOptions, as_flags, command, flag, option
+from drike.edits import Edit, EditCase
 from drike.errors import UsageError
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
@@ -25,6 +25,7 @@ from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, conflict_keys, to_json, to_values
 from drike.support.files import write_text
 from drike.support.table import counted
+from drike.words import mentions
 
 FILE = "edits.db"
 Store = Annotated[str, option("STORE", "File, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)]
@@ -36,6 +37,24 @@ Texts = list[str] | None
 _NewStatus = Literal["active", "shadow", "draft"]
 _AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
 _PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
+_ARROW = "->"
+_ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
+
+
+def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
+    """An edit from "QUERY -> OBJECT", with subject and relation of the cases that have the query. Raises UsageError."""
+    parts = [part.strip() for part in _ARROWS.sub(_ARROW, text).split(_ARROW)]
+    if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):
+        raise UsageError(
+            f'{text!r} is not a fact: write --fact "QUERY -> OBJECT", such as "The capital of Peru is -> Oslo"'
+        )
+    query, target = parts
+    target = target.rstrip(".") if target.count(".") == 1 else target
+    known = next((case.edit for case in cases if query in {probe.query for probe in case.probes[:3]}), None)
+    if known is not None and known.subject is not None and mentions(query, known.subject):
+        return Edit(query, target, known.target_true, known.subject, known.relation)
+    subjects = {case.edit.subject for case in cases if case.edit.subject and mentions(query, case.edit.subject)}
+    return Edit(query, target, subject=max(subjects, key=len, default=None))
 
 
 def edit_id(metavar: str) -> Any:

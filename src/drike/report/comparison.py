@@ -81,12 +81,11 @@ def with_published(paper: PaperTable, blocks: Iterable[Block], first_column: str
         for row in published:
             name = row.variant or (row.model if models_as_rows else row.editor)
             rows.append((name, *published_cells(row, columns, extra=paper.has_extra)))
-    notes = [INTERVALS, _CAUTION]
-    notes += [_SECONDS] if "s/query" in columns else []
-    notes += [_TRAINED] if paper.has_extra else []
-    notes += ["S of published rows: computed here from their ESR, PC and RR."] if models_as_rows else []
+    computed = "S of published rows: computed here from their ESR, PC and RR."
+    further = {_SECONDS: "s/query" in columns, _TRAINED: paper.has_extra, computed: models_as_rows}
+    notes = (INTERVALS, _CAUTION, *(note for note, applies in further.items() if applies))
     header = (first_column, *columns, *(["Extra Params"] if paper.has_extra else []))
-    return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), tuple(notes))
+    return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), notes)
 
 
 def with_published_halluedit(groups: Iterable[Group]) -> Table:

@@ -162,9 +162,8 @@ def _lowest(summary: Summary) -> tuple[float, list[Aspect]]:
 
 def _lowest_words(summary: Summary, asked: Sequence[Aspect]) -> str:
     lowest, aspects = _lowest(summary)
-    if len(asked) < 2 or not aspects:
-        return ""
-    return f"Lowest: {listed(aspects)}" if len(aspects) < 3 else f"Lowest: {len(aspects)} aspects at {lowest:.3f}"
+    words = listed(aspects) if len(aspects) < 3 else f"{len(aspects)} aspects at {lowest:.3f}"
+    return f"Lowest: {words}" if aspects and len(asked) > 1 else ""
 
 
 def _weakest(group: Group, best: Summary, asked: Sequence[Aspect]) -> str:
@@ -177,6 +176,6 @@ def _weakest(group: Group, best: Summary, asked: Sequence[Aspect]) -> str:
     other = min(group.ranked, key=lambda summary: _lowest(summary)[0], default=best)
     if _lowest(other)[0] >= lowest:
         return f"{sentence} No editor has a lower share in any aspect."
-    aspect = _lowest(other)[1][0]
+    _, [aspect, *_] = _lowest(other)
     value = as_text(other.aspects[aspect].estimate)
     return f"{sentence} The lowest share of any editor is {other.editor}'s in {aspect}: {value}."
