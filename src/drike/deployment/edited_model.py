@@ -23,7 +23,7 @@ from drike.gates.store_gate import encoder_of, open_gate
 from drike.gates.store_view import StoreView
 from drike.gates.verification import require_uncertainty
 from drike.matching import first_line
-from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
+from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, as_stored
@@ -175,7 +175,7 @@ class EditedModel:
         """Everything the model is given for a query."""
         return write_prompts(self.editor, [self.decide(query)])[0]
 
-    def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
+    def ask(self, query: str, *, max_tokens: int = ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""
         [text] = complete(self.model, [self.prompt(query)], max_tokens)
         return first_line(text)

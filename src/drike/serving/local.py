@@ -19,7 +19,7 @@ from typing import Any
 from drike.conversations.dialects import read
 from drike.conversations.turns import Api, UnreadError, encodable
 from drike.errors import ModelError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel
+from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
 from drike.serving.requests import CHAT, COMPLETION, parse
 from drike.serving.threads import in_daemon_thread
@@ -80,10 +80,10 @@ class LocalUpstream(Upstream):
 
     def _answer(self, request: _LocalRequest) -> Completion:
         if request.messages is None:
-            [completion] = self._model.generate([request.prompt], request.tokens or MAX_ANSWER_TOKENS, None)
+            [completion] = self._model.generate([request.prompt], request.tokens or ANSWER_TOKENS, None)
         elif self._reply is None:
             text = request.messages[-1]["content"]
-            [completion] = self._model.generate([text], request.tokens or MAX_ANSWER_TOKENS, "\n")
+            [completion] = self._model.generate([text], request.tokens or ANSWER_TOKENS, "\n")
         else:
             completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
         if request.messages is not None:
