@@ -89,7 +89,10 @@ def _editor(name: str | None, base: TrainedRun | None, opened: OpenedModel) -> E
     """The named editor, or that of the run, with the run's demonstrations; without either, copies and updates."""
     run, split, trained = (base.run, base.split, base.trained) if base else (DEFAULTS, None, None)
     encoder = run.encoder if base or name else "hashing"
-    setup = open_setup(run.data, encoder=encoder, seed=run.seed, split=split, train=0, test=0, target=run.zsre_target)
+    setup = open_setup(
+        run.data, encoder=encoder, seed=run.seed, split=split, train=0, test=0, target=run.zsre_target,
+        paraphrases=run.paraphrases, pool=run.pool,
+    )  # fmt: skip
     name = name or (NO_RETAINS if trained is None else PER_QUERY if trained.per_query else "dr-ike")
     return make(name.casefold(), pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
 
