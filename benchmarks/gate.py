@@ -271,14 +271,14 @@ SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "
 RELATIONS = ("was founded by", "is the capital of", "is written in", "plays for", "was born in", "is owned by")
 Rates = dict[bool, dict[int, list[float]]]
 CELL = 500.0  # how many examples each data set's questions that concern the edit count for, and those that do not
-TINY = 300  # edits
+TINY, TINY_SHARE = 300, 0.2  # edits; of what another data set counts for: its other facts are always worded as stored
 HOPS, OTHERS = 5, 2000  # every so many of the multi-hop questions has two hops; yes-or-no and choice questions
 PRIOR = {"inside": -4.0, "ambiguous": -1.0, "uncased": -1.5}  # of names that hardly occur in public data; our questions
 THRESHOLD, SETTINGS = 0.6, {"careful": 0.8, "eager": 0.3}  # chosen on Llama-2's recorded answers and our questions
 MOST = 5.0  # what a single example counts for
 HEADS = (
     (
-        *("masked", "whole", "margin", "relation", "stored", "said"),
+        *("masked", "whole", "margin", "same", "other", "said"),
         *("same_kind", "other_kind", "contrary", "vague"),
         *("continued", "inside", "ambiguous", "uncased", "partial", "last", "typo"),
     ),
@@ -317,10 +317,10 @@ def damaged(data: Data, asked: Sequence[Asked], seed: int = 0) -> list[Asked]:
     return found
 
 
-def weighted(found: Sequence[LabelledCandidate]) -> list[LabelledCandidate]:
-    """Examples that count `CELL` for each answer, whatever their number."""
+def weighted(found: Sequence[LabelledCandidate], share: float = 1.0) -> list[LabelledCandidate]:
+    """Examples that count `CELL` times a share for each answer, whatever their number."""
     counts = Counter(one.concerns for one in found)
-    return [replace(one, weight=min(CELL / counts[one.concerns], MOST)) for one in found]
+    return [replace(one, weight=share * min(CELL / counts[one.concerns], MOST)) for one in found]
 
 
 def material(data: Data, asked: Sequence[Asked], encoder: TextEncoder) -> list[LabelledCandidate]:
@@ -358,7 +358,10 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
     ]
     found = [material(data, some, encoder) for data, some in sets]
     start = blank(encoder)
-    named = [one for some in found[:-2] for one in weighted(list(filter(is_named, some)))]
+    shares = [TINY_SHARE if data is tiny else 1.0 for data, _ in sets[:-2]]
+    named = [
+        one for some, share in zip(found, shares, strict=False) for one in weighted(list(filter(is_named, some)), share)
+    ]
     named += [replace(one, weight=FEW) for one in filter(is_named, found[-2])]
     unnamed = [one for one in (*found[-1], *found[-2]) if not is_named(one)]
     counts = Counter(one.concerns for one in unnamed)

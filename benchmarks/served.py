@@ -43,7 +43,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.models.custom import CustomModel
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import connect
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from drike.training.schedules import in_blocks

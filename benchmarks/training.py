@@ -35,7 +35,7 @@ from drike.models.local import scoring
 from drike.models.local.decoding import cut
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
+from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Request, Score
 from drike.runs.run import Setup
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
@@ -52,7 +52,7 @@ class FullLogits:
         self._inner = inner
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str], max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Generate as the wrapped model does."""
         return self._inner.generate(prompts, max_tokens, stop)
@@ -77,7 +77,7 @@ class Pipeline:
         self._inner = inner
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str], max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Decode greedily and cut the answer afterwards."""
         model, tokenizer, completions = self._inner._model, self._inner._tokenizer, []

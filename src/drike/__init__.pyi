@@ -4,11 +4,11 @@ from drike import datasets as _datasets
 from drike import models as _models
 from drike.conversations.corrections import Corrected as Corrected
 from drike.conversations.corrections import Corrections as Corrections
-from drike.datasets.counts import Cut as Cut
-from drike.datasets.counts import Dropped as Dropped
 from drike.datasets.dataset import Dataset as Dataset
 from drike.datasets.dataset import Source as Source
 from drike.datasets.generated import with_generated as with_generated
+from drike.datasets.rows import Cut as Cut
+from drike.datasets.rows import Dropped as Dropped
 from drike.datasets.splits import Split as Split
 from drike.datasets.splits import SplitIds as SplitIds
 from drike.demonstrations import Demonstration as Demonstration
@@ -91,7 +91,7 @@ from drike.models.protocols import ModelInfo as ModelInfo
 from drike.models.protocols import Request as Request
 from drike.models.protocols import Score as Score
 from drike.models.protocols import Usage as Usage
-from drike.models.served.options import ApiOptions as ApiOptions
+from drike.models.served.spending import ApiOptions as ApiOptions
 from drike.models.served.spending import Price as Price
 from drike.prompts import Prompt as Prompt
 from drike.prompts import PromptStyle as PromptStyle

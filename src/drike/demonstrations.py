@@ -107,15 +107,9 @@ def interleave(lists: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration,
         return tuple(lists[0])
     taken: list[Demonstration] = []
     for role in Role:
-        count = -(-sum(d.role is role for demonstrations in lists for d in demonstrations) // len(lists))
-        rewritten = tuple(d.fact for d in taken) if role is Role.RETAIN else ()
-        usable = [
-            [
-                d
-                for d in demonstrations
-                if d.role is role and not any(fact.startswith(f"{d.query} ") for fact in rewritten)
-            ]
-            for demonstrations in lists
-        ]
+        of_role = [[d for d in demonstrations if d.role is role] for demonstrations in lists]
+        count = -(-sum(map(len, of_role)) // len(lists))
+        rewritten = [d.fact for d in taken] if role is Role.RETAIN else []
+        usable = [[d for d in of if not any(fact.startswith(f"{d.query} ") for fact in rewritten)] for of in of_role]
         taken += islice(dict.fromkeys(d for turn in zip_longest(*usable) for d in turn if d is not None), count)
     return tuple(taken)

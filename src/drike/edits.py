@@ -16,8 +16,7 @@ class Aspect(StrEnum):
     subject, which must not change. same_subject: another fact about the edited subject, which must not change. alias:
     the edited fact, with the subject under another name. yes_no, choice: the edited fact, answered with yes or no, or
     with one of several options. reverse: asks for the subject. multi_hop: a fact that follows from the edit and other
-    facts. pushback: the edited fact, after the user has challenged the first answers. distractor: the edited fact,
-    after a misleading sentence.
+    facts. pushback, distractor: the edited fact, after challenges of the first answers, or a misleading sentence.
     """
 
     REWRITE = "rewrite"
@@ -67,8 +66,7 @@ class Probe:
     """A question about a case: the model should complete `query` with `target`, not with `distractor`.
 
     also: other right answers, such as aliases of the target. challenges: further turns of the user, each after an
-    answer of the model ("Are you sure?"); the last answer is judged. hops: the number of facts that a multi_hop probe
-    chains; None if that is not known.
+    answer of the model ("Are you sure?"); the last answer is judged. hops: of a multi_hop probe; None if not known.
     """
 
     aspect: Aspect
@@ -90,8 +88,7 @@ class BaselineQuestion:
     """A question that the unedited model answers first; its answer makes the question a probe.
 
     choices: the answers that show that the model knows the fact; with any other answer the question is dropped. Empty
-    accepts every answer. target: the right answer under the edit where the edit changes it; None if the model's own
-    answer stays right.
+    accepts every answer. target: the right answer under the edit; None if the model's own answer stays right.
     """
 
     aspect: Aspect
@@ -106,8 +103,7 @@ class EditCase:
 
     probes: of the aspects in S, the rewrite probe first; training uses only these. further: probes of other aspects,
     for evaluation alone. baseline_questions: they become further probes once the unedited model has answered them.
-    other_edits: edits that are in force at the same time. Raises ValueError for a probe of S in `further`, or another
-    one in `probes`.
+    other_edits: edits in force at the same time. Raises ValueError for a probe that is not where it belongs.
     """
 
     case_id: str

@@ -91,9 +91,7 @@ class PromptStyle:
     retain: "headed" shows a retain with its New Fact line, "bare" without it.
     order: of the retains among themselves (paper, appendix "Sensitivity of Reward Function"): "policy" is best first,
     "reversed" best last, "similarity" nearest record first, "shuffled" a random order that depends only on the edit,
-    the retains and `order_seed`; None is the order of the layout.
-
-    Raises ValueError for an unknown value.
+    the retains and `order_seed`; None is the order of the layout. Raises ValueError for an unknown value.
     """
 
     layout: Layout = "append"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drike import datasets, tinyfacts
-from drike.cli.facts import parse_fact
+from drike.cli.edits import parse_fact
 from drike.errors import ModelError, UsageError
 from tests.worlds.commands import SMALL, run
 

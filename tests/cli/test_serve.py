@@ -28,7 +28,7 @@ from drike.serving.start import Started, gate_for, start
 from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.commands import run
-from tests.worlds.gateways import FewShots, ask
+from tests.worlds.gateways import FewShots, ask, decided
 from tests.worlds.suggestible import POOL, UNTRAINED
 
 
@@ -190,7 +190,8 @@ def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int |
     follower = started.tenants.feeds["default"].follower(started.editor.placements[Api.COMPLETIONS])
     request = read_request(Api.COMPLETIONS, json.dumps({"prompt": "Peru is"}).encode())
     assert request
-    prompt = json.loads(started.editor.written(request, follower.follow(request.conversation)))["prompt"]
+    texts = follower.follow(request.conversation).texts(request.conversation)
+    prompt = json.loads(request.with_texts(texts))["prompt"]
     assert prompt.count("New Fact: ") == shown + 2  # and the edit's own, twice
     started.tenants.close()
     for opened in started.sockets:
@@ -211,7 +212,7 @@ def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_p
     feed = started.tenants.feeds["default"]
     feed.store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     feed.refresh()
-    assert feed.decide(["What is the capital of Peru?"]).matched and not feed.decide(["Who sings in Peru?"]).matched
+    assert decided(feed, ["What is the capital of Peru?"]).matched and not decided(feed, ["Who sings in Peru?"]).matched
     assert "What is the capital of Peru?" not in feed.index.encoder._known  # type: ignore[union-attr]
     started.tenants.close()
     for opened in started.sockets:

@@ -15,7 +15,7 @@ from drike.evaluation.baseline_answers import baseline_answers, with_baseline_an
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import summarise
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.runs.evaluating import answered_cases
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object

@@ -18,7 +18,7 @@ from drike.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rul
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel, Request
 from drike.models.served.cache import AnswerCache, CachedModel
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.prompts import CHAT_INSTRUCTION, Prompt
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import Handler, chat_answer, connect, serve

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from drike.encoders import HashingEncoder
 from drike.encoders.base import BULK, FloatArray, Progress, TextEncoder
-from drike.encoders.features import FeatureStore
-from drike.encoders.frozen import Forward, FrozenEncoder
+from drike.encoders.frozen import FeatureStore, Forward, FrozenEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate

@@ -34,7 +34,7 @@ def writers(place: Path) -> Series:
     import drike.cli.data
     import drike.cli.demo
     import drike.cli.report  # noqa: F401 - so that forks need not import them
-    from drike.encoders.features import FeatureStore
+    from drike.encoders.frozen import FeatureStore
     from tools.tinyfacts import build
 
     result, began = Series("writers", "reader", "full"), time.monotonic()

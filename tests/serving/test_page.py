@@ -14,7 +14,7 @@ from drike.serving.options import GatewayOptions, Mode
 from drike.stores.log import rollback
 from drike.stores.records import EditRecord, Status
 from tests.worlds.browsing import CHROMIUM, DRIVER, Browser, browser
-from tests.worlds.gateways import Doubting, RawHandler, Received, Running, ask, completed, running, upstream
+from tests.worlds.gateways import Doubting, RawHandler, Received, Running, ask, completed, decided, running, upstream
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
 WORDINGS = ("What is the capital of Peru?", "Which city is the seat of that government?")
@@ -220,7 +220,7 @@ def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(page: Bro
     click(page, "Never fire on this", "#fired")
     page.wait(f"{SAID} === 'Edit 1 no longer fires on this.'")
     assert gateway.feed.snapshot.edits[1].record.negatives == ("Is the Republic of Peru large?",)
-    assert gateway.feed.decide(["Is the Republic of Peru large?"]).matched == ()
+    assert decided(gateway.feed, ["Is the Republic of Peru large?"]).matched == ()
     click(page, "Undo", "#toast")
     page.wait(f"{SAID} === 'Edit 1 is as before.'")
     assert gateway.feed.snapshot.edits[1].record.negatives == ()

@@ -10,14 +10,13 @@ import pytest
 from drike.stores.log import EditStore
 from drike.stores.records import stamp
 from drike.stores.sqlite import SqliteStore
-from drike.stores.tables import TableStore
 from tests.worlds.stores import NOON, Opener
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def opener(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Opener:
     """Opens a store of each backend, where it is noon."""
-    monkeypatch.setattr(TableStore, "_now", lambda self: stamp(NOON))
+    monkeypatch.setattr(EditStore, "_now", lambda self: stamp(NOON))
     if request.param == "sqlite":
         return SqliteStore
     server = request.getfixturevalue("postgres")

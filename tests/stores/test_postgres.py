@@ -363,6 +363,7 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     from drike.gates.calibration import default_gate
     from drike.serving.feed import EditFeed
     from tests.worlds.commands import run
+    from tests.worlds.gateways import decided
 
     for name in ("Peru", "Chile", "Bolivia", "Ecuador", "Brazil", "Uruguay"):
         store.put(EditRecord(name, f"The capital of {name} is", "Oslo", negatives=(f"The mother of {name} is",)))
@@ -377,7 +378,7 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
             assert (
                 isinstance(gateway.gate, Calibrated)
                 and gateway.gate.edits == expected
-                and gateway.decide(["The capital of Peru is"]).matched
+                and decided(gateway, ["The capital of Peru is"]).matched
             )
     other.close()
 

@@ -16,10 +16,9 @@ import pytest
 
 from drike.gates.by_name import Named
 from drike.serving.feed import EditFeed
-from drike.stores.log import snapshot
+from drike.stores.log import CLAIMS, snapshot
 from drike.stores.records import ConflictError, EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
-from drike.stores.tables import CLAIMS
 from tests.worlds.stores import PERU, active
 from tests.worlds.tally import Tally
 

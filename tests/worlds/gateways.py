@@ -186,6 +186,11 @@ class Doubting:
         return replace(decision, matched=decision.matched if self.fires else (), candidates=candidates)
 
 
+def decided(feed: EditFeed, queries: Sequence[str], until: float | None = None) -> Decision:
+    """The decision on a question that stands alone."""
+    return feed.follower(AsBlock(), until=until).decide(queries)
+
+
 @dataclass
 class Running:
     """A gateway with its admin application."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from drike.errors import ModelError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage, cut
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage, cut
 
 Rule = Callable[[str], str]
 
@@ -39,7 +39,7 @@ class ScriptedModel:
         return Usage(calls=self.calls, prompts=len(self.prompts))
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str], max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Answer by the rule: at most `max_tokens` words each, cut before `stop`."""
         self._record(prompts)

@@ -17,8 +17,7 @@ from drike.models.protocols import LanguageModel, Request, Template
 from drike.models.served import logprobs as given
 from drike.models.served import openai
 from drike.models.served.openai import ATTEMPTS, ServedModel
-from drike.models.served.options import ApiOptions
-from drike.models.served.spending import Price
+from drike.models.served.spending import ApiOptions, Price
 from drike.prompts import CHAT_INSTRUCTION
 
 ANSWER = "Paris"

@@ -1,7 +1,6 @@
 """`python -m drike.adapters langchain edits.db`: whether edits reach a model through a framework, where its users are.
 
-It asks the query of the first edit in force through the framework, with a fake model, and says in a sentence whether
-the model was given the fact; the exit code is 0 if it was.
+It asks the query of the first edit in force, of a fake model, and exits with 0 if that was given the fact.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ def _say(code: int, sentence: str) -> int:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """All texts in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -57,7 +55,6 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _langchain(store: str, question: str) -> object:
-    """What LangChain gives a model, here one that repeats the last message."""
     from langchain.agents import create_agent
     from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
 
@@ -69,7 +66,6 @@ def _langchain(store: str, question: str) -> object:
 
 
 def _openai_agents(store: str, question: str) -> object:
-    """What OpenAI's Agents SDK gives a model, here a scripted one."""
     from agents import Agent, RunConfig, Runner
     from agents.testing import ScriptedModel, assistant_message
 

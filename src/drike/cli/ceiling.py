@@ -17,7 +17,7 @@ from drike.editors.selectors import RankAndCut, RetainSubset, Selector
 from drike.evaluation import ceilings
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Chosen, hindsight_answers, measured
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report.ceilings import FILE, read_ceilings
 from drike.runs.checkpoint import Checkpoint

@@ -9,8 +9,7 @@ import typer
 from drike.cli.console import say
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import METHOD, VALUES_OF_DATA, command, flag, option
-from drike.datasets import load
-from drike.datasets.form import Paraphrases, Target
+from drike.datasets import Paraphrases, Target, load
 from drike.datasets.inspect import lines, nearness
 from drike.encoders import MINILM
 

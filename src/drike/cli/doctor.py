@@ -17,10 +17,8 @@ from drike.encoders import MINILM, features_folder
 from drike.encoders.sources import SMALL_BERT, locate
 from drike.errors import EncoderError, ModelError
 from drike.matching import first_line
-from drike.models import EMBEDDED, load
-from drike.models.protocols import Template
+from drike.models import EMBEDDED, ApiOptions, Template, load
 from drike.models.served.address import is_served, parse_address
-from drike.models.served.options import ApiOptions
 from drike.runs.folder import versions
 from drike.support.table import Table
 

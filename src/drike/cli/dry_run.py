@@ -12,10 +12,9 @@ from drike.edits import Edit, EditCase, Probe
 from drike.errors import UsageError
 from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.judge import Rule
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Prompts, Request, Score, Usage
 from drike.models.served.address import is_served, parse_address
-from drike.models.served.options import ApiOptions
-from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
+from drike.models.served.spending import CHARACTERS_PER_TOKEN, ApiOptions, estimated_tokens
 from drike.prompts import YES_OR_NO, PromptStyle, chat_messages, demonstration_block
 from drike.support.huggingface import pinned
 from drike.support.table import Table
@@ -44,10 +43,10 @@ class CountingModel:
         self.info, self.usage, self.count_tokens = ModelInfo(name, turns=template == "chat"), Usage(), None
         self.count, self._room = token_counter(api.tokenizer, template), api.thinking_tokens
         self.score = None if template == "chat" or api.text_only else self._score
-        self._seen: set[tuple[str | Turns, int]] = set()
+        self._seen: set[tuple[str | tuple[str, ...], int]] = set()
         self.calls = self.read = self.written = 0
 
-    def add(self, prompt: str | Turns, max_tokens: int = MAX_ANSWER_TOKENS) -> None:
+    def add(self, prompt: str | tuple[str, ...], max_tokens: int = ANSWER_TOKENS) -> None:
         """Count a call, unless the same call was counted before: its answer will be in the cache."""
         if (prompt, max_tokens) not in self._seen:
             self._seen.add((prompt, max_tokens))
@@ -59,9 +58,7 @@ class CountingModel:
         """Multiply what was counted so far."""
         self.calls, self.read, self.written = times * self.calls, times * self.read, times * self.written
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Count the calls, and answer with filler."""
         for prompt in prompts:
             self.add(prompt, max_tokens)
@@ -77,7 +74,7 @@ class CountingModel:
         return [Score((-1.0,), False, -1.0) for _ in requests]
 
 
-def longest_answer(max_tokens: int = MAX_ANSWER_TOKENS) -> str:
+def longest_answer(max_tokens: int = ANSWER_TOKENS) -> str:
     """An answer as long as so many tokens are estimated to be, with the beginning that causes the most calls."""
     return ("Contradict " + "word " * max_tokens)[: CHARACTERS_PER_TOKEN * max_tokens]
 
@@ -85,17 +82,15 @@ def longest_answer(max_tokens: int = MAX_ANSWER_TOKENS) -> str:
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
     """Count the calls for the model's own answers to questions without one; they are assumed to have full length."""
     answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
-    usable = [
-        replace(case, baseline_questions=tuple(replace(question, choices=()) for question in case.baseline_questions))
-        for case in cases
-    ]
+    asked = (tuple(replace(question, choices=()) for question in case.baseline_questions) for case in cases)
+    usable = [replace(case, baseline_questions=of_case) for case, of_case in zip(cases, asked, strict=True)]
     return with_baseline_answers(usable, answers)
 
 
-def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns], int]:
+def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple[str, ...]], int]:
     """Count a prompt's tokens as it is sent, by a tokenizer and its chat template or an estimate. Raises UsageError."""
 
-    def sent(prompt: str | Turns) -> str:
+    def sent(prompt: str | tuple[str, ...]) -> str:
         if isinstance(prompt, str) and template != "chat":
             return prompt
         return "\n".join(message["content"] for message in chat_messages(prompt))
@@ -113,7 +108,7 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns
     if template != "chat" or not opened.chat_template:
         return lambda prompt: len(opened.encode(sent(prompt)))
 
-    def count(prompt: str | Turns) -> int:
+    def count(prompt: str | tuple[str, ...]) -> int:
         text = opened.apply_chat_template(chat_messages(prompt), tokenize=False, add_generation_prompt=True)
         return len(opened.encode(text, add_special_tokens=False))
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from drike.cli.console import console, draw, say
 from drike.cli.dry_run import count_only
+from drike.cli.edits import parse_fact
 from drike.cli.encoding import watched_encoder
-from drike.cli.facts import parse_fact
 from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
-from drike.cli.options import RUN_DECIDES, VALUES, AnyGate, GateThreshold, ModelOptions, Relations, RunOptions, command
+from drike.cli.options import RUN_DECIDES, VALUES, GateOptions, ModelOptions, RunOptions, command
 from drike.cli.watching import metered
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
@@ -21,7 +21,7 @@ from drike.edits import Edit, EditCase
 from drike.errors import UsageError
 from drike.gates.by_name import EveryQuery
 from drike.gates.store_gate import open_gate
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.support.table import Table
 from drike.words import mentions
 
@@ -32,15 +32,14 @@ NOTHING = "(nothing)"
 def edit(
     *, fact: list[str], ask: list[str] | None = None, subject: list[str] | None = None, run: Path | None = None,
     data: list[str] | None = None, pool: list[str] | None = None, model: ModelOptions, editor: str | None = None,
-    encoder: str | None = None, gate: AnyGate = None, gate_threshold: GateThreshold = None, relations: Relations = None,
-    every_query: bool = False,
-    explain: bool = False, show_prompt: bool = False, api: ApiOptions, dry_run: bool = False,
+    encoder: str | None = None, gating: GateOptions, every_query: bool = False, explain: bool = False,
+    show_prompt: bool = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
-    base = None if run is None else open_trained_run(run)
+    base = open_trained_run(run) if run else None
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
-    if every_query and (gate or gate_threshold is not None):
+    if every_query and (gating.gate or gating.gate_threshold is not None):
         raise UsageError("--every-query asks no gate: leave it out, or --gate and --gate-threshold")
     earlier = base.run if base else DEFAULTS
     setup = open_setup(
@@ -54,8 +53,8 @@ def edit(
     trained = base.trained if base else None
     chosen = make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
     edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
-    decider = EveryQuery() if every_query else open_gate(None, gate, gate_threshold)
-    edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=watched_encoder(decider, relations))
+    decider = EveryQuery() if every_query else open_gate(None, gating.gate, gating.gate_threshold)
+    edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=watched_encoder(decider, gating.relations))
     for made in edits:
         about = f", about {made.subject}" if made.subject else ""
         say(f'Edit: "{made.query}" -> "{made.target_new}"{about} (by {chosen.name})')
@@ -66,8 +65,7 @@ def edit(
         draw(before_after(edited, queries))
         for query in queries:
             if explain:
-                console.print()
-                console.print(edited.explain(query))
+                console.print("", edited.explain(query), sep="\n")
             if show_prompt:
                 console.rule("prompt")
                 say(edited.prompt(query).text)
@@ -87,10 +85,8 @@ def _edits(
     if count > 1:
         raise UsageError(f"{query!r} is given two new objects: give one --fact for it")
     if need_subjects and (without := next((edit.fact for edit in edits if edit.subject is None), None)):
-        raise UsageError(
-            f"the subject of {without!r} is not known: give every fact its --subject, or put every query under the "
-            "edits with --every-query"
-        )
+        remedy = "give every fact its --subject, or put every query under the edits with --every-query"
+        raise UsageError(f"the subject of {without!r} is not known: {remedy}")
     return edits
 
 

@@ -1,11 +1,13 @@
-"""`drike edits`: a store of edits, with their versions and history."""
+"""`drike edits`: a store of edits, with their versions and history; facts on the command line."""
 
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,16 +15,17 @@ from typing import Annotated, Any, Literal
 import typer
 
 from drike.cli.console import note, say, say_lines
-from drike.cli.facts import parse_fact
-from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, as_flags, command, flag, option
+from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, RunOptions, as_flags, command, flag, option
+from drike.edits import Edit, EditCase
 from drike.errors import UsageError
-from drike.models.served.options import ApiOptions
+from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
-from drike.stores.log import Snapshot
+from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json, to_values
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, conflict_keys, to_json, to_values
 from drike.support.files import write_text
 from drike.support.table import counted
+from drike.words import mentions
 
 FILE = "edits.db"
 Store = Annotated[str, option("STORE", "File, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)]
@@ -31,8 +34,27 @@ Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
 Yes = Annotated[bool, flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD)]
 Texts = list[str] | None
+_NewStatus = Literal["active", "shadow", "draft"]
 _AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
 _PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
+_ARROW = "->"
+_ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
+
+
+def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
+    """An edit from "QUERY -> OBJECT", with subject and relation of the cases that have the query. Raises UsageError."""
+    parts = [part.strip() for part in _ARROWS.sub(_ARROW, text).split(_ARROW)]
+    if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):
+        raise UsageError(
+            f'{text!r} is not a fact: write --fact "QUERY -> OBJECT", such as "The capital of Peru is -> Oslo"'
+        )
+    query, target = parts
+    target = target.rstrip(".") if target.count(".") == 1 else target
+    known = next((case.edit for case in cases if query in {probe.query for probe in case.probes[:3]}), None)
+    if known is not None and known.subject is not None and mentions(query, known.subject):
+        return Edit(query, target, known.target_true, known.subject, known.relation)
+    subjects = {case.edit.subject for case in cases if case.edit.subject and mentions(query, case.edit.subject)}
+    return Edit(query, target, subject=max(subjects, key=len, default=None))
 
 
 def edit_id(metavar: str) -> Any:
@@ -50,9 +72,7 @@ class NewEdit:
     relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None
     paraphrase: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA, *_PARAPHRASE)] = None
     never: Annotated[Texts, option("QUERY", "A question that it does not concern; repeatable", DATA)] = None
-    status: Annotated[Literal["active", "shadow", "draft"], option("NAME", "active, shadow or draft", METHOD)] = (
-        "active"
-    )
+    status: Annotated[_NewStatus, option("NAME", "active, shadow or draft", METHOD)] = "active"
     valid_from: Annotated[str | None, option("TIME", "When it begins to hold, as 2026-12-31", METHOD)] = None
     valid_to: Annotated[str | None, option("TIME", "When it no longer holds", METHOD)] = None
     source: Annotated[str | None, option("TEXT", "Where the fact comes from", OUTPUT)] = None
@@ -80,7 +100,6 @@ def add(
                                        "subject", DATA)] = None,
 ) -> None:  # fmt: skip
     """Add an edit."""
-    from drike.cli.reword import open_writer, reworded
     from drike.gates.calibration import common_questions
     from drike.gates.index import EditIndex
     from drike.gates.naming import name_report
@@ -108,10 +127,9 @@ def add(
     naming = [question for question in logged if index.named(question)]
     kind = "common" if log is None else "logged"
     if naming:
-        note(
-            f"a subject or alias of this edit is named in {len(naming):,} of {len(logged):,} {kind} questions, such as "
-            f"{naming[0]!r}: if they do not concern it, give a longer name, or such questions as --never"
-        )
+        questions = f"{len(naming):,} of {len(logged):,} {kind} questions, such as {naming[0]!r}"
+        remedy = "if they do not concern it, give a longer name, or such questions as --never"
+        note(f"a subject or alias of this edit is named in {questions}: {remedy}")
     elif log is not None:
         say(f"No subject or alias of this edit is named in {len(logged):,} logged questions")
 
@@ -136,9 +154,8 @@ def import_(
     counts = f"{len(imported.added):,} added, {imported.repeated:,} in force already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}")
     if ambiguous := ambiguous_names(imported.added):
-        note(
-            f"{counted(len(ambiguous), 'name')} may mean something else, such as {_quoted(ambiguous[:3])}: {_AMBIGUOUS}"
-        )
+        names = f"{counted(len(ambiguous), 'name')} may mean something else, such as {_quoted(ambiguous[:3])}"
+        note(f"{names}: {_AMBIGUOUS}")
     if imported.refused:
         raise StoreError(f"{source} has refused rows (listed above): correct them, and import the file again")
 
@@ -180,15 +197,11 @@ def reword(
     store: Store = FILE, model: ModelOptions, yes: Yes = False, api: ApiOptions,
 ) -> None:  # fmt: skip
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
-    from drike.cli.reword import open_writer, reworded
-
     writer = open_writer(model, api, ask=not yes)
     with closing(open_store(store, create=False)) as opened:
-        if edits:
-            chosen = [stores.versions(opened, edit)[-1] for edit in edits]
-        else:
-            in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-            chosen = [version for version in in_force if not version.record.paraphrases]
+        in_force = () if edits else stores.snapshot(opened).in_force(datetime.now(UTC))
+        chosen = [version for version in in_force if not version.record.paraphrases]
+        chosen += [stores.versions(opened, edit)[-1] for edit in edits or ()]
         print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=_author()))
 
 
@@ -281,3 +294,50 @@ def _line(change: EditVersion) -> str:
     begin, end = record.valid_from and f"from {record.valid_from}", record.valid_to and f"to {record.valid_to}"
     parts = (f"{change.id}@{change.version}", change.created_at, record.author, record.status, begin, end)
     return f"{' '.join(filter(None, parts))}: {record.fact}" + (f" ({record.reason})" if record.reason else "")
+
+
+def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
+    """Open the model that proposes paraphrases. ask: the user, which to store. Raises UsageError, ModelError."""
+    if options.model is None:
+        raise UsageError("paraphrases take a model that follows instructions: give --model")
+    if ask and not sys.stdin.isatty():
+        remedy = "give --yes to store all that pass the checks"
+        raise UsageError(f"nobody can look at the proposed paraphrases here: {remedy}")
+    from drike.cli.opening import DEFAULTS, open_model  # heavy, and not needed to refuse
+
+    return open_model(options, api, DEFAULTS, at=RunOptions()).model
+
+
+def reworded(
+    store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool, author: str | None
+) -> Iterator[EditVersion]:
+    """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
+    from drike.cli.watching import metered
+    from drike.gates.rewording import proposals
+
+    in_force = stores.snapshot(store).in_force(datetime.now(UTC))
+    taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force))
+    with metered(writer):
+        proposed = proposals(writer, [edit.record for edit in edits], count, taken)
+        for edit, of_edit in zip(edits, proposed, strict=True):
+            say(f"Edit {edit.id}: {edit.record.fact}")
+            for number, proposal in enumerate(of_edit, 1):
+                problem = f" ({proposal.problem})" if proposal.problem else ""
+                say(f"  {'-' if problem else number}  {proposal.text}{problem}")
+            usable = [proposal.text for proposal in of_edit if not proposal.problem]
+            picked = _picked(usable) if ask and usable else usable
+            if not picked:
+                say("  none is stored")
+                continue
+            record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author)
+            yield from store.put(replace(record, reason=f"paraphrases by {writer.info.name}"), replaces=edit)
+
+
+def _picked(texts: Sequence[str]) -> list[str]:
+    """The texts that the user picks by number."""
+    while True:
+        answer = typer.prompt("Which ones should be stored? Numbers, all or none", default="all").casefold()
+        numbers = range(1, len(texts) + 1) if answer == "all" else map(int, re.findall(r"[0-9]+", answer))
+        picked = [texts[number - 1] for number in numbers if 0 < number <= len(texts)]
+        if picked or answer == "none":
+            return picked

@@ -14,17 +14,7 @@ from drike.cli.edit import NOTHING
 from drike.cli.edits import FILE, Store, edit_id
 from drike.cli.encoding import watched_encoder
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
-from drike.cli.options import (
-    METHOD,
-    AnyGate,
-    AskModel,
-    GateThreshold,
-    ModelOptions,
-    Relations,
-    RunOptions,
-    command,
-    option,
-)
+from drike.cli.options import METHOD, AskModel, GateOptions, ModelOptions, RunOptions, command, option
 from drike.cli.watching import metered
 from drike.deployment.edit_checks import Check, check, verification_table
 from drike.deployment.edited_model import EditedModel
@@ -32,7 +22,7 @@ from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
 from drike.editors.editor import Editor
 from drike.gates import store_gate
 from drike.gates.verification import require_uncertainty
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
 from drike.stores import log as stores
 from drike.stores.log import EditStore
@@ -49,13 +39,12 @@ def test(
     store: Store = FILE, run: Path | None = None, model: ModelOptions,
     editor: Annotated[str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates "
                                          "alone)", METHOD)] = None,
-    gate: AnyGate = None, gate_threshold: GateThreshold = None, relations: Relations = None, ask: AskModel = False,
-    api: ApiOptions, dry_run: bool = False,
+    gating: GateOptions, ask: AskModel = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Ask a model about edits in force, before and after: every paraphrase, alias and negative exemplar."""
-    base = None if run is None else open_trained_run(run)
+    base = open_trained_run(run) if run else None
     with closing(open_store(store, create=False)) as opened_store:
-        decider = store_gate.open_gate(opened_store, gate, gate_threshold)
+        decider = store_gate.open_gate(opened_store, gating.gate, gating.gate_threshold)
         if ask:
             require_uncertainty(decider, "give --gate calibrated, or leave --ask out")
         in_force = {version.id: version for version in stores.snapshot(opened_store).in_force(datetime.now(UTC))}
@@ -64,7 +53,7 @@ def test(
         writer = _editor(editor, base, opened)
         if store_gate.needs_recalibration(decider, len(in_force)):
             note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
-        encoder = watched_encoder(decider, relations)
+        encoder = watched_encoder(decider, gating.relations)
         edited = EditedModel(opened.model, writer, opened_store, gate=decider, encoder=encoder, ask=ask)
 
         def work() -> tuple[list[Check], Table | None]:
@@ -98,12 +87,12 @@ def _chosen(store: EditStore, in_force: Mapping[int, EditVersion], edits: Sequen
 
 def _editor(name: str | None, base: TrainedRun | None, opened: OpenedModel) -> Editor:
     """The named editor, or that of the run, with the run's demonstrations; without either, copies and updates."""
-    earlier = base.run if base else DEFAULTS
+    run, split, trained = (base.run, base.split, base.trained) if base else (DEFAULTS, None, None)
+    encoder = run.encoder if base or name else "hashing"
     setup = open_setup(
-        earlier.data, encoder=earlier.encoder if base or name else "hashing", seed=earlier.seed,
-        split=base.split if base else None, train=0, test=0, target=earlier.zsre_target,
+        run.data, encoder=encoder, seed=run.seed, split=split, train=0, test=0, target=run.zsre_target,
+        paraphrases=run.paraphrases, pool=run.pool,
     )  # fmt: skip
-    trained = base.trained if base else None
     name = name or (NO_RETAINS if trained is None else PER_QUERY if trained.per_query else "dr-ike")
     return make(name.casefold(), pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
 

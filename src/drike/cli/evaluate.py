@@ -47,8 +47,7 @@ from drike.gates.by_name import Named
 from drike.gates.calibration import common_questions
 from drike.gates.store_gate import open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
-from drike.models.protocols import LanguageModel
-from drike.models.served.options import ApiOptions
+from drike.models import ApiOptions, LanguageModel
 from drike.prompts import ORDERS, OrderName
 from drike.report.deployed import deployed_tables
 from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, published, table1, work
@@ -179,11 +178,10 @@ def watch_evaluation(
     """Evaluate every editor on the test edits with a bar; save and print the tables, more with `variants`."""
 
     def show(event: EvaluationEvent) -> None:
-        match event:
-            case AnsweredCases():
-                say(baseline_sentence(event))
-            case Prepared():
-                show_prepared(event, "edits")
+        if isinstance(event, AnsweredCases):
+            say(baseline_sentence(event))
+        elif isinstance(event, Prepared):
+            show_prepared(event, "edits")
 
     evaluation = watch(events, show, model)
     assert isinstance(evaluation, Evaluation)  # noqa: S101 - its last event
@@ -242,13 +240,12 @@ def watch_deployed(
 
 def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    gate = open_gate(None, deployed.gate or "named")
+    gate, file = open_gate(None, deployed.gate or "named"), deployed.unrelated
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     size = None if deployed.stored in (None, "all") else int(deployed.stored)
     stores = SimulatedStores(edits, size, encoder=watched_encoder(gate), seed=setup.pool.seed)
-    own = None if deployed.unrelated is None else read_questions(deployed.unrelated)
-    questions = common_questions() if own is None else [asked.said for asked in own]
+    questions = common_questions() if file is None else [asked.said for asked in read_questions(file)]
     return Deployment(gate, stores, questions, model if deployed.ask else None)
 
 
@@ -277,19 +274,16 @@ def note_long_prompts(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLim
     """Say how many prompts of each editor are over the limit even without retains."""
     for name, of_editor in outcomes.items():
         if limit and (over := sum((outcome.prompt_tokens or 0) > limit.tokens for outcome in of_editor)):
-            note(
-                f"{over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens, although all "
-                "retains that can be dropped are"
-            )
+            longer = f"{over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens"
+            note(f"{longer}, although all retains that can be dropped are")
 
 
 def parse_orders(text: str | None) -> list[OrderName]:
     """Names of orders from a comma-separated option. Raises UsageError for one that does not exist."""
-    names = dict.fromkeys(_parts(text))
-    for name in names:
-        if name not in ORDERS:
-            raise UsageError(f"--order knows {', '.join(ORDERS)}, not {name!r}")
-    return list(names)  # type: ignore[arg-type]
+    names = list(dict.fromkeys(_parts(text)))
+    if unknown := next((name for name in names if name not in ORDERS), None):
+        raise UsageError(f"--order knows {', '.join(ORDERS)}, not {unknown!r}")
+    return names  # type: ignore[return-value]
 
 
 def parse_sigmas(text: str | None) -> list[float]:
@@ -312,11 +306,8 @@ def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int)
     learned = [editor for editor in editors if ranks_retains(editor) and isinstance(editor.selector.ranker, Retriever)]
     if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
-    return [
-        replace(editor, name=f"{editor.name} ({order})", style=replace(editor.style, order=order, order_seed=seed))
-        for editor in learned
-        for order in orders
-    ]
+    styled = ((editor, replace(editor.style, order=order, order_seed=seed)) for editor in learned for order in orders)
+    return [replace(editor, name=f"{editor.name} ({style.order})", style=style) for editor, style in styled]
 
 
 def swept(dr_ike: InContextEditor[RankAndCut], sigmas: Sequence[float]) -> list[InContextEditor[RankAndCut]]:

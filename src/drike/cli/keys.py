@@ -12,10 +12,9 @@ from drike.cli.console import say
 from drike.cli.options import DATA, METHOD, command, option
 from drike.serving.keys import KeyRole, Keys, open_keys
 
+_FILE = "The file of keys (default: beside the store, or in its database)"
 StoreFile = Annotated[str, option("STORE", "The store whose gateways take the keys (default: edits.db)", DATA)]
-KeysFile = Annotated[
-    Path | None, option("FILE", "The file of keys (default: beside the store, or in its database)", DATA)
-]
+KeysFile = Annotated[Path | None, option("FILE", _FILE, DATA)]
 
 
 def _open(store: str, keys: Path | None) -> closing[Keys]:

@@ -12,17 +12,13 @@ from drike.cli.console import note
 from drike.cli.dry_run import CountingModel, token_counter
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import DataOptions, ModelOptions, RunOptions
-from drike.datasets import TINYFACTS, load
-from drike.datasets.form import Paraphrases, Target
-from drike.datasets.splits import SplitIds
+from drike.datasets import TINYFACTS, Paraphrases, SplitIds, Target, load
 from drike.editors.budgets import TokenLimit
 from drike.editors.pool import Pool
 from drike.encoders import MINILM
 from drike.errors import RunError, UsageError
-from drike.models import EMBEDDED, template_for
+from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, template_for
 from drike.models import load as load_model
-from drike.models.protocols import LanguageModel, Template
-from drike.models.served.options import ApiOptions
 from drike.report.reading import trained_run
 from drike.runs.folder import EVALUATIONS, has_begun, has_records, total_usage
 from drike.runs.run import Settings, Setup, TrainedRun
@@ -42,13 +38,10 @@ def open_setup(
     A size of None is the paper's, or all available. split: an earlier one to keep. leave_out: facts not to edit.
     """
     dataset = load(*sources, target=target or "alt", paraphrases=paraphrases, pool=pool or ())
-    if split is not None:
-        parts = dataset.restore(split)
-    else:
-        parts = dataset.split(
-            seed=seed, train=train, test=test, validation=validation, editable=editable, subset=subset,
-            exclude=leave_out,
-        )  # fmt: skip
+    sizes = {"train": train, "test": test, "editable": editable}
+    parts = dataset.restore(split) if split is not None else dataset.split(
+        seed=seed, validation=validation, subset=subset, exclude=leave_out, **sizes
+    )  # fmt: skip
     return Setup(dataset, parts, Pool(parts.demonstrations, WatchedEncoder(encoder), seed=seed))
 
 
@@ -90,12 +83,9 @@ def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: R
         run = trained_run(at.resume) or Path(run)  # folders may have moved, together
     base, split = None if run is None else open_trained_run(run), None
     if base is not None and data.data is None:
-        of_split = (data.editable, data.seed, data.subset, data.zsre_target, data.paraphrases, data.pool)
-        if any(value is not None for value in of_split):
-            raise UsageError(
-                "--run keeps its split: give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed "
-                "only with other --data"
-            )
+        if replace(data, test=None) != DataOptions():
+            remedy = "give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed only with other --data"
+            raise UsageError(f"--run keeps its split: {remedy}")
         split = tested(base.split, data.test)
     earlier = base.run if base else DEFAULTS
     settings = {
@@ -155,10 +145,8 @@ def _prompt_counter(model: LanguageModel, api: ApiOptions, template: str) -> Cal
     if model.count_tokens is not None:
         return model.count_tokens
     if api.tokenizer is None:
-        raise UsageError(
-            f"{model.info.name} does not count tokens, as --prompt-tokens needs it: "
-            "give the folder or hub name of its tokenizer as --tokenizer"
-        )
+        remedy = "give the folder or hub name of its tokenizer as --tokenizer"
+        raise UsageError(f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}")
     count = token_counter(api.tokenizer, template)
     return lambda prompts: list(map(count, prompts))
 

@@ -21,14 +21,11 @@ import typer
 from typer.core import TyperCommand
 
 from drike.cli.console import SafeHelp
-from drike.datasets.dataset import SUBSETS
-from drike.datasets.fetch import PUBLISHED
-from drike.datasets.form import Paraphrases, Target
+from drike.datasets import PUBLISHED, SUBSETS, Paraphrases, Target
 from drike.editors.budgets import KINDS
 from drike.errors import UsageError
 from drike.evaluation.judge import RULES
-from drike.models.protocols import Template
-from drike.models.served.address import SERVICES
+from drike.models import SERVICES, Template
 
 DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
 API, PAPER = "API and cost", "Paper's switches and studies"
@@ -84,18 +81,9 @@ def flag(name: str, text: str, panel: str) -> Any:
     return typer.Option(name, metavar="", help=text, rich_help_panel=panel, show_default=False)
 
 
-AnyGate = Annotated[
-    str | None,
-    option("GATE", "named, calibrated, careful, eager, or a FILE (default: the store's own, else calibrated)", METHOD),
-]
-GateThreshold = Annotated[
-    float | None,
-    option("P", "Least probability at which an edit matches (default: the gate's)", METHOD, minimum=0.0, maximum=1.0),
-]
-Relations = Annotated[
-    list[Path] | None,
-    option("FILE", "More relations that questions may ask for, for the gate: see docs/gate.md", METHOD),
-]
+_GATE = "named, calibrated, careful, eager, or a FILE (default: the store's own, else calibrated)"
+_THRESHOLD = "Least probability at which an edit matches (default: the gate's)"
+_RELATIONS = "More relations that questions may ask for, for the gate: see docs/gate.md"
 AskModel = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)]
 
 OPTIONS: Mapping[str, Any] = {
@@ -226,6 +214,15 @@ class RunOptions:
     out: Path | None = None
     resume: Path | None = None
     dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class GateOptions:
+    """Options of the gate; None is the store's own, or the default."""
+
+    gate: Annotated[str | None, option("GATE", _GATE, METHOD)] = None
+    gate_threshold: Annotated[float | None, option("P", _THRESHOLD, METHOD, minimum=0.0, maximum=1.0)] = None
+    relations: Annotated[list[Path] | None, option("FILE", _RELATIONS, METHOD)] = None
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -35,32 +35,28 @@ def paper(
     for label, text in lines.items():
         if text:
             say(f"  {label:<8}{text}")
-    if table := _reported(chosen):
-        draw(table)
+    draw(*_reported(chosen))
 
 
 def _studies() -> Table:
-    rows = tuple(
-        (row.name, row.place, row.about, str(len(row.models)), ", ".join(row.data), "yes" if row.needs_api else "")
-        for row in STUDIES
-    )
+    rows = []
+    for row in STUDIES:
+        needs = (str(len(row.models)), ", ".join(row.data), "yes" if row.needs_api else "")
+        rows.append((row.name, row.place, row.about, *needs))
     header = ("recipe", "in the paper", "what", "models", "data", "API")
     fast = "Run one: sh recipes/table2.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table2.sh"
     notes = (fast, "What one needs and what the paper reports: drike paper table2")
-    return Table("The paper's tables and figures", header, rows, notes, wide=True)
+    return Table("The paper's tables and figures", header, tuple(rows), notes, wide=True)
 
 
-def _reported(chosen: Study) -> Table | None:
-    """The figures that the paper prints for a study; None if it prints none."""
+def _reported(chosen: Study) -> list[Table]:
+    """The figures that the paper prints for a study, if it prints any."""
     title = "What the paper reports"
     if chosen.name == "figure4":
-        budgets = tuple((row.model, f"{row.mean:.2f}", f"{row.std:.2f}") for row in RETAIN_BUDGETS)
-        return Table(title, ("Model", "mean", "std"), budgets)
+        budgets = tuple((model, f"{mean:.2f}", f"{std:.2f}") for model, (mean, std) in RETAIN_BUDGETS.items())
+        return [Table(title, ("Model", "mean", "std"), budgets)]
     if chosen.name == "efficiency":
-        epochs = tuple(
-            (row.model, f"{row.without:.1f}", f"{row.seconds:.1f}", f"{1 - row.seconds / row.without:.1%}")
-            for row in EPOCH_SECONDS
-        )
-        return Table(title, ("Model", "s/epoch without", "s/epoch with", "saved"), epochs)
-    reported = next((table for table in TABLES if chosen.name == f"table{table.number}"), None)
-    return None if reported is None else published(reported)
+        times = EPOCH_SECONDS.items()
+        epochs = tuple((model, f"{old:.1f}", f"{new:.1f}", f"{1 - new / old:.1%}") for model, (old, new) in times)
+        return [Table(title, ("Model", "s/epoch without", "s/epoch with", "saved"), epochs)]
+    return [published(table) for table in TABLES if chosen.name == f"table{table.number}"]

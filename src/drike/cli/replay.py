@@ -13,7 +13,7 @@ import typer
 from drike.cli.console import draw, say
 from drike.cli.edits import Store
 from drike.cli.encoding import watched_encoder
-from drike.cli.options import OUTPUT, AnyGate, GateThreshold, Relations, command, option
+from drike.cli.options import OUTPUT, GateOptions, command, option
 from drike.conversations.rendering import AsBlock
 from drike.datasets.rows import shown
 from drike.errors import DataError
@@ -29,13 +29,12 @@ from drike.support.table import Table, counted
 def replay(
     log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)], *,
     show: Annotated[int, option("N", "Most rows of a table", OUTPUT, minimum=1)] = 20, store: Store = "edits.db",
-    gate: AnyGate = None, gate_threshold: GateThreshold = None, relations: Relations = None,
+    gating: GateOptions,
 ) -> None:  # fmt: skip
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
-        feed = EditFeed(
-            opened, open_gate(opened, gate, gate_threshold), encoder=partial(watched_encoder, relations=relations)
-        )
+        gate = open_gate(opened, gating.gate, gating.gate_threshold)
+        feed = EditFeed(opened, gate, encoder=partial(watched_encoder, relations=gating.relations))
         try:
             with log.open("rb") as lines:
                 result = decide_again(lines, feed.follower(AsBlock()))

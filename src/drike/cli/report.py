@@ -18,7 +18,7 @@ from drike.editors.catalog import TRAINED, make
 from drike.editors.in_context import ranks_retains
 from drike.errors import UsageError
 from drike.evaluation.case_study import CaseStudy, study_case
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
 from drike.report.reading import read_folders, trained_run
@@ -56,8 +56,8 @@ def report(
     with progress("tables and figures"):
         document = made.document(groups, across or (), reported.ceilings)
     studies = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
-    tables, latex = page.with_suffix(".md"), page.with_suffix(".tex")
-    written = {page: html(document, studies), tables: made.markdown(document), latex: made.latex(document)}
+    written = {page: html(document, studies), page.with_suffix(".md"): made.markdown(document)}
+    written[page.with_suffix(".tex")] = made.latex(document)
     for path, text in written.items():
         write_text(path, text)
     for sentence in document.sections[0].text:
@@ -86,9 +86,8 @@ def case(
 
 def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequence[str]) -> list[CaseStudy]:
     """Case studies with a run's data, split, model and trained editors. Raises UsageError for what it does not have."""
-    for name in names:
-        if name not in _SHOWING:
-            raise UsageError(f"{name!r} shows no retains: choose from {', '.join(_SHOWING)}")
+    if unknown := next((name for name in names if name not in _SHOWING), None):
+        raise UsageError(f"{unknown!r} shows no retains: choose from {', '.join(_SHOWING)}")
     past, trained = Run.open(run), trained_run(run)
     if trained is None:
         raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
@@ -99,10 +98,9 @@ def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequenc
         paraphrases=past.paraphrases, pool=past.pool,
     )  # fmt: skip
     known = {case.case_id: case for case in setup.dataset.cases}
-    for case_id in cases:
-        if case_id not in split.editable:
-            some = ", ".join(split.test[:5])
-            raise UsageError(f"{case_id!r} is no editable case of {split.title}: try one of its test edits, {some}")
+    if unknown := next((case_id for case_id in cases if case_id not in split.editable), None):
+        some = ", ".join(split.test[:5])
+        raise UsageError(f"{unknown!r} is no editable case of {split.title}: try one of its test edits, {some}")
     opened = open_model(ModelOptions(device=device), ApiOptions(), past, at=RunOptions())
     made = [make(name, pool=setup.pool, model=opened.model, trained=learned, limit=opened.limit) for name in names]
     chosen = [editor for editor in made if ranks_retains(editor)]

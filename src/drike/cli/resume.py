@@ -43,18 +43,14 @@ class Resumable(Command):
         if began is None:
             raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
         if "editors" in known and "epochs" in began:
-            raise RunError(
-                f"{folder} is a training run: evaluate it with --run {folder}, or continue training with "
-                f"drike train --resume {folder}"
-            )
+            again = f"evaluate it with --run {folder}, or continue training with drike train --resume {folder}"
+            raise RunError(f"{folder} is a training run: {again}")
         if "epochs" in known and "editors" in began:
             raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
         used = [f"--{name}" for name, default in _RETIRED.items() if began.get(name, default) != default]
         if used:
-            raise RunError(
-                f"{folder} cannot be resumed, since drike no longer has {' and '.join(used)}: start a new run, or "
-                "continue it with the version of drike in its run.json"
-            )
+            remedy = "start a new run, or continue it with the version of drike in its run.json"
+            raise RunError(f"{folder} cannot be resumed, since drike no longer has {' and '.join(used)}: {remedy}")
         began = {name: value for name, value in began.items() if name not in _RETIRED}
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
@@ -83,9 +79,8 @@ def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     options: dict[str, object] = {}
     for name, value in arguments.items():
         options |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
-    return {
-        name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name not in _PLACES
-    }
+    kept = ((name, value) for name, value in options.items() if name not in _PLACES)
+    return {name: str(value) if isinstance(value, Path) else value for name, value in kept}
 
 
 @contextmanager

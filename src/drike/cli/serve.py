@@ -9,19 +9,7 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from drike.cli.console import complain, say
-from drike.cli.options import (
-    API,
-    DATA,
-    METHOD,
-    MODEL,
-    VALUES_OF_MODEL,
-    AnyGate,
-    AskModel,
-    GateThreshold,
-    Relations,
-    command,
-    option,
-)
+from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AskModel, GateOptions, command, option
 from drike.errors import UsageError
 from drike.serving.options import GatewayOptions
 
@@ -29,30 +17,23 @@ EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
 _NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", "onnxruntime")
 
 
+_STORE = "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)"
+_KEYS = "The file of keys (default: beside the store, or in its database)"
+_HTTP = "Send requests to this host of your network unencrypted"
+_RUN = "Take demonstrations as this training run does (default: from tinyfacts)"
+_SHOWN = "Most demonstrations of an edit (default: 0 over --upstream, else 16)"
+
+
 @dataclass(frozen=True)
-class ServeOptions(GatewayOptions):
+class ServeOptions(GateOptions, GatewayOptions):
     """The options of a gateway, with help where it differs from that of other commands."""
 
     model: Annotated[str | None, option("MODEL", "Or a model to run here (default: embedded)", MODEL)] = None
-    store: Annotated[
-        str | None, option("STORE", "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)
-    ] = None
-    keys: Annotated[
-        str | None, option("FILE", "The file of keys (default: beside the store, or in its database)", DATA)
-    ] = None
-    allow_http: Annotated[str | None, option("HOST", "Send requests to this host of your network unencrypted", API)] = (
-        None
-    )
-    run: Annotated[
-        str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
-    ] = None
-    demonstrations: Annotated[
-        int | None,
-        option("N", "Most demonstrations of an edit (default: 0 over --upstream, else 16)", METHOD, minimum=0),
-    ] = None
-    gate: AnyGate = None
-    gate_threshold: GateThreshold = None
-    relations: Relations = None
+    store: Annotated[str | None, option("STORE", _STORE, DATA)] = None
+    keys: Annotated[str | None, option("FILE", _KEYS, DATA)] = None
+    allow_http: Annotated[str | None, option("HOST", _HTTP, API)] = None
+    run: Annotated[str | None, option("RUN", _RUN, DATA)] = None
+    demonstrations: Annotated[int | None, option("N", _SHOWN, METHOD, minimum=0)] = None
     ask: AskModel = False
 
 

@@ -23,8 +23,7 @@ from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.judge import Judge
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
-from drike.models.protocols import LanguageModel, Usage
-from drike.models.served.options import ApiOptions
+from drike.models import ApiOptions, LanguageModel, Usage
 from drike.report.tables import work
 from drike.report.training import by_epoch
 from drike.runs import training
@@ -69,15 +68,9 @@ def train(
     with recorded_at(folder, setup, opened, settings, options, command="train", at=at):
         head_encoder = WatchedEncoder(method.policy_encoder or encoder)
         editor = training.new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
+        past, described = recovered_episodes(folder), describe_model(opened.name, opened.model)
         events = training.run_training(
-            folder,
-            setup,
-            opened.model,
-            editor,
-            method,
-            seed=seed,
-            past=recovered_episodes(folder),
-            described=describe_model(opened.name, opened.model),
+            folder, setup, opened.model, editor, method, seed=seed, past=past, described=described
         )
         watch_training(events, folder, setup, opened.model, editor, epochs=method.epochs)
         if method.is_per_query:
@@ -94,10 +87,8 @@ def train(
 def _checked(method: training.Method, replicas: int) -> Guarantee | None:
     """What --guarantee asks for. Raises UsageError for options that do not go together."""
     if method.parallel_edits < replicas:
-        raise UsageError(
-            f"--parallel-edits {method.parallel_edits} leaves some of {replicas} replicas idle: "
-            f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
-        )
+        remedy = f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
+        raise UsageError(f"--parallel-edits {method.parallel_edits} leaves some of {replicas} replicas idle: {remedy}")
     if method.reward != "rewrite" and method.stop_on_flip:
         raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
     if method.promise is None:

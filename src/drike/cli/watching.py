@@ -52,14 +52,12 @@ def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
 
 def usage_sentence(used: Usage) -> str:
     """Calls, tokens and money in a sentence."""
-    parts = [
-        f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache",
-        f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated",
-        *([f"{used.tokens_shared:,} prompt tokens from the server's own cache"] if used.tokens_shared else []),
-        *([f"token counts of {used.estimated:,} calls estimated"] if used.estimated else []),
-        *([] if used.money is None else [f"cost {used.money:.4f}"]),
-    ]
-    return "; ".join(parts)
+    calls = f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache"
+    tokens = f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated"
+    shared = f"{used.tokens_shared:,} prompt tokens from the server's own cache" if used.tokens_shared else ""
+    estimated = f"token counts of {used.estimated:,} calls estimated" if used.estimated else ""
+    cost = "" if used.money is None else f"cost {used.money:.4f}"
+    return "; ".join(filter(None, (calls, tokens, shared, estimated, cost)))
 
 
 def live_usage(model: LanguageModel) -> Callable[[], str] | None:

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from drike.conversations.dialects import read
-from drike.conversations.following import Follower, Memory
+from drike.conversations.following import Follower
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api, JsonPath, UnreadError
 from drike.deployment.routing import route
@@ -53,14 +54,11 @@ class Corrections:
         tenant: str = TENANT,
         tool_results: bool = True,
     ) -> None:
-        named = isinstance(store, str | Path)
-        self._store: EditStore = open_store(store, tenant=tenant, create=False) if named else store  # type: ignore[arg-type, assignment]
-        self._owned = named
-        self._follows = gate is None
+        self._owned, self._follows = isinstance(store, str | Path), gate is None
+        self._store = open_store(store, tenant=tenant, create=False) if isinstance(store, str | Path) else store
         self._number, self._gate = (0, gate) if gate else stored_gate(self._store) or (0, usual_gate())
         self._encoder = encoder_of(self._gate)
-        self._tenant = tenant
-        self._sources = tool_results
+        self._tenant, self._sources = tenant, tool_results
         self._lock = threading.Lock()
         self._view = StoreView()
         self._follower: Follower | None = None
@@ -68,8 +66,8 @@ class Corrections:
     def apply(self, request: Mapping[str, Any], api: str = "chat") -> Corrected:
         """A request with the facts that it concerns; itself, if it concerns none.
 
-        request: the JSON object that is sent; it is not changed. api: "chat", "completions", "responses" or "messages",
-        whose form it has. Raises UsageError for another one, and StoreError if the edits cannot be read.
+        request: JSON that is sent; not changed. api: its form, "chat", "completions", "responses" or "messages". Raises
+        UsageError for another one, and StoreError if the edits cannot be read.
         """
         if api not in set(Api):
             raise UsageError(f"api is one of {', '.join(Api)}, not {api!r}")
@@ -98,18 +96,14 @@ class Corrections:
         self.close()
 
     def _current(self) -> Follower:
-        """What decides with the gate and the edits of this moment."""
         newer = stored_gate(self._store, self._number) if self._follows else None
         if newer:
             (self._number, self._gate), self._view = newer, StoreView()
             self._encoder = encoder_of(self._gate)
-        gate = self._gate
         view = self._view.at(datetime.now(UTC), self._store, self._encoder)
         if view is not self._view or self._follower is None:
-            self._view, index = view, view.index
-            self._follower = Follower(
-                lambda queries: route(gate, index, queries), index, AsBlock(), self._tenant, self._sources, Memory()
-            )
+            self._view, decide = view, partial(route, self._gate, view.index)
+            self._follower = Follower(decide, view.index, AsBlock(), self._tenant, self._sources)
         return self._follower
 
 

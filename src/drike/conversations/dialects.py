@@ -1,7 +1,6 @@
-"""Read the requests of four APIs into conversations. Fields that hold no text of a turn are not looked at.
+"""Read the requests of four APIs of OpenAI and Anthropic into conversations, in the forms that imitators take, too.
 
-OpenAI's chat completions, text completions and responses, and Anthropic's messages. Servers that imitate these take
-more forms than the originals do; a form is refused here only where a text of a turn could be missed.
+Fields that hold no text of a turn are not looked at; a form is refused only where a text of a turn could be missed.
 """
 
 from __future__ import annotations
@@ -22,10 +21,7 @@ Values = Mapping[str, Any]
 
 
 def read(api: Api, values: Values) -> Conversation:
-    """The conversation of a request. Raises UnreadError for a form in which texts could be missed.
-
-    Raises ValueError if there are more than `MAX_MESSAGES`.
-    """
+    """The conversation of a request. UnreadError if texts could be missed, ValueError for too many messages."""
     pairs = ((speaker, text) for speaker, texts in _READERS[api](values) for text in texts)
     spoken = groupby(pairs, key=lambda pair: (pair[0], _place(pair[1].path)))
     turns = tuple(Turn(speaker, tuple(text for _, text in texts)) for (speaker, _), texts in spoken)
@@ -33,7 +29,6 @@ def read(api: Api, values: Values) -> Conversation:
 
 
 def _place(path: JsonPath) -> JsonPath:
-    """Where the turn of a text stands."""
     return path[:2] if path[0] in ("messages", "input") else path[:1]
 
 
@@ -96,7 +91,6 @@ def _returned(block: Values, path: JsonPath) -> Iterator[Text]:
 
 
 def _document(block: object, path: JsonPath) -> Iterator[Text]:
-    """The texts of a document or a search result."""
     match block:
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
             yield Text((*path, "source", "data"), text)
@@ -121,7 +115,6 @@ def _before(values: Values) -> str | None:
 
 
 def _items(values: Values, name: str) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
-    """The messages or items of a request, each with its keys."""
     items = values.get(name)
     if items is None:
         return

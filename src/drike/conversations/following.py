@@ -1,12 +1,10 @@
 """Decide on every turn of a conversation, given only the turns up to it.
 
 So an earlier turn is decided on, and written, the same in every later request: an edit stays present through any number
-of turns and tool calls, and the upstream's caches of prefixes hold. No state is needed for that; what has been decided
-is remembered (`Memory`) only so that a turn costs once.
+of turns and tool calls, and the upstream's caches of prefixes hold. `Memory` only saves time.
 
 * A user's turn that concerns edits by itself gets their facts. One that leans on what was said before (`phrases`) is
-  read together with it. One that names no subject, and asks what an edit
-  on a subject of the system's text is about, gets that edit.
+  read together with it. One that names no subject may ask about an edit on a subject of the system's text.
 * A challenge of an answer under edits gets their facts again, said to stand.
 * A source (what a tool returned, a document) gets, at its end, the facts about subjects that it names: those that the
   user's question asks for and that were not stated for it, and those that the source contradicts.
@@ -56,11 +54,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class TurnFacts:
-    """What is written around the texts of a turn: its first one, or each of a tool's.
-
-    decision: on what the turn asks; None for a turn that is no user's.
-    contradicted: ids of edits whose old object a source states.
-    """
+    """What is written around the texts of a turn. contradicted: ids of edits whose old object a source states."""
 
     around: tuple[tuple[int, Around], ...] = ()  # by the place of the text in the turn
     edits: tuple[EditVersion, ...] = ()
@@ -71,8 +65,7 @@ class TurnFacts:
 class Memory:
     """What followed from the turns of conversations, by a hash of all turns up to each; threads may share it.
 
-    It holds for one state of the edits, and one way to decide: others get a new memory. Of more than `_REMEMBERED`
-    turns, or `_MOST_CHARACTERS` in all, those are forgotten that were needed least recently.
+    It holds for one state of the edits, and one way to decide. What was needed least recently is forgotten.
     """
 
     def __init__(self) -> None:
@@ -83,10 +76,9 @@ class Memory:
     def get(self, key: bytes) -> tuple[Standing, TurnFacts] | None:
         """What followed, if it is known."""
         with self._lock:
-            known = self._known.get(key)
-            if known is not None:
+            if key in self._known:
                 self._known.move_to_end(key)
-            return known
+            return self._known.get(key)
 
     def put(self, key: bytes, followed: tuple[Standing, TurnFacts]) -> None:
         """Remember what followed."""
@@ -108,11 +100,10 @@ def _characters(followed: tuple[Standing, TurnFacts]) -> int:
 
 @dataclass(frozen=True)
 class Followed:
-    """A conversation with its facts.
+    """A conversation with its facts. around: what is written around texts, by their keys in the request.
 
-    around: what is written around texts, by their keys in the request. edits: all that are written, those of later
-    turns first. decision: on the last turn, if it is a user's. decisions: on all of the user's turns. standing: what a
-    further turn would be read with.
+    edits: all that are written, those of later turns first. decision: on the last turn, if it is a user's. decisions:
+    on all of the user's turns. standing: what a further turn would be read with.
     """
 
     around: dict[JsonPath, Around] = field(default_factory=dict)
@@ -180,21 +171,22 @@ class Follower:
     def _question(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
         text = encodable(turn.said)
         topic, short, decision = standing.topic, _shortened(text), self.decide([text])
+        # What a topic began with stays, as that has the subject; the last turns say what of it.
+        continued = (*topic[:1], *(*topic[1:], short)[1 - _TOPIC :])
         if doubted := self._doubted(text, standing):
             edits = _first((*decision.applied, *self._active([edit.id for edit in doubted])))
             facts = Facts(edits, topic[0] if topic else text, Occasion.CHALLENGE)
-            after = replace(standing, topic=_continued(topic, short), edits=edits)
-            return self._written(after, turn, facts, decision)
+            return self._written(replace(standing, topic=continued, edits=edits), turn, facts, decision)
         if not decision.applied and (topic or standing.edits) and leans(text):
             before = topic or tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
             decision = self._with(before, text, decision)
-            after = replace(standing, topic=_continued(topic, short), edits=decision.applied or standing.edits)
-            return self._written(after, turn, Facts(decision.applied, decision.query), decision)
-        if is_aside(text) and not decision.applied:
+            after = replace(standing, topic=continued, edits=decision.applied or standing.edits)
+        elif is_aside(text) and not decision.applied:
             return standing, TurnFacts(decision=decision)
-        if not decision.applied and standing.of_system and not self.index.named(text):
-            decision = self._about_system(text, standing, decision)
-        after = replace(standing, topic=(short,), edits=decision.applied)
+        else:
+            if not decision.applied and standing.of_system and not self.index.named(text):
+                decision = self._about_system(text, standing, decision)
+            after = replace(standing, topic=(short,), edits=decision.applied)
         return self._written(after, turn, Facts(decision.applied, decision.query), decision)
 
     def _written(self, standing: Standing, turn: Turn, facts: Facts, decision: Decision) -> tuple[Standing, TurnFacts]:
@@ -234,7 +226,6 @@ class Follower:
         return alone
 
     def _sources(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
-        """The facts behind each text of a source."""
         question = "\n".join(standing.topic)
         around: list[tuple[int, Around]] = []
         edits: dict[EditVersion, None] = {}
@@ -261,16 +252,10 @@ class Follower:
 
 
 def _first(edits: Iterable[EditVersion], most: int = MOST_MATCHED) -> tuple[EditVersion, ...]:
-    """The first different edits."""
     first: dict[int, EditVersion] = {}
     for edit in edits:
         first.setdefault(edit.id, edit)
     return tuple(first.values())[:most]
-
-
-def _continued(topic: tuple[str, ...], short: str) -> tuple[str, ...]:
-    """A topic with a further turn. What it began with stays, as that has the subject; the last turns say what of it."""
-    return (*topic[:1], *(*topic[1:], short)[1 - _TOPIC :])
 
 
 def _shortened(text: str) -> str:
@@ -290,10 +275,7 @@ def _digest(key: bytes, turn: Turn) -> bytes:
 
 
 class Earlier:
-    """What was decided on turns that an upstream keeps under an id of its own: ids of edits, no texts, for a day.
-
-    clock: the time now. The oldest of more than `_KEPT` are forgotten. Threads may share it.
-    """
+    """What was decided on turns that an upstream keeps under an id: ids of edits, for a day. Threads may share it."""
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._kept: OrderedDict[str, tuple[datetime, tuple[int, ...]]] = OrderedDict()

@@ -1,7 +1,6 @@
 """Whether a turn leans on those before it, or challenges the answer to them, by its words (`drike.gates.phrases`).
 
-Rules, not a model: they take microseconds, can be read, and err on the side of standing alone. What a turn leans on
-only ever adds words for the gate to read, which then decides.
+Rules, not a model: they take microseconds, can be read, and err on the side of standing alone.
 """
 
 from __future__ import annotations

@@ -49,10 +49,7 @@ class Occasion(Enum):
 
 @dataclass(frozen=True)
 class Facts:
-    """The edits that a text is read with, the best first, under the names that `query` uses for their subjects.
-
-    query: what is asked; of a challenge, the question whose answer is challenged.
-    """
+    """The edits that a text is read with, the best first. query: what is asked, or was before a challenge."""
 
     edits: tuple[EditVersion, ...]
     query: str
@@ -65,10 +62,7 @@ class Facts:
         return [replace(edit, query=clean(edit.query), target_new=clean(edit.target_new)) for edit in edits]
 
     def id(self, tenant: str, text: str) -> str:
-        """A word for the delimiters that nobody can foresee, and that is the same for the same tenant, text and edits.
-
-        Its key is what the store's log has for these edits: checksums of all that was written before.
-        """
+        """A word for the delimiters that nobody can foresee, as its key is what the store's log has for these edits."""
         key = "".join(edit.checksum for edit in self.edits).encode()
         versions = ",".join(f"{edit.id}@{edit.version}" for edit in self.edits)
         message = "\0".join((tenant, self.occasion.name, versions, text)).encode("utf-8", "surrogatepass")
@@ -109,10 +103,7 @@ class AsBlock:
 
 @dataclass(frozen=True)
 class AsPrompt:
-    """The prompt of `editor`, which ends in what is to be completed: the text or, behind a challenge, the question.
-
-    Behind a source nothing is written.
-    """
+    """The prompt of `editor`: around a question, or behind a challenge; behind a source nothing is written."""
 
     editor: Editor
 
@@ -126,10 +117,9 @@ class AsPrompt:
 
 
 def block(facts: Sequence[str], demonstrations: Sequence[Demonstration], id: str, *, notice: str, tokens: int) -> str:
-    """The facts as a block, with as many of the first demonstrations as fit.
+    """The facts as a block, with as many of the first demonstrations as fit. id: a word in both delimiters.
 
-    id: a word in both delimiters. notice: what is said of the facts. tokens: about how many the block may take; facts
-    beyond it are left out, but never the first one.
+    notice: what is said of the facts. tokens: about how many the block may take; but it has at least one fact.
     """
     left = tokens * _BYTES_PER_TOKEN - len(notice)
     lines: list[str] = []

@@ -1,9 +1,8 @@
 """An editor in evaluation whose facts stand through a conversation: every challenge of an answer is put under them.
 
-What a user's turn becomes is a function of the user's turns up to it, as in requests to the gateway, and one function
-says for both what is a challenge. A challenge stays as it is; behind it, on lines of their own, come the facts and the
-question whose answer is challenged. So it needs no question of its own ("Are you sure?"), a model that only completes
-has something to complete, and the demonstrations, which stand in the first turn, are not repeated.
+One function says here and in requests to the gateway what is a challenge. It stays as it is; behind it, on lines of
+their own, come the facts and the question whose answer is challenged, without the demonstrations of the first turn. So
+a model that only completes has something to complete.
 """
 
 from __future__ import annotations
@@ -33,9 +32,8 @@ class NewFacts:
 class Restated:
     """An editor that writes later turns, too (`drike.evaluation.evaluate.WritesTurns`).
 
-    editor: writes the first turn. facts: writes what stands behind a challenge. further: writes a turn that asks
-    something else; the default leaves it as it is, since it does not concern the edits. An answer to a question that
-    its editor left as it is was not given under edits, so nothing is restated where it is challenged.
+    facts: writes what stands behind a challenge, unless the challenged answer was not given under edits. further:
+    writes a turn that asks something else; the default leaves it as it is, since it does not concern the edits.
     """
 
     editor: Editor

@@ -58,10 +58,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Conversation:
-    """The turns of a request that have texts, in their order.
-
-    before: an id by which the upstream knows earlier turns, which the request itself does not hold.
-    """
+    """The turns of a request that have texts. before: the upstream's id of earlier turns, if it holds these."""
 
     api: Api
     turns: tuple[Turn, ...]

@@ -1,6 +1,6 @@
 """Benchmarks and own facts from files: `load` recognises the form and counts what it kept, cut and dropped.
 
-`forms` has a module for each form; `form` drops what cannot be judged, `paraphrases` cleans, and `counts`
+`forms` has a module for each form; `form` drops what cannot be judged, `paraphrases` cleans, and `rows`
 records both; `fetch` downloads; `splits` chooses rows; `inspect` describes a data set. Reading never changes a file.
 """
 
@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from drike import tinyfacts
-from drike.datasets.counts import Cut, Dropped, ReadLog
-from drike.datasets.dataset import Dataset, Source, by_case_id, order_of, with_pool
+from drike.datasets.dataset import SUBSETS, Dataset, Source, by_case_id, order_of, with_pool
 from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Paraphrases, Target, read_cases
 from drike.datasets.forms import FORMS, flat, own
-from drike.datasets.rows import GROUP, Row, read_rows, shown
+from drike.datasets.rows import GROUP, ReadLog, Row, read_rows, shown
+from drike.datasets.splits import SplitIds
 from drike.edits import EditCase
 from drike.errors import DataError
 
-__all__ = ["TINYFACTS", "Cut", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
+__all__ = ["PUBLISHED", "SUBSETS", "TINYFACTS", "Dataset", "Paraphrases", "SplitIds", "Target", "by_case_id", "load"]
 
 _NAMED = 4  # of more files, only the first is named
 TINYFACTS = "tinyfacts"  # the name of the embedded benchmark
@@ -118,10 +118,8 @@ def _recognise(row: Row) -> Form:
     fields = "has the fields " + ", ".join(map(shown, sorted(row.values))) if row.values else "has no fields"
     described = "is a list of records" if GROUP in row.values else fields
     *published, own_facts = (form.name for form in FORMS)
-    raise DataError(
-        f"{row.file} has no known form: its first row {described}; give {own_facts}, or "
-        f"{', '.join(name.partition(' (')[0] for name in published)}"
-    )
+    remedy = f"give {own_facts}, or {', '.join(name.partition(' (')[0] for name in published)}"
+    raise DataError(f"{row.file} has no known form: its first row {described}; {remedy}")
 
 
 def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[dict[Form, list[Row]], set[str]]:

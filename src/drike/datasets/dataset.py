@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from drike import tinyfacts
-from drike.datasets.counts import Cut, Dropped
+from drike.datasets.rows import Cut, Dropped
 from drike.datasets.splits import Split, SplitIds
 from drike.edits import EditCase, Key
 from drike.errors import DataError
@@ -61,9 +61,8 @@ class Dataset:
         With a pool, all others. TinyFacts has its own number: the embedded model has seen edits of all other rows.
         """
         first, *others = [source.sha256 for source in self.sources] or [""]
-        tiny = first == tinyfacts.rows_sha256() and (not others or bool(self.pool))
         rows = len(self.cases) - len(self.pool)
-        if tiny and rows > tinyfacts.EDITABLE:
+        if first == tinyfacts.rows_sha256() and (self.pool or not others) and rows > tinyfacts.EDITABLE:
             return tinyfacts.EDITABLE
         return rows if self.pool else min(EDITABLE, rows // 2)
 
@@ -104,63 +103,45 @@ class Dataset:
         others = _without_shared(drawn[test:], frozenset().union(*map(keys_of, tested)))
         train = max(0, min(TRAIN, len(others) - validation)) if train is None else train
         if train + validation > len(others) or test > len(drawn):
-            raise DataError(
-                f"{train} training, {validation} validation and {test} test rows are more than "
-                f"{len(tested) + len(others)} editable rows of {self.name}; ask for fewer, or make more of its "
-                f"{len(ordered)} rows editable"
-            )
+            asked, there = f"{train} training, {validation} validation and {test} test rows", len(tested) + len(others)
+            remedy = f"ask for fewer, or make more of its {len(ordered)} rows editable"
+            raise DataError(f"{asked} are more than {there} editable rows of {self.name}; {remedy}")
         pool = [case for case in self.cases if case.case_id in self.pool]
-        ids = SplitIds(
-            name="default" if subset is None else subset if isinstance(subset, str) else subset.__name__,
-            seed=seed,
-            dataset=self.name,
-            fingerprint=self.fingerprint,
-            editable=_ids(edited),
-            # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
-            train=_ids(others[:train]),
-            validation=_ids(others[len(others) - validation :]),
-            test=_ids(tested),
-            demonstrations=_ids([*ordered[count:], *pool]),
-        )
-        return ids.of(self.cases)
+        name = "default" if subset is None else subset if isinstance(subset, str) else subset.__name__
+        # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
+        parts = (edited, others[:train], others[len(others) - validation :], tested, [*ordered[count:], *pool])
+        ids = (tuple(case.case_id for case in part) for part in parts)
+        return SplitIds(name, seed, self.name, self.fingerprint, *ids).of(self.cases)
 
     def _edited(
         self, ordered: Sequence[EditCase], count: int, subset: str | Subset | None, exclude: Collection[Key]
     ) -> list[EditCase]:
         """Those of the first `count` rows that are in the subset and not excluded. Raises DataError."""
         if count > len(ordered):
-            raise DataError(
-                f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; "
-                f"ask for at most {len(ordered)}, and leave some to demonstrate, or add a pool"
-            )
+            remedy = f"ask for at most {len(ordered)}, and leave some to demonstrate, or add a pool"
+            raise DataError(f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; {remedy}")
         if isinstance(subset, str) and subset not in SUBSETS:
             raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
         within = SUBSETS[subset] if isinstance(subset, str) else subset or (lambda case: True)
         edited = [case for case in ordered[:count] if within(case) and keys_of(case).isdisjoint(exclude)]
         if not edited and count and (subset is not None or exclude):
-            raise DataError(
-                f"none of the {count} editable rows of {self.name} is in the subset ({sum(map(within, self.cases))} of "
-                "all its rows are) and not excluded; make more rows editable, or take another data set"
-            )
+            inside = f"in the subset ({sum(map(within, self.cases))} of all its rows are) and not excluded"
+            remedy = "make more rows editable, or take another data set"
+            raise DataError(f"none of the {count} editable rows of {self.name} is {inside}; {remedy}")
         return edited
 
     def restore(self, ids: SplitIds) -> Split:
         """The split with these ids. Raises DataError if it was drawn from another data set."""
         if ids.fingerprint != self.fingerprint:
-            raise DataError(
-                f"split {ids.name!r} was drawn from {ids.dataset}, whose rows are not those of {self.name}; "
-                "load the same files, or draw a new split"
-            )
+            drawn = f"split {ids.name!r} was drawn from {ids.dataset}"
+            remedy = "load the same files, or draw a new split"
+            raise DataError(f"{drawn}, whose rows are not those of {self.name}; {remedy}")
         return ids.of(self.cases)
 
 
 def keys_of(case: EditCase) -> frozenset[Key]:
     """The new facts of all edits of a case."""
     return frozenset(edit.key for edit in case.edits)
-
-
-def _ids(cases: Iterable[EditCase]) -> tuple[str, ...]:
-    return tuple(case.case_id for case in cases)
 
 
 def _shuffled(cases: Sequence[EditCase], seed: int) -> list[EditCase]:
@@ -175,11 +156,11 @@ def _shuffled(cases: Sequence[EditCase], seed: int) -> list[EditCase]:
 
 def _without_shared(cases: Sequence[EditCase], known: frozenset[Key]) -> list[EditCase]:
     """The cases, in order, without those that share a new fact with `known` or with an earlier one."""
-    kept, seen = [], set(known)
+    kept = []
     for case in cases:
-        if seen.isdisjoint(keys_of(case)):
+        if known.isdisjoint(keys_of(case)):
             kept.append(case)
-            seen |= keys_of(case)
+            known |= keys_of(case)
     return kept
 
 
@@ -195,14 +176,9 @@ SUBSETS: dict[str, Subset] = {"numerical": numerical}
 def with_pool(dataset: Dataset, pool: Dataset) -> Dataset:
     """A data set with the rows of another one, which only supply demonstrations."""
     named = tuple(replace(case, case_id=f"pool:{case.case_id}") for case in pool.cases)
-    return Dataset(
-        dataset.name,
-        (*dataset.sources, *pool.sources),
-        (*dataset.cases, *named),
-        (*dataset.dropped, *pool.dropped),
-        (*dataset.cuts, *pool.cuts),
-        frozenset(case.case_id for case in named),
-    )
+    sources, dropped = (*dataset.sources, *pool.sources), (*dataset.dropped, *pool.dropped)
+    cases, ids = (*dataset.cases, *named), frozenset(case.case_id for case in named)
+    return Dataset(dataset.name, sources, cases, dropped, (*dataset.cuts, *pool.cuts), ids)
 
 
 def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:

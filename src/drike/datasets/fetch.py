@@ -55,9 +55,8 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
             raise ValueError("it holds a character that cannot be printed")
         name = Path(urlsplit(address).path).name[-_LONGEST_NAME:] or "data"
     except ValueError as error:
-        raise DataError(
-            f"{shown(address)} is not a valid address ({error}); check it, or give the path of a file"
-        ) from None
+        remedy = "check it, or give the path of a file"
+        raise DataError(f"{shown(address)} is not a valid address ({error}); {remedy}") from None
     path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:12]}-{name}"
     recorded = path.with_name(path.name + ".sha256")
     try:
@@ -68,16 +67,14 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
         content = _download(address)
         received = hashlib.sha256(content).hexdigest()
         if expected not in (None, received):
-            raise DataError(
-                f"{address} sent a file with sha256 {received}, but {expected} is recorded for it; "
-                "try again, or download the file by hand, check it and give its path"
-            )
+            remedy = "try again, or download the file by hand, check it and give its path"
+            sent = f"{address} sent a file with sha256 {received}"
+            raise DataError(f"{sent}, but {expected} is recorded for it; {remedy}")
         write_bytes(path, content)
         write_text(recorded, received + "\n")
     except OSError as error:
-        raise DataError(
-            f"{folder} cannot hold downloads ({error}); make room, or set XDG_CACHE_HOME to another folder"
-        ) from None
+        remedy = "make room, or set XDG_CACHE_HOME to another folder"
+        raise DataError(f"{folder} cannot hold downloads ({error}); {remedy}") from None
     return path
 
 
@@ -97,9 +94,8 @@ def _download(address: str) -> bytes:
             raise ConnectionError(f"it announced {promised} bytes and sent {len(content)}")
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = shown(getattr(error, "reason", None) or error) or type(error).__name__
-        raise DataError(
-            f"{address} could not be downloaded ({reason}); check the network, or download it by hand and give the path"
-        ) from None
+        remedy = "check the network, or download it by hand and give the path"
+        raise DataError(f"{address} could not be downloaded ({reason}); {remedy}") from None
     if len(content) > LARGEST:
         raise DataError(f"{address} is larger than {LARGEST >> 20} MB; download it yourself and give the path")
     return content

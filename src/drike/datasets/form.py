@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from drike.datasets.counts import Cut, ReadLog
 from drike.datasets.paraphrases import Templates, query_template
-from drike.datasets.rows import Row
+from drike.datasets.rows import Cut, ReadLog, Row
 from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe, rewrite_probe
 from drike.matching import normalise
 from drike.words import mentions
@@ -78,15 +77,18 @@ def read_cases(
             entry.drop("row", defect)
             continue
         worded = [(edit, form.paraphrases(entry, known)), *others]
-        probes = (
-            *map(rewrite_probe, edits),
-            *(probe for other, texts in worded for probe in _paraphrases(replace(entry, edit=other), texts)),
-            *_neighbours(entry, list(form.neighbours(entry))),
-        )
-        further = list(_further(entry, form.further(entry)))
-        answered = tuple(question for question in further if isinstance(question, Probe))
-        unanswered = tuple(question for question in further if isinstance(question, BaselineQuestion))
-        yield row, EditCase(row.case_id(), edit, probes, answered, unanswered, edits[1:])
+        paraphrases = (probe for other, texts in worded for probe in _paraphrases(replace(entry, edit=other), texts))
+        probes = (*map(rewrite_probe, edits), *paraphrases, *_neighbours(entry, list(form.neighbours(entry))))
+        case = EditCase(row.case_id(), edit, probes, other_edits=edits[1:])
+        yield row, with_questions(case, _further(entry, form.further(entry)))
+
+
+def with_questions(case: EditCase, questions: Iterable[Probe | BaselineQuestion]) -> EditCase:
+    """The case with further probes, and questions that the unedited model answers first."""
+    made = list(questions)
+    probes = (question for question in made if isinstance(question, Probe))
+    unanswered = (question for question in made if isinstance(question, BaselineQuestion))
+    return replace(case, further=(*case.further, *probes), baseline_questions=(*case.baseline_questions, *unanswered))
 
 
 def edit_about(row: Row, field: str) -> Callable[[str, str | None], Edit]:
@@ -128,8 +130,8 @@ def _defect_together(edits: Sequence[Edit]) -> str | None:
 
 
 def _paraphrases(entry: Entry, texts: Iterable[str]) -> Iterator[Probe]:
-    for text in _distinct(entry, "paraphrase", texts):
-        yield Probe(Aspect.PARAPHRASE, text, entry.edit.target_new, entry.edit.target_true)
+    new, true = entry.edit.target_new, entry.edit.target_true
+    return (Probe(Aspect.PARAPHRASE, text, new, true) for text in _distinct(entry, "paraphrase", texts))
 
 
 def _distinct(entry: Entry, what: str, texts: Iterable[str]) -> Iterator[str]:

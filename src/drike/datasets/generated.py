@@ -15,7 +15,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
+from drike.datasets.form import with_questions
 from drike.datasets.own_facts import own_facts
 from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe
 
@@ -43,14 +45,9 @@ def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, 
 
 def with_swapped_objects(case: EditCase) -> EditCase:
     """The case with old and new object swapped: a model that knows the fact can answer it without an edit."""
-    edit = replace(case.edit, target_new=case.edit.target_true or "", target_true=case.edit.target_new)
-    probes = tuple(
-        probe
-        if probe.aspect is Aspect.NEIGHBORHOOD
-        else replace(probe, target=edit.target_new, distractor=edit.target_true)
-        for probe in case.probes
-    )
-    return EditCase(case.case_id, edit, probes)
+    new, old, stays = case.edit.target_true or "", case.edit.target_new, Aspect.NEIGHBORHOOD
+    probes = (probe if probe.aspect is stays else replace(probe, target=new, distractor=old) for probe in case.probes)
+    return EditCase(case.case_id, replace(case.edit, target_new=new, target_true=old), tuple(probes))
 
 
 def yes_no(question: str, *, yes: bool) -> Probe:
@@ -85,13 +82,8 @@ def _rng(case: EditCase, seed: int, name: str) -> random.Random:
 
 def _extended(case: EditCase, seed: int) -> EditCase:
     asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.baseline_questions}
-    made: list[Probe | BaselineQuestion] = []
-    for name, make in _MAKERS.items():
-        if name not in asked:
-            made += make(case, _rng(case, seed, name))
-    probes = tuple(question for question in made if isinstance(question, Probe))
-    unanswered = tuple(question for question in made if isinstance(question, BaselineQuestion))
-    return replace(case, further=(*case.further, *probes), baseline_questions=(*case.baseline_questions, *unanswered))
+    made = (make(case, _rng(case, seed, name)) for name, make in _MAKERS.items() if name not in asked)
+    return with_questions(case, chain.from_iterable(made))
 
 
 def _stated(query: str, answer: str) -> str:

@@ -70,26 +70,21 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
     for drop in dataset.dropped:
         yield f"  {drop.count:,} x {drop.what}: {drop.reason} (first: {drop.example})"
     suspicious = [cut for cut in dataset.cuts if cut.suspicious]
-    if dataset.cuts:
-        times = Counter(cut.how for cut in dataset.cuts)
-        yield (
-            f"paraphrases: {len(dataset.cuts):,} examined; {times['unchanged']:,} unchanged, "
-            f"{times['template']:,} cut to a known wording, {times['sentence']:,} after a sentence "
-            f"end, {times['subject']:,} at the subject; {len(suspicious):,} doubtful"
-        )
-    else:
-        yield "paraphrases: as published"
+    times = Counter(cut.how for cut in dataset.cuts)
+    kept = f"{len(dataset.cuts):,} examined; {times['unchanged']:,} unchanged"
+    cuts = f"{times['template']:,} cut to a known wording, {times['sentence']:,} after a sentence end"
+    doubtful = f"{times['subject']:,} at the subject; {len(suspicious):,} doubtful"
+    yield f"paraphrases: {f'{kept}, {cuts}, {doubtful}' if dataset.cuts else 'as published'}"
     changed = [cut for cut in dataset.cuts if cut.before != cut.after]
     for cut in changed[:: max(1, len(changed) // _CUTS_SHOWN)][:_CUTS_SHOWN]:
         yield f"  cut: {cut.before!r} -> {cut.after!r}"
     for cut in suspicious[:_SUSPICIOUS_SHOWN]:
         yield f"  doubtful: {cut.before!r} -> {cut.after!r}"
     if near:
-        yield (
-            f"mean cosine similarity of the first {near.editable:,} edits to their {near.k} nearest of "
-            f"{near.demonstrations:,} demonstration rows: {near.mean:.3f} (nearest {near.first:.3f}, farthest "
-            f"{near.last:.3f}); of all other rows: {near.others:.3f} ({near.encoder})"
-        )
+        rows = f"their {near.k} nearest of {near.demonstrations:,} demonstration rows"
+        ends = f"{near.mean:.3f} (nearest {near.first:.3f}, farthest {near.last:.3f})"
+        others = f"of all other rows: {near.others:.3f} ({near.encoder})"
+        yield f"mean cosine similarity of the first {near.editable:,} edits to {rows}: {ends}; {others}"
 
 
 def _by_number(what: str, where: str, numbers: Iterable[int | None]) -> Iterator[str]:
@@ -104,22 +99,13 @@ def nearness(dataset: Dataset, encoder: TextEncoder, *, editable: int | None = N
     count = len(dataset.cases)
     first = dataset.editable if editable is None else editable
     if not 0 < first < count or k < 1:
-        raise DataError(
-            f"nearness needs editable rows, other rows and k >= 1, but {first} of {dataset.name}'s {count} rows are "
-            f"editable and k is {k}; change these numbers"
-        )
+        given = f"{first} of {dataset.name}'s {count} rows are editable and k is {k}"
+        raise DataError(f"nearness needs editable rows, other rows and k >= 1, but {given}; change these numbers")
     vectors = encoder.encode([query_block(case.edit, case.edit.query) for case in dataset.cases])
     records = directions(vectors)
     _, similarities = nearest(vectors[:first], records[first:], k)
     # Each edit's nearest row is itself or a copy of it, so the first of the k + 1 best is left out.
     _, everywhere = nearest(vectors[:first], records, min(k, count - 1) + 1)
-    return Nearness(
-        encoder=encoder.name,
-        editable=first,
-        demonstrations=count - first,
-        k=similarities.shape[1],
-        mean=float(similarities.mean()),
-        first=float(similarities[:, 0].mean()),
-        last=float(similarities[:, -1].mean()),
-        others=float(everywhere[:, 1:].mean()),
-    )
+    measured = (similarities, similarities[:, 0], similarities[:, -1], everywhere[:, 1:])
+    means = (float(values.mean()) for values in measured)
+    return Nearness(encoder.name, first, count - first, similarities.shape[1], *means)

@@ -31,12 +31,14 @@ CHAINS = 2  # two-hop questions through a fact about the subject
 
 def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQuestion]:
     """Further questions about an edit of a fact of TinyFacts in one of its wordings; none about other edits."""
-    subject, relation = edit.subject or "", edit.relation or ""
+    subject, relation, old = edit.subject or "", edit.relation or "", edit.target_true
     worded = edit.query in (template.format(subject) for template in TEMPLATES.get(relation, ()))
-    if worded and edit.target_true is not None and _objects().get((relation, subject)) == edit.target_true:
-        yield from _same_subject(edit, rng)
-        yield from _alias(edit)
-        yield from _two_hops(edit, rng)
+    if worded and old is not None and _objects().get((relation, subject)) == old:
+        yield from _same_subject(edit, rng, subject, relation)
+        *before, short = subject.split()
+        if before and _words()[short] == 1:  # the last word of its name, which no other subject has
+            yield BaselineQuestion(Aspect.ALIAS, edit.query.replace(subject, short), (old,), edit.target_new)
+        yield from _two_hops(edit, rng, subject, relation, old)
 
 
 @cache
@@ -56,9 +58,8 @@ def _words() -> Counter[str]:
     return Counter(word for name in {fact.subject for fact in facts()} for word in set(name.split()))
 
 
-def _same_subject(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQuestion]:
+def _same_subject(edit: Edit, rng: random.Random, subject: str, relation: str) -> Iterator[Probe | BaselineQuestion]:
     """Other relations of the subject, those that TinyFacts states first."""
-    subject, relation = edit.subject or "", edit.relation or ""
     stated = [other for other in TEMPLATES if other != relation and (other, subject) in _objects()]
     others = [other for other in _SAME_KIND[relation] if other != relation and other not in stated]
     for other in [*stated, *rng.sample(others, min(OTHERS, len(others)))][:OTHERS]:
@@ -66,23 +67,12 @@ def _same_subject(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQu
         if other in stated:
             yield Probe(Aspect.SAME_SUBJECT, query, _objects()[other, subject], edit.target_new)
         else:
-            yield BaselineQuestion(
-                Aspect.SAME_SUBJECT, query, tuple(name for name in _named(other) if name != edit.target_true)
-            )
+            choices = tuple(name for name in _named(other) if name != edit.target_true)
+            yield BaselineQuestion(Aspect.SAME_SUBJECT, query, choices)
 
 
-def _alias(edit: Edit) -> Iterator[BaselineQuestion]:
-    """The subject by the last word of its name, where no other subject has that word."""
-    subject = edit.subject or ""
-    *before, short = subject.split()
-    if before and _words()[short] == 1:
-        query = edit.query.replace(subject, short)
-        yield BaselineQuestion(Aspect.ALIAS, query, choices=(edit.target_true or "",), target=edit.target_new)
-
-
-def _two_hops(edit: Edit, rng: random.Random) -> Iterator[BaselineQuestion]:
+def _two_hops(edit: Edit, rng: random.Random, subject: str, relation: str, old: str) -> Iterator[BaselineQuestion]:
     """From the edited fact to one about its object, and from a fact about another subject to the edited one."""
-    subject, relation, old = edit.subject or "", edit.relation or "", edit.target_true or ""
     objects = _objects()
     for then in TEMPLATES:
         was, now = objects.get((then, old)), objects.get((then, edit.target_new))

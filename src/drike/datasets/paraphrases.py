@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from drike.datasets.counts import Cut, How
+from drike.datasets.rows import Cut, How
 from drike.edits import Edit
 
 Template = tuple[str, str]  # the text before the subject, the text after it

@@ -1,4 +1,7 @@
-"""Raw rows of published files, with typed access; every problem is a `DataError` with file, row, field and remedy."""
+"""Raw rows of published files, with typed access, and what of them is dropped and cut.
+
+Every problem is a `DataError` with file, row, field and remedy.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from drike.errors import DataError
+
+How = Literal["unchanged", "template", "sentence", "subject"]  # where a paraphrase was cut
 
 GROUP = "records"  # the single field of a row that is published as a bare list of objects
 _LONGEST_SHOWN, _LONGEST_TEXT = 60, 10_000  # characters
@@ -43,9 +48,8 @@ class Row:
 
     def wrong(self, field: str, problem: str) -> DataError:
         """The error for a field of this row."""
-        return DataError(
-            f"{self.place}: field {self.within}{field} {problem}; correct the row or remove it from the file"
-        )
+        remedy = "correct the row or remove it from the file"
+        return DataError(f"{self.place}: field {self.within}{field} {problem}; {remedy}")
 
     def case_id(self) -> str:
         """The row's case_id as text: a number, or a name that is not blank."""
@@ -100,10 +104,42 @@ class Row:
         if "\0" in text:
             raise self.wrong(".".join(path), "holds a NUL character")
         if len(text) > _LONGEST_TEXT:
-            raise self.wrong(
-                ".".join(path), f"holds {len(text):,} characters, where at most {_LONGEST_TEXT:,} are read"
-            )
+            size = f"{len(text):,} characters, where at most {_LONGEST_TEXT:,} are read"
+            raise self.wrong(".".join(path), f"holds {size}")
         return text.strip()
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A count of rows, paraphrases or neighbours that were dropped for one reason; `example` is the first place."""
+
+    what: str
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One paraphrase: as published, as kept, how it was cut, and whether the cut may be wrong."""
+
+    before: str
+    after: str
+    how: How
+    suspicious: bool
+
+
+@dataclass(frozen=True)
+class ReadLog:
+    """Collects the dropped rows and probes, by what and reason, and the cuts, while files are read."""
+
+    dropped: dict[tuple[str, str], Dropped] = field(default_factory=dict)
+    cuts: list[Cut] = field(default_factory=list)
+
+    def drop(self, what: str, reason: str, row: Row) -> None:
+        """Record that a row, or a probe of it, is left out."""
+        known = self.dropped.get((what, reason)) or Dropped(what, reason, 0, row.place)
+        self.dropped[what, reason] = replace(known, count=known.count + 1)
 
 
 def _is_list_of(kind: type) -> Callable[[object], bool]:
@@ -126,12 +162,10 @@ def shown(value: object) -> str:
 def read_rows(path: Path, name: str) -> tuple[list[Row], str]:
     """The rows of a JSON list, JSON lines or CSV file; its SHA-256. Raises DataError as `scan_rows` and for a row."""
     scanned, sha256 = scan_rows(path, name)
-    rows = []
     for row in scanned:
         if isinstance(row, DataError):
             raise row
-        rows.append(row)
-    return rows, sha256
+    return [row for row in scanned if isinstance(row, Row)], sha256
 
 
 def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
@@ -143,13 +177,11 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
     except OSError as error:
-        raise DataError(
-            f"{name} cannot be read ({error.strerror}); check the path, or give the file's public address"
-        ) from None
+        remedy = "check the path, or give the file's public address"
+        raise DataError(f"{name} cannot be read ({error.strerror}); {remedy}") from None
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8, or download it again"
-        ) from None
+        remedy = "save it as UTF-8, or download it again"
+        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); {remedy}") from None
     except ValueError as error:  # a NUL character in the path
         raise DataError(f"{shown(name)} cannot be read ({error}); check the path") from None
     if "\0" in text:
@@ -182,10 +214,8 @@ def _table(text: str, name: str) -> Iterator[Row | DataError]:
                 if twice := [column for column, times in Counter(columns).items() if times > 1]:
                     raise DataError(f"{name} has the column {shown(twice[0])!r} twice; rename one of them")
             elif len(cells) > len(columns):
-                yield DataError(
-                    f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; "
-                    f"put texts with {_SEPARATORS[separator]} in quotes"
-                )
+                remedy = f"put texts with {_SEPARATORS[separator]} in quotes"
+                yield DataError(f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}")
             else:
                 yield Row(name, index, dict(zip_longest(columns, cells)))
     except csv.Error as error:

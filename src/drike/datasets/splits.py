@@ -46,9 +46,8 @@ class SplitIds:
         try:
             return Split(self, *(tuple(known[case_id] for case_id in case_ids) for case_ids in drawn))
         except KeyError as unknown:
-            raise DataError(
-                f"split {self.name!r} names the case {unknown}, which {self.dataset} does not have; draw it again"
-            ) from None
+            named = f"split {self.name!r} names the case {unknown}"
+            raise DataError(f"{named}, which {self.dataset} does not have; draw it again") from None
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""
@@ -62,9 +61,8 @@ class SplitIds:
             values = {name: value for name, value in raw.items() if name != "sha256"} if isinstance(raw, dict) else raw
             ids = read(cls, values)
         except OSError as error:
-            raise DataError(
-                f"split {path} cannot be read ({error.strerror}); check the path, or draw it again"
-            ) from None
+            remedy = "check the path, or draw it again"
+            raise DataError(f"split {path} cannot be read ({error.strerror}); {remedy}") from None
         except ValueError as problem:
             raise DataError(f"split {path} is damaged or of another version ({problem}); draw it again") from None
         if not checksum_ok(raw):

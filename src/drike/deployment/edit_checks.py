@@ -24,10 +24,7 @@ _STEP = 25  # of the common questions, every 25th is asked
 
 @dataclass(frozen=True)
 class Check:
-    """A question about an edit (None for an unrelated one), its answers, and what is wrong ("" where nothing is).
-
-    kind: query, wording, alias, negative or unrelated.
-    """
+    """A question about an edit (None: an unrelated one) with its kind, its answers, and what is wrong, or ""."""
 
     edit: EditVersion | None
     kind: str
@@ -42,8 +39,7 @@ class Check:
 
 def check(edited: EditedModel, edits: Sequence[EditVersion]) -> list[Check]:
     """Ask about each edit its query, paraphrases, aliases and negative exemplars, and a few common questions."""
-    asked: list[tuple[EditVersion | None, str, str]]
-    asked = [(edit, *question) for edit in edits for question in questions(edit)]
+    asked: list[tuple[EditVersion | None, str, str]] = [(edit, *asking) for edit in edits for asking in questions(edit)]
     asked += [(None, UNRELATED, query) for query in common_questions()[::_STEP]]
     answers = edited.before_after([query for _, _, query in asked])
     pairs = zip(asked, answers, strict=True)

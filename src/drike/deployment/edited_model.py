@@ -23,7 +23,7 @@ from drike.gates.store_gate import encoder_of, open_gate
 from drike.gates.store_view import StoreView
 from drike.gates.verification import require_uncertainty
 from drike.matching import first_line
-from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
+from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, as_stored
@@ -67,19 +67,16 @@ class Explanation:
         return tuple(d for d in self.side.prompt.demonstrations if d.role is not Role.RETAIN)
 
     def __rich__(self) -> RenderableType:
-        """For `rich.print` and the command line."""
         from rich.console import Group
         from rich.text import Text
 
         return Group(*map(Text, map(visible, self._lines())), *self._tables())
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in self._lines())
         return lines + "".join(table._repr_html_() for table in self._tables())
 
     def __str__(self) -> str:
-        """The same as plain text."""
         return "\n".join([*map(visible, self._lines()), *map(str, self._tables())])
 
     def _tables(self) -> list[Table]:
@@ -133,18 +130,12 @@ def candidates_table(decision: Decision) -> Table:
 class EditedModel:
     """A frozen model that answers under the edits in force, and as it is where a query concerns none of them.
 
-    Args:
-        model: anything that completes prompts.
-        editor: how edits become prompts.
-        edits: a store, whose changes take effect at the next query; or one edit or several: where two share a query the
-            later one holds.
-        gate: decides which edits a query concerns; None for the store's own, else the default one, or `Named` where no
-            encoder is installed. `EveryQuery()` is the paper's protocol.
-        encoder: of the vectors that the gate compares; None for the gate's own, if it needs one.
-        ask: ask the model, yes or no, where the gate is uncertain; this takes another call.
-
-    Raises ValueError for an empty sequence of edits, and for an edit without a subject, which only `EveryQuery` can
-    use; UsageError for `ask` with a gate that is never uncertain.
+    edits: a store, whose changes take effect at the next query; or one edit or several, of which the later one holds
+    where two share a query. gate: decides which edits a query concerns; None for the store's own, else the default one,
+    or `Named` where no encoder is installed; `EveryQuery()` is the paper's protocol. encoder: of the vectors that the
+    gate compares; None for the gate's own. ask: ask the model, yes or no, where the gate is uncertain; this takes
+    another call. Raises ValueError for no edits, and for one without a subject, which only `EveryQuery` can use;
+    UsageError for `ask` with a gate that is never uncertain.
     """
 
     def __init__(
@@ -155,13 +146,9 @@ class EditedModel:
         gate = gate or open_gate(store)
         if ask:
             require_uncertainty(gate, "give gate=drike.default_gate(), or leave ask out")
-        self.model = model
-        self.editor = editor
-        self.gate = gate
-        self._encoder = encoder or encoder_of(gate)
-        self._verifier = model if ask else None
-        self._store = store
-        self._now = StoreView()
+        self.model, self.editor, self.gate = model, editor, gate
+        self._encoder, self._verifier = encoder or encoder_of(gate), model if ask else None
+        self._store, self._now = store, StoreView()
         if not isinstance(edits, Edit | Sequence):
             return
         listed = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
@@ -188,7 +175,7 @@ class EditedModel:
         """Everything the model is given for a query."""
         return write_prompts(self.editor, [self.decide(query)])[0]
 
-    def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
+    def ask(self, query: str, *, max_tokens: int = ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""
         [text] = complete(self.model, [self.prompt(query)], max_tokens)
         return first_line(text)

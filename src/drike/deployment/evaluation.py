@@ -1,8 +1,7 @@
 """Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
 
-Here many edits are in force at once, and a gate decides which of them a probe concerns. S of these answers is called
-*deployed S*. Where a probe of one case happens to ask for the fact of another edit in force, that edit's new object is
-the right answer, and matching that edit is right.
+Where a probe of one case happens to ask for the fact of another edit in force, that edit's new object is the right
+answer, and matching that edit is right.
 """
 
 from __future__ import annotations
@@ -120,14 +119,13 @@ def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
 def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequence[EditVersion]:
     """The edits in force that a probe asks for: its case's, or one about the same fact if its answer should stay.
 
-    A distracting sentence may stand before either kind of question: those about the case's edits name their subject.
-    An edit is about the same fact if the probe names its subject and has its old or new object for an answer: data sets
-    that do not name relations say no more.
+    That is one whose subject the probe names, with its old or new object for an answer: data sets that name no
+    relations say no more. A distracting sentence may stand before either kind of question: those about the case's edits
+    name their subject.
     """
+    stays = probe.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
     if probe.aspect is Aspect.DISTRACTOR:
         stays = not any(mentions(probe.query, edit.record.subject) for edit in own)
-    else:
-        stays = probe.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
     if not stays:
         return own
     same_fact = [
@@ -170,10 +168,7 @@ def gate_records(
     gate: Gate, stores: SimulatedStores, cases: Sequence[EditCase], unrelated: Sequence[str] = (),
     model: LanguageModel | None = None,
 ) -> Iterator[GateRecord]:  # fmt: skip
-    """What a gate decides about the probes of each case under its store, and about questions that concern no edit.
-
-    cases: of `with_stores`. The unrelated questions are asked with the whole store. model: as in `GatedEditor`.
-    """
+    """What a gate decides about the probes of cases `with_stores`, and unrelated questions to the whole store."""
     for case in cases:
         own, index = stores.own(case.edits), stores.of(case.edits)
         decisions = route_each(gate, index, [probe.query for probe in case.asked], model)

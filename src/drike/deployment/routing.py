@@ -1,9 +1,4 @@
-"""Routing: which edits a question gets, and the prompt that states them.
-
-Every way into a model with edits in force enters here: `EditedModel`, `drike edits test`, evaluation with stored edits,
-and the gateway, so that what is evaluated is what is served. A decision is that of `route`, `resolved` with a model's
-answers where it is `uncertain`. Nothing here does input or output but through the model that it is given.
-"""
+"""Routing: which edits a question gets, and the prompt that states them, in evaluation as in the gateway."""
 
 from __future__ import annotations
 
@@ -24,15 +19,12 @@ from drike.stores.records import Status
 def route(gate: Gate, index: EditIndex, queries: Iterable[str], *, verifying: bool = False) -> Decision:
     """The decision on a question, which may be read in several ways: the last turn of a chat, then it with context.
 
-    The rule:
-
-    * The first query that concerns an active edit decides, and later ones are not looked at. `Decision.edits` are
-      stated under the names that the deciding query uses: under an alias if the last turn has only that, even if the
-      turn before names the subject. A query that has both gets the subject.
+    * The first query that concerns an active edit decides. `Decision.edits` are stated under the names that it uses:
+      under an alias if the last turn has only that, even if the turn before names the subject.
     * verifying: a query with an uncertain active edit decides, too, since a model will be asked about it. If the model
       then says no, the question gets no edit, even if a later query would match.
     * If no query concerns an active edit, the first that concerns a shadow edit decides, so that it is counted; if
-      there is none, the first query. So shadow edits change no answer: they stop no later query, and are never stated.
+      there is none, the first query. So shadow edits change no answer.
 
     queries: at least one. The function is as pure as the gate.
     """

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from drike.encoders import hashing
 from drike.encoders.base import FloatArray, Progress, TextEncoder
-from drike.encoders.features import FeatureStore
-from drike.encoders.frozen import FrozenEncoder, by_torch
+from drike.encoders.frozen import FeatureStore, FrozenEncoder, by_torch
 from drike.encoders.hashing import HashingEncoder
 from drike.encoders.onnx import by_onnx
 from drike.encoders.sources import MINILM, download, identity, locate
@@ -25,11 +24,10 @@ def features_folder() -> Path:
 def load_encoder(
     name: str | Path = MINILM, *, features: Path | None = None, keep: bool = True, bulk: int = 0, onnx: bool = False
 ) -> TextEncoder:
-    """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing".
+    """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing". Raises EncoderError.
 
-    Vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False, and those of fewer
-    texts at once than `bulk` not even in memory. `onnx` runs it with ONNX Runtime, which suits single texts. Raises
-    EncoderError with the remedy if the encoder cannot be found.
+    features: the folder of vectors (default `features_folder()`); keep: use it, but for fewer texts at once than
+    `bulk`, which are not even kept in memory. onnx: run it with ONNX Runtime, which suits single texts.
     """
     source = locate(name)
     if source.kind == "builtin":

@@ -1,11 +1,9 @@
-"""A frozen transformer as encoder. Remote code is not run, and nothing is trained.
-
-Torch is imported when a text is first encoded; texts whose features are stored need neither torch nor the weights.
-"""
+"""A frozen transformer as encoder, run without remote code. Torch is imported when a text is first computed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drike.encoders.base import FloatArray, Progress
-from drike.encoders.features import FeatureStore
 from drike.encoders.salience import token_weights, version
 from drike.errors import EncoderError, require_unicode
 from drike.support.huggingface import quiet
+from drike.support.keyvalue import KeyValueFile
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -28,6 +26,33 @@ Vectors = Callable[[Sequence[str]], FloatArray]  # computes the vectors [n, d] o
 BATCH = 64  # texts
 _CHUNK = 1024
 _REMEMBERED = 200_000  # texts, so that a server does not grow without end
+
+
+class FeatureStore:
+    """The vectors of one model on disk, by the texts' hashes. model: a hash of everything that affects a vector."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        self.path = folder / f"{model[:32]}.sqlite"
+        self._model = model
+        self._file = KeyValueFile(self.path, "features", "set XDG_CACHE_HOME", set_aside=True)
+
+    def beside(self, kind: str) -> FeatureStore:
+        """The store for another kind of vectors of the same model."""
+        return FeatureStore(self.path.parent, hashlib.sha256(f"{kind} {self._model}".encode()).hexdigest())
+
+    def read(self, texts: Iterable[str]) -> dict[str, FloatArray]:
+        """Return the vectors of those `texts` that are stored."""
+        by_key = {_key(text): text for text in texts}
+        stored = self._file.get(by_key)
+        return {by_key[key]: np.frombuffer(value, dtype="<f4").astype(np.float32) for key, value in stored.items()}
+
+    def write(self, vectors: Mapping[str, FloatArray]) -> None:
+        """Store vectors [d] by text, replacing older ones."""
+        self._file.put({_key(text): np.ascontiguousarray(row, "<f4").tobytes() for text, row in vectors.items()})
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -41,10 +66,9 @@ class Forward:
 class FrozenEncoder:
     """A sentence-transformers model with its own pooling, or a plain BERT's CLS vector; threads may share it.
 
-    name: in checkpoints. identity: the SHA-256 of its files, and their revision on the hub. load: makes its forward
-    pass when a text is first computed. features: where vectors are kept between runs; None keeps them for this process
-    only. bulk: if not 0, vectors of fewer texts at once are not kept at all, and those of others on disk alone, as a
-    server wants it for what its users write.
+    load: makes its forward pass when a text is first computed. features: where vectors are kept between runs, if any.
+    bulk: if not 0, vectors of fewer texts at once are not kept, and others on disk alone, as a server wants it for what
+    its users write.
     """
 
     def __init__(
@@ -57,7 +81,7 @@ class FrozenEncoder:
         bulk: int = 0,
     ) -> None:
         self.name, self.identity = name, identity
-        self._load, self._features, self._bulk = load, features, bulk
+        self._load, self._features, self._bulk = cache(load), features, bulk
         self._known: dict[str, FloatArray] = {}
         self._filling, self._loading = Lock(), Lock()
 
@@ -67,15 +91,12 @@ class FrozenEncoder:
         return int(self.encode([""]).shape[1])
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        """Vectors [n, d] of `texts`; each distinct text is computed once, `progress` counts those still to compute.
-
-        Raises EncoderError if the files cannot be loaded, UsageError for half a character.
-        """
+        """Vectors [n, d] of `texts`. progress: counts those to compute. Raises EncoderError, UsageError."""
         require_unicode(texts)
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         if len(texts) < self._bulk:  # it does not wait for a long list
-            return self._vectors(texts)
+            return self._forward.own(texts)
         with self._filling:
             self._fill(texts, progress)
             vectors = np.stack([self._known[text] for text in texts])
@@ -92,7 +113,7 @@ class FrozenEncoder:
         missing.sort(key=len, reverse=True)
         for start in range(0, len(missing), _CHUNK):
             chunk = missing[start : start + _CHUNK]
-            computed = dict(zip(chunk, self._vectors(chunk), strict=True))
+            computed = dict(zip(chunk, self._forward.own(chunk), strict=True))
             if self._features:
                 self._features.write(computed)
             self._known.update(computed)
@@ -103,24 +124,13 @@ class FrozenEncoder:
     def salient(self) -> FrozenEncoder:
         """The encoder with the same model that gives salient vectors (`drike.encoders.salience`)."""
         features = self._features.beside(f"salient {version()}") if self._features else None
-
-        def load() -> Forward:
-            return replace(self._forward, own=self._forward.salient)
-
+        load = lambda: replace(self._forward, own=self._forward.salient)  # noqa: E731
         return FrozenEncoder(self.name, self.identity, load, features=features, bulk=self._bulk)
-
-    @property
-    def _vectors(self) -> Vectors:
-        return self._forward.own
 
     @property
     def _forward(self) -> Forward:
         with self._loading:  # from Python 3.12 on, a cached property has no lock of its own
-            return self._loaded
-
-    @cached_property
-    def _loaded(self) -> Forward:
-        return self._load()
+            return self._load()
 
 
 def by_torch(folder: Path) -> Forward:

@@ -1,7 +1,4 @@
-"""Run a frozen encoder with ONNX Runtime: half of torch's time for a single text, without torch in memory.
-
-The encoder is converted once on a machine; only this needs torch.
-"""
+"""A frozen encoder in ONNX Runtime: half of torch's time for a single text. Only its conversion needs torch."""
 
 from __future__ import annotations
 
@@ -19,8 +16,7 @@ import numpy as np
 from drike.encoders.base import FloatArray
 from drike.encoders.frozen import BATCH, Forward, forward_of, load_model, salient_mean, weights_of
 from drike.encoders.salience import version
-from drike.support.files import cache_folder, write_bytes
-from drike.support.files import sha256 as digest
+from drike.support.files import cache_folder, sha256, write_bytes
 from drike.support.huggingface import quiet
 
 if TYPE_CHECKING:
@@ -32,13 +28,10 @@ _SAMPLES = ("", "Ångström", "The capital of Peru is", "What is it? " * 200)
 _CLOSE = 1e-4  # to torch's vectors
 
 
-def by_onnx(folder: Path, sha256: str) -> Forward:
-    """The forward pass with ONNX Runtime on one thread; with torch where the encoder cannot be converted.
-
-    sha256: of the encoder's files, under which it is kept in `cache_folder()`. Raises EncoderError.
-    """
+def by_onnx(folder: Path, identity: str) -> Forward:
+    """The forward pass with ONNX Runtime, else torch. identity: of the files, for the cache. Raises EncoderError."""
     models = cache_folder() / "onnx"
-    kept_as = hashlib.sha256(f"{sha256} {version()}".encode()).hexdigest()
+    kept_as = hashlib.sha256(f"{identity} {version()}".encode()).hexdigest()
     path = _kept(models, kept_as)
     if path is None:
         model = load_model(folder, device="cpu")
@@ -57,7 +50,7 @@ def _kept(models: Path, name: str) -> Path | None:
     """The file of an encoder that was converted, if it is as it was written: its own SHA-256 is in its name."""
     for path in models.glob(f"{name}.*.onnx"):
         with suppress(OSError):  # it may be another user's
-            if path.stem.endswith(digest(path)):
+            if path.stem.endswith(sha256(path)):
                 return path
     return None
 

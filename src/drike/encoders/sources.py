@@ -1,7 +1,7 @@
-"""Find an encoder's files: in a folder, the local Hugging Face cache, the `offline` extra, or on the hub.
+"""Find an encoder's files: in a folder, the local Hugging Face cache, the `offline` extra, or on the hub in this order.
 
-They are tried in this order; a hub name may end in @REVISION. The extra holds the genuine all-MiniLM-L6-v2 in a package
-of unclear origin: its code is never imported, and all files of the model are verified by hash.
+The extra holds the genuine all-MiniLM-L6-v2 in a package of unclear origin: its code is never imported, and all files
+of the model are verified by hash.
 """
 
 from __future__ import annotations
@@ -51,10 +51,7 @@ class EncoderSource:
 
 
 def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
-    """Find the encoder called `name` without loading or downloading it. Raises EncoderError with the remedy.
-
-    hub: may be asked whether it has one that is not on this machine.
-    """
+    """Find an encoder without loading it. hub: may be asked for it. Raises EncoderError with the remedy."""
     text = str(name)
     if text.partition(":")[0] == HASHING:
         return EncoderSource(text, "builtin", None, "feature hashing, no weights; for tests and dry runs")
@@ -64,11 +61,9 @@ def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
             raise EncoderError(f"{folder} holds no config.json with {' or '.join(_WEIGHTS)}; give a model's folder")
         return EncoderSource(text, "path", folder, f"given folder {folder}")
     text = MINILM if text == MINILM.split("/")[1] else text
-    cached = _cached(text)
-    if cached:
+    if cached := _cached(text):
         return EncoderSource(text, "cache", cached, f"local Hugging Face cache {cached}")
-    extra = _offline_extra() if text == MINILM else None
-    if extra:
+    if text == MINILM and (extra := _offline_extra()):
         return extra
     if hub and _hub_has(text):
         return EncoderSource(text, "hub", None, f"{constants.ENDPOINT}/{text}, downloaded at first use")
@@ -154,10 +149,7 @@ def _offline_extra() -> EncoderSource | None:
 
 
 def identity(folder: Path) -> dict[str, str | None]:
-    """What tells an encoder from others of its name: the SHA-256 of its files, and the revision it was downloaded in.
-
-    Only files that decide a vector count: weights, settings, tokenizer and pooling.
-    """
+    """The SHA-256 of the files of an encoder that decide a vector, and its revision on the hub."""
     files: list[Path] = []
     for part in (folder, *folder.glob("[0-9]*_*")):
         settings, weights, tokenizer, vocabulary = (
@@ -170,7 +162,6 @@ def identity(folder: Path) -> dict[str, str | None]:
 
 
 def _sha256_of(folder: Path, files: Iterable[Path]) -> str:
-    """A hash of files with their names in the folder."""
     states = [(file, file.stat()) for file in sorted(files)]
     lines = [f"{f.relative_to(folder).as_posix()} {_digest(f, s.st_size, s.st_mtime_ns)}" for f, s in states]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from drike.errors import ModelError
 from drike.matching import first_line
-from drike.models.protocols import MAX_ANSWER_TOKENS, MAX_REASONING_TOKENS, Completion, LanguageModel, Turns
+from drike.models.protocols import ANSWER_TOKENS, MAX_REASONING_TOKENS, Completion, LanguageModel, Turns
 from drike.prompts import Prompt
 
 Returned = TypeVar("Returned")
@@ -33,7 +33,7 @@ class WrittenAnswer:
         return f"{self.reasoning} {first_line(self.answer or '')}".strip()
 
 
-def complete(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MAX_ANSWER_TOKENS) -> list[str]:
+def complete(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS) -> list[str]:
     """The model's answer to each prompt, in one line.
 
     If a prompt asks to reason first, the model may write MAX_REASONING_TOKENS, and the answer is the text after its
@@ -43,7 +43,7 @@ def complete(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = 
 
 
 def write_answers(
-    model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MAX_ANSWER_TOKENS
+    model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS
 ) -> list[WrittenAnswer]:
     """What the model writes after each prompt: in one call, or two if only some prompts ask to reason first."""
     written: dict[int, WrittenAnswer] = {}

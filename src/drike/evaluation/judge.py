@@ -5,7 +5,7 @@ rules, and all rows of a table share one:
 
 greedy      every token of the target is the model's first choice, and the token after it ends the word; exact text,
             read from the scores of the target without writing anything
-generate    the first line that the model writes (greedily, MAX_ANSWER_TOKENS at most) starts with the target at a word
+generate    the first line that the model writes (greedily, ANSWER_TOKENS at most) starts with the target at a word
             boundary, both normalised as in `drike.matching`
 likelihood  P(target) > P(distractor), both as geometric means of token probabilities (IKE's P(new) > P(old))
 
@@ -25,7 +25,7 @@ from drike.edits import Probe
 from drike.errors import UsageError
 from drike.evaluation.completion import WrittenAnswer, checked, model_input, write_answers
 from drike.matching import ends_answer, ends_word, equals, matches
-from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel, Request, Score
+from drike.models.protocols import ANSWER_TOKENS, LanguageModel, Request, Score
 from drike.prompts import Prompt
 
 RuleName = Literal["greedy", "generate", "likelihood"]
@@ -105,7 +105,7 @@ class Rule:
 GREEDY = Rule("greedy", "greedy decoding would write exactly the target and then end the word", attrgetter("greedy"))
 GENERATE = Rule(
     "generate",
-    f"the first line written, at most {MAX_ANSWER_TOKENS} tokens, starts with the target, both normalised",
+    f"the first line written, at most {ANSWER_TOKENS} tokens, starts with the target, both normalised",
     attrgetter("matched"),
     by_scores=False,
 )

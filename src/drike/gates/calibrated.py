@@ -13,7 +13,7 @@ from drike.encoders.base import FloatArray
 from drike.encoders.salience import content
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
-from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
+from drike.gates.index import EditIndex, ParsedQuery, affordable
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
 from drike.gates.relations import answer_kind, contrary, share_said
@@ -27,7 +27,7 @@ Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
 _LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
-_NO_AGREEMENT = 0.001  # of two texts through the wordings of a store
+_LEAST = 0.01  # of the probability that a question and an edit ask for the same, whose logarithm is a feature
 _KNOWN = 0.2  # probability of the likeliest relation, below which the relation of a question is unknown
 MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
@@ -154,8 +154,8 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     wholes_of = dict(zip(whole, index.embed(list(whole)), strict=True))
     masked_of = dict(zip(masked, index.embed_masked(list(masked)), strict=True))
     place = {text: i for i, text in enumerate(masked)}
-    compared_ids = [id for key in kept for id in groups[key]]
-    agreeing = agreements(index, compared_ids, np.stack(list(masked_of.values())))
+    vectors = np.stack(list(masked_of.values()))
+    agreeing = {id: index.agreements(id, vectors) for key in kept for id in groups[key]}
     rows: list[Found] = []
     for excerpts in kept:
         ids = groups[excerpts]
@@ -167,8 +167,8 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
                 "masked": nearness,
                 "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
                 "margin": margin,
-                "relation": (agreement := agreeing[id][place[part]]).inventory,
-                "stored": log(_NO_AGREEMENT + agreement.store),
+                "same": log(_LEAST + (agreement := agreeing[id][place[part]]).same),
+                "other": agreement.other,
                 "known": agreement.known,
                 "said": share_said(part, index.edits[id].record),
                 **_relation_features(part, index.edits[id]),

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import nsmallest
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.gates.asked import Asked, inside, leans_back, read
-from drike.gates.inventory import Probabilities, agreement, inventory, probabilities
+from drike.gates.inventory import inventory
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
 from drike.gates.vectors import TextVectors
+from drike.gates.wordings import MOST, Agreement, Worded, Wordings
 from drike.stores.records import EditRecord, EditVersion, Status
 from drike.words import Words, composed, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
 
-_COMMON, _SHARPNESS = 512, 15.0  # texts of a store that stand for its relations; of their probabilities
 _WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
 _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
 
@@ -33,17 +33,6 @@ Texts = dict[int, Sequence[str]]  # of edits, by id
 Span = tuple[int, int]  # of words
 Characters = tuple[int, int]
 Key = TypeVar("Key")
-
-
-class Agreement(NamedTuple):
-    """How far two texts are about one relation: of the inventory, and of it with the store's own texts (from 0 to 1).
-
-    known: the probability of the likeliest relation of the first text.
-    """
-
-    inventory: float
-    store: float
-    known: float
 
 
 class EditIndex:
@@ -123,12 +112,25 @@ class EditIndex:
         """The largest cosine of an edit's texts, with "it" for the subject, and a salient unit vector [d]."""
         return self._masked.closest(_masked_texts({id: self.edits[id]})[id], vector)
 
+    def agreements(self, id: int, vectors: FloatArray) -> list[Agreement]:
+        """What questions with these salient unit vectors [n, d] and an edit have in common. Raises ValueError, too."""
+        texts = _masked_texts({id: self.edits[id]})[id]
+        return self._wordings.agreements({text: self._worded(text) for text in texts}, vectors)
+
     @cached_property
-    def _common(self) -> dict[str, None]:
+    def _wordings(self) -> Wordings:
         """The masked texts that most active edits have: what the edits of a store are about, in its own words."""
         counts = {text: sum(map(self._is_active, ids)) for text, ids in self._masked.edits.items()}
-        most = nsmallest(_COMMON, counts, key=lambda text: (-counts[text], text))
-        return {text: None for text in most if counts[text]}
+        most = nsmallest(MOST, counts, key=lambda text: (-counts[text], text))
+        worded = {text: self._worded(text) for text in most if counts[text]}
+        return Wordings(worded, inventory(self.require_encoder()))
+
+    def _worded(self, text: str) -> Worded:
+        """What the active edits with a masked text answer, or where there are none, the shadow ones."""
+        ids = self._masked.edits[text]
+        records = [self.edits[id].record for id in list(filter(self._is_active, ids)) or ids]
+        answers = Counter(answer.casefold() for r in records for answer in {r.target_new, r.target_true} if answer)
+        return Worded(self._masked.vectors[text], answers, len(records))
 
     def _is_active(self, id: int) -> bool:
         return self.edits[id].record.status is Status.ACTIVE
@@ -229,31 +231,6 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
         before = about if clear or not before else before
         parts.append((part, frozenset((m.begin, m.end) for m in about)))
     return tuple(parts)
-
-
-def agreements(index: EditIndex, ids: Collection[int], vectors: FloatArray) -> Mapping[int, list[Agreement]]:
-    """How far edits are about what texts with these salient unit vectors [n, d] ask for: for each edit [n]."""
-    texts = _masked_texts({id: index.edits[id] for id in ids})
-    own = {text: index._masked.vectors[text] for of_edit in texts.values() for text in of_edit}
-    active = dict.fromkeys(text for id, of_edit in texts.items() if index._is_active(id) for text in of_edit)
-    stored = np.stack([index._masked.vectors[text] for text in {**index._common, **active} or own])
-    known_relations = inventory(index.require_encoder())
-
-    def relations(of: FloatArray) -> tuple[Probabilities, Probabilities]:
-        near = known_relations.nearness(of)
-        return probabilities(near), probabilities(np.concatenate([near, of @ stored.T], axis=1), _SHARPNESS)
-
-    asked, known = relations(vectors), relations(np.stack(list(own.values())))
-    row = {text: i for i, text in enumerate(own)}
-
-    def best(i: int, texts: Sequence[str], kind: int) -> float:
-        return max(agreement(asked[kind][i], known[kind][row[text]]) for text in texts)
-
-    likeliest = asked[0].max(axis=1, initial=0.0).tolist()
-    return {
-        id: [Agreement(best(i, own, 0), best(i, own, 1), likeliest[i]) for i in range(len(vectors))]
-        for id, own in texts.items()
-    }
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:

@@ -78,11 +78,6 @@ def probabilities(nearness: FloatArray, sharpness: float = SHARPNESS) -> Probabi
     return found
 
 
-def agreement(first: Probabilities, second: Probabilities) -> float:
-    """How far two texts are about the same relation: the Bhattacharyya coefficient, from 0 to 1."""
-    return float(np.sqrt(first * second).sum())
-
-
 def relations_in(text: str, name: str) -> list[Relation]:
     """The relations of a file. Raises UsageError with its name, the line and the remedy."""
     found: dict[str, dict[str, list[str]]] = {}

@@ -11,9 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from drike.errors import ModelError, UsageError
-from drike.models.protocols import LanguageModel, Template
+from drike.models.protocols import LanguageModel, Template, Usage
 from drike.models.served.address import SERVICES, is_served, service_for
-from drike.models.served.options import ApiOptions
+from drike.models.served.spending import ApiOptions
+
+__all__ = ["EMBEDDED", "READER", "SERVICES", "ApiOptions", "LanguageModel", "Template", "Usage", "load", "template_for"]
 
 EMBEDDED, READER = "embedded", "reader"
 
@@ -62,8 +64,7 @@ def load(
 
     path = str(model_path()) if name == EMBEDDED else name
     open_model = huggingface.load if replicas == 1 else partial(ray.load, replicas=replicas)
-    keep = None if cache else 0
-    return open_model(path, template=template, device=device, name=name, remember=cache, keep=keep)
+    return open_model(path, template=template, device=device, name=name, remember=cache, keep=None if cache else 0)
 
 
 def template_for(name: str, template: str | None) -> Template:
@@ -95,11 +96,9 @@ def _refuse_misspelled(name: str) -> None:
     if ":" in name:
         written, _, rest = name.partition(":")
         nearest = get_close_matches(written.casefold(), SERVICES, n=1)
-        raise ModelError(
-            f"{name} is no folder{f' (did you mean {nearest[0]}:{rest}?)' if nearest else ''}: "
-            "a model behind an API is SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, "
-            f"with SERVICE one of {', '.join(SERVICES)}"
-        )
+        meant = f" (did you mean {nearest[0]}:{rest}?)" if nearest else ""
+        form = f"SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, with SERVICE one of {', '.join(SERVICES)}"
+        raise ModelError(f"{name} is no folder{meant}: a model behind an API is {form}")
     near = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)
     if near or (service := service_for(name)):
         raise ModelError(f"there is no model {name!r}: did you mean {near[0] if near else f'{service}:{name}'}?")

@@ -8,7 +8,7 @@ from functools import partial
 from threading import Lock
 from typing import TypeVar
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Turns, Usage, cut
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Usage, cut
 
 Answers = TypeVar("Answers")
 
@@ -41,9 +41,7 @@ class CustomModel:
         self._generate = generate
         self._counting = Lock()
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Call your function, and cut its texts before `stop`."""
         answers = self._counted(self._generate, prompts, max_tokens, stop)
         return [Completion(cut(answer, stop)) if isinstance(answer, str) else answer for answer in answers]

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal, Protocol
 
-MAX_ANSWER_TOKENS = 16
+ANSWER_TOKENS = 16  # at most
 MAX_REASONING_TOKENS = 128
 
 Template = Literal["plain", "chat"]
 Turns = tuple[str, ...]  # a conversation, from the user's first turn to the last: user, model, user, ...
+Prompts = Sequence[str | Turns]
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Usage:
     calls: of generate and score; of a served model, answers paid for. prompts: texts completed or scored. cached:
     prompts answered from memory or disk. requests: sent over the network, retries included. forwards: passes that
     score. prompt_tokens, completion_tokens: of prompts, and of answers or scored continuations, if read one by one.
-    tokens_cached: those of cached answers. tokens_computed: those that the model processed.
-    estimated: calls whose tokens the server did not report. money: None without a price.
+    tokens_cached: those of cached answers. tokens_computed: those that the model processed. estimated: calls whose
+    tokens the server did not report. money: None without a price.
     """
 
     calls: int = 0
@@ -150,9 +151,7 @@ class LanguageModel(Protocol):
     def count_tokens(self) -> Callable[[Sequence[str]], list[int]] | None:
         """Count the tokens of each prompt as the model reads it; None if the model cannot."""
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt, cut before `stop` (ignored in leading white space). `Turns` only if `info.turns`."""
 
     def forget(self) -> None:

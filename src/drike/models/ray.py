@@ -26,7 +26,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from drike.errors import ModelError, reason
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Usage
 from drike.models.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -80,9 +80,7 @@ class RemoteModel:
         self._actor, self._replica = actor, replica
         self._counting = Lock()
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt in the actor."""
         return self._ask("generate", list(prompts), max_tokens, stop)  # type: ignore[no-any-return]
 
@@ -144,9 +142,8 @@ def _connect() -> Any:
         # Without clusters, Ray listens on the loopback interface only.
         private = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
         if imported is not None and not private.items() <= os.environ.items():
-            raise ModelError(
-                "Ray was imported before its ports could be closed: load the model first, or call ray.init"
-            )
+            remedy = "load the model first, or call ray.init"
+            raise ModelError(f"Ray was imported before its ports could be closed: {remedy}")
         os.environ |= private
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     else:
@@ -216,15 +213,12 @@ def _received(reference: Any, replica: str) -> tuple[Any, Usage]:
     try:
         answer, used = ray.get(reference)
     except exceptions.RayTaskError as error:
-        raise ModelError(
-            f"{replica} failed with {type(error.cause).__name__} ({reason(error.cause)}): "
-            "run the same without replicas to see where"
-        ) from error
+        failed = f"{replica} failed with {type(error.cause).__name__} ({reason(error.cause)})"
+        raise ModelError(f"{failed}: run the same without replicas to see where") from error
     except exceptions.RayError as error:
-        raise ModelError(
-            f"{replica} is gone ({type(error).__name__}): it ran out of memory, or its node is down: "
-            "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
-        ) from error
+        gone = f"{replica} is gone ({type(error).__name__}): it ran out of memory, or its node is down"
+        remedy = "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
+        raise ModelError(f"{gone}: {remedy}") from error
     if isinstance(answer, _Refusal):
         raise ModelError(str(answer))
     return answer, used

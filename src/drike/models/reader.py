@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Usage
 
 COPY, PARAPHRASE, NEIGHBOUR = range(3)
 _CREDENCE = {"in-context": (2.2, 0.5, -2.5), "imagine": (1.0, -0.6, -1.5), "thought": (1.5, -0.2, -1.2)}
@@ -113,9 +113,7 @@ class BayesianReader:
         self._firm = firmness_of([relation for relation, _, _ in facts])
         self._number = {word: i for i, word in enumerate(sorted({*self._firm, *(o for _, _, o in facts)}))}
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Write the likelier object, " Paris"; "" if the prompt is not about TinyFacts. A thought ends in an answer."""
         self.usage += Usage(calls=1, prompts=len(prompts))
         return [Completion(self._written(str(prompt))) for prompt in prompts]

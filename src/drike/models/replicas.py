@@ -1,9 +1,8 @@
 """Several copies of a local model as one, for work that is split by edit.
 
 A call has the prompts of one edit and goes to one replica, so that shared prefixes are still read once. Its home is a
-hash of the first prompt's beginning, so an edit usually returns to the replica that has it cached.
-
-The answers are those of one model, up to rounding in the last digits, which depends on what a replica has cached.
+hash of the first prompt's beginning, so an edit usually returns to the replica that has it cached. The answers are
+those of one model, up to rounding in the last digits, which depends on what a replica has cached.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import replace
 from threading import Condition
 from zlib import crc32
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Prompts, Request, Score, Usage
 
 _BEGINNING = 200  # characters of a prompt that identify its edit: the first demonstration, or its fact
 
@@ -41,9 +40,7 @@ class Replicas:
         for model in self.models:
             model.forget()
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete the prompts on one of the replicas."""
         first = prompts[0] if prompts else ""
         with self._replica_for(first if isinstance(first, str) else first[0]) as model:

@@ -81,27 +81,25 @@ def with_published(paper: PaperTable, blocks: Iterable[Block], first_column: str
         for row in published:
             name = row.variant or (row.model if models_as_rows else row.editor)
             rows.append((name, *published_cells(row, columns, extra=paper.has_extra)))
-    notes = [INTERVALS, _CAUTION]
-    notes += [_SECONDS] if "s/query" in columns else []
-    notes += [_TRAINED] if paper.has_extra else []
-    notes += ["S of published rows: computed here from their ESR, PC and RR."] if models_as_rows else []
+    computed = "S of published rows: computed here from their ESR, PC and RR."
+    further = {_SECONDS: "s/query" in columns, _TRAINED: paper.has_extra, computed: models_as_rows}
+    notes = (INTERVALS, _CAUTION, *(note for note, applies in further.items() if applies))
     header = (first_column, *columns, *(["Extra Params"] if paper.has_extra else []))
-    return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), tuple(notes))
+    return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), notes)
 
 
 def with_published_halluedit(groups: Iterable[Group]) -> Table:
     """Measured shares on HalluEditBench by aspect, above the published ones of its in-context editor."""
+    asked = (Aspect.REWRITE, Aspect.SAME_SUBJECT, Aspect.PUSHBACK)
     rows: list[tuple[Cell, ...]] = []
     for group in groups:
         rows.append((f"Measured: {group.label}",))
         for editor, summary in group.summaries.items():
-            shares = [summary.aspects[aspect] for aspect in (Aspect.REWRITE, Aspect.SAME_SUBJECT, Aspect.PUSHBACK)]
             two_hops: Cell = summary.hops["2"].estimate if "2" in summary.hops else NOT_MEASURED
-            rows.append((editor, *(share.estimate for share in shares), two_hops))
+            rows.append((editor, *(summary.aspects[aspect].estimate for aspect in asked), two_hops))
     rows.append(("Published, not measured here: ICE, its in-context editor",))
     for model, published in HALLUEDIT.items():
-        aspects = ("rewrite", "same_subject", "pushback", "two_hops")
-        rows.append((model, *(Number(published[aspect], ".2f") for aspect in aspects)))
+        rows.append((model, *(Number(published[aspect], ".2f") for aspect in (*asked, "two_hops"))))
     columns = ("rewrite (efficacy)", "same_subject (locality)", "pushback (robustness)", "multi_hop, 2 hops")
     title = "HalluEditBench: compared with its published figures"
     return Table(title, ("Editor", *columns), tuple(rows), (INTERVALS, _HALLUEDIT))

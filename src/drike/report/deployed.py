@@ -79,11 +79,9 @@ def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *not
 
 def gate_table(records: Sequence[GateRecord]) -> Table:
     """How often the gate gives a question the edits it is about, and others, by kind of question."""
-    by_kind: dict[str, list[GateRecord]] = defaultdict(list)
-    for record in records:
-        by_kind[record.kind].append(record)
     rows: list[tuple[Cell, ...]] = []
-    for kind, of_kind in by_kind.items():
+    for kind in dict.fromkeys(record.kind for record in records):
+        of_kind = [record for record in records if record.kind == kind]
         matched = _share([record for record in of_kind if record.concerns], lambda record: record.fires)
         rows.append((kind, Number(len(of_kind)), matched, _share(of_kind, lambda record: bool(record.false))))
     notes = (
@@ -132,10 +130,10 @@ def threshold_rates(records: Sequence[GateRecord]) -> list[tuple[float, float, f
 def thresholds_table(records: Sequence[GateRecord]) -> Table:
     """Matches and false matches at several thresholds."""
     rates = threshold_rates(records)
-    rows = tuple((f"{at:g}", Number(matched, ".3f"), Number(false, ".4f")) for at, matched, false in rates)
+    rows = tuple((f"{at:g}", Number(right, ".3f"), Number(false, ".4f")) for at, right, false in rates)
     note = "matched: questions whose own edit reaches the threshold. false matches: questions where another edit does."
-    title, header = "Matches and false matches by threshold", ("threshold", "matched", "false matches")
-    return Table(title, header, rows, (note,))
+    header = ("threshold", "matched", "false matches")
+    return Table("Matches and false matches by threshold", header, rows, (note,))
 
 
 def near_misses(records: Sequence[GateRecord]) -> Table:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from drike.report import figures
 from drike.report.comparison import paper_tables
@@ -18,18 +17,7 @@ from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
 from drike.report.latex import HEAD, as_latex
 from drike.report.overview import generated, judges
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
-from drike.report.tables import (
-    INTERVALS,
-    PER_PROMPT,
-    SCORES,
-    aspects,
-    compared,
-    costs,
-    hops,
-    paired,
-    summary_table,
-    work,
-)
+from drike.report.tables import aspects, compared, costs, hops, paired, scores_table, work
 from drike.report.training import epochs_table
 from drike.report.variants import distribution_of, reordered_of, variations
 from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
@@ -57,7 +45,6 @@ class Document:
 
 def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iterable[Table] = ()) -> Document:
     """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ."""
-    names = list(dict.fromkeys(group.label for group in groups))
     sections = (
         _summary(groups),
         _hops(groups),
@@ -72,7 +59,8 @@ def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iter
         _about(groups),
     )
     kept = tuple(section for section in sections if section.text or section.figures or section.tables)
-    return Document(f"drike report: {'; '.join(names)}", tuple(groups), kept)
+    title = f"drike report: {'; '.join(dict.fromkeys(group.label for group in groups))}"
+    return Document(title, tuple(groups), kept)
 
 
 def markdown(document: Document) -> str:
@@ -96,20 +84,15 @@ def _summary(groups: Sequence[Group]) -> Section:
     text = [sentence for part in (gaps, findings) for group in groups for sentence in part(group)]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
-    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
-    columns = (*SCORES, "retains/prompt", "tokens/prompt")
-    tables = [
-        summary_table(group.label, group.summaries.values(), columns, meanings, *judges(group), INTERVALS, PER_PROMPT)
-        for group in groups
-    ]
+    tables = [scores_table(group.label, group.summaries.values(), *judges(group)) for group in groups]
     for group in groups:
         tables += _labelled(group.label, aspects(list(group.summaries.values()), *generated(group)))
     return Section("summary", "Summary", text, tables=tables)
 
 
 def _hops(groups: Sequence[Group]) -> Section:
-    by_group = (_labelled(group.label, hops(list(group.summaries.values()))) for group in groups)
-    return Section("hops", "Multi-hop questions", tables=[*chain.from_iterable(by_group)])
+    tables = [table for group in groups for table in _labelled(group.label, hops(list(group.summaries.values())))]
+    return Section("hops", "Multi-hop questions", tables=tables)
 
 
 def _differences(groups: Sequence[Group]) -> Section:
@@ -164,23 +147,20 @@ def _training(groups: Sequence[Group]) -> Section:
     if not runs:
         return Section("training", "Training")
     curves = [figures.training(groups, curve) for curve in figures.CURVES]
-    seconds = "; ".join(f"{paper.model} {paper.without:.1f} and {paper.seconds:.1f}" for paper in EPOCH_SECONDS)
+    seconds = "; ".join(f"{model} {before:.1f} and {after:.1f}" for model, (before, after) in EPOCH_SECONDS.items())
     text = (f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits).",)
-    epochs = {name: run.epochs for name, run in runs.items()}
-    table = epochs_table(epochs)
+    table = epochs_table({name: run.epochs for name, run in runs.items()})
     unfinished = tuple(
-        f"Epoch {last.epoch} was stopped after {last.episodes} of {runs[name].training_edits} edits ({name})."
-        for name, (*_, last) in epochs.items() if last.episodes < runs[name].training_edits
+        f"Epoch {last.epoch} was stopped after {last.episodes} of {run.training_edits} edits ({name})."
+        for name, run in runs.items() if (last := run.epochs[-1]).episodes < run.training_edits
     )  # fmt: skip
     table = replace(table, notes=(*table.notes, *unfinished))
     return Section("training", "Training", text, [*filter(None, curves)], [table])
 
 
 def _budgets(groups: Sequence[Group]) -> Section:
-    with_budgets = [
-        (group, editor) for group in groups for editor in group.outcomes
-        if editor.startswith(METHOD) and editor != PER_QUERY  # which has no budget per edit
-    ]  # fmt: skip
+    pairs = ((group, editor) for group in groups for editor in group.outcomes if editor.startswith(METHOD))
+    with_budgets = [pair for pair in pairs if pair[1] != PER_QUERY]  # which has no budget per edit
     if not with_budgets:
         return Section("budget", "Retain budget")
     rows: list[tuple[Cell, ...]] = [("Measured",)]
@@ -189,9 +169,8 @@ def _budgets(groups: Sequence[Group]) -> Section:
         extremes = (Number(end(kept.counts), "d") for end in (min, max))
         rows.append((f"{editor}, {group.label}", Number(kept.mean, ".2f"), Number(kept.std, ".2f"), *extremes))
     rows.append(("Published",))
-    for paper in RETAIN_BUDGETS:
-        mean_and_std = (Number(paper.mean, ".2f"), Number(paper.std, ".2f"))
-        rows.append((f"DR-IKE, {paper.model}", *mean_and_std, NOT_MEASURED, NOT_MEASURED))
+    for model, published in RETAIN_BUDGETS.items():
+        rows.append((f"DR-IKE, {model}", *(Number(value, ".2f") for value in published), NOT_MEASURED, NOT_MEASURED))
     notes = (
         "Every edit counts once here; retains/prompt in the other tables is a mean over prompts, so an edit with more "
         "probes counts more there.",

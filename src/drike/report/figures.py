@@ -89,11 +89,8 @@ def pareto(group: Group) -> Figure | None:
     counted = len(tokens) == len(ranked)
     sizes = tokens if counted else [summary.shots for summary in ranked]
     unit = "prompt tokens" if counted else "retains per prompt"
-    points = [
-        _Point(size, value.value or 0.0, value.low or 0.0, value.high or 0.0, summary.editor)
-        for size, summary in zip(sizes, ranked, strict=True)
-        for value in [summary.metric(metric)]
-    ]
+    values = [(of.value or 0.0, of.low or 0.0, of.high or 0.0) for of in (summary.metric(metric) for summary in ranked)]
+    points = [_Point(size, *of, summary.editor) for size, of, summary in zip(sizes, values, ranked, strict=True)]
     points.sort(key=lambda point: (point.size, -point.value, point.editor))
     front = [point for i, point in enumerate(points) if all(point.value > shorter.value for shorter in points[:i])]
     longest, low = 1.08 * max(sizes) or 1.0, min(0.9, math.floor(10 * min(point.value for point in points)) / 10)
@@ -102,13 +99,10 @@ def pareto(group: Group) -> Figure | None:
         plot.line("front", (point.size, point.value), (following.size, point.value))
         plot.line("front", (following.size, point.value), (following.size, following.value))
     _draw_named(plot, points, best=ranked[0].editor)
-    values = "; ".join(f"{point.editor} {point.value:.2f} at {point.size:,.4g} {unit}" for point in points)
-    unbeaten = ", ".join(point.editor for point in front)
-    return Figure(
-        plot.svg("pareto", unit),
-        f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length",
-        f"{metric} against {unit}: {values}. Best for their length: {unbeaten}.",
-    )
+    places = "; ".join(f"{point.editor} {point.value:.2f} at {point.size:,.4g} {unit}" for point in points)
+    alt = f"{metric} against {unit}: {places}. Best for their length: {', '.join(point.editor for point in front)}."
+    caption = f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length"
+    return Figure(plot.svg("pareto", unit), caption, alt)
 
 
 @dataclass(frozen=True)
@@ -161,12 +155,10 @@ CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
 def training(groups: Sequence[Group], curve: str) -> Figure | None:
     """One quantity over epochs, a line for each run; None where no run measured it."""
     what, value = CURVES[curve]
-    lines = [
-        (i, run.seed, points)
-        for i, group in enumerate(groups)
-        for run in group.runs
-        if (points := [(epoch.epoch, y) for epoch in run.epochs if (y := value(epoch)) is not None])
-    ]
+    lines = []
+    for i, run in ((i, run) for i, group in enumerate(groups) for run in group.runs):
+        if points := [(epoch.epoch, y) for epoch in run.epochs if (y := value(epoch)) is not None]:
+            lines.append((i, run.seed, points))
     if not lines:
         return None
     ys = [y for *_, points in lines for _, y in points]
@@ -176,12 +168,11 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
     for i, _, points in lines:
         plot.curve(f"c{i % 8}", points)
     several = len(groups) > 1
-    values = "; ".join(
-        f"{f'{groups[i].label}, ' if several else ''}seed {seed}: {', '.join(f'{y:.3g}' for _, y in points)}"
-        for i, seed, points in lines
-    )
+    names = [f"{groups[i].label}, seed {seed}" if several else f"seed {seed}" for i, seed, _ in lines]
+    values = [", ".join(f"{y:.3g}" for _, y in points) for *_, points in lines]
     legend = tuple(group.label for group in groups) if several else ()
-    caption, alt = f"{curve[0].upper()}{curve[1:]}: {what}", f"{curve} by epoch: {what}. {values}."
+    told = "; ".join(map("{}: {}".format, names, values))
+    caption, alt = f"{curve[0].upper()}{curve[1:]}: {what}", f"{curve} by epoch: {what}. {told}."
     return Figure(plot.svg("curve", "epoch", whole=True), caption, alt, legend)
 
 
@@ -191,9 +182,9 @@ def budget(group: Group, editor: str) -> Figure:
     plot = _Plot(130, 0.4, max(16, *kept.counts) + 0.6, 0, 1.15 * max(kept.counts.values()))
     for k, edits in kept.counts.items():
         plot.line("column", (k, 0), (k, edits))
-    for i, paper in enumerate(RETAIN_BUDGETS):
-        plot.line("front", (paper.mean, 0), (paper.mean, plot.high))
-        plot.text(f"{paper.model}: {paper.mean:.2f}", "100%", 12 + 16 * i, anchor="end")
+    for i, (model, (mean, _)) in enumerate(RETAIN_BUDGETS.items()):
+        plot.line("front", (mean, 0), (mean, plot.high))
+        plot.text(f"{model}: {mean:.2f}", "100%", 12 + 16 * i, anchor="end")
     counts = ", ".join(f"{k} at {edits} edits" for k, edits in kept.counts.items())
     alt = f"Retains kept by {editor}: {counts}; mean {kept.mean:.2f}, standard deviation {kept.std:.2f}."
     caption = f"Test edits by retains kept, {editor}, {group.label}; dashed: published means"

@@ -9,7 +9,7 @@ from drike.evaluation.metrics import Summary
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.reading import evaluate_again
 from drike.report.tables import SCORES
-from drike.support.table import Difference, Estimate, as_text, counted
+from drike.support.table import Estimate, as_text, counted
 
 # On fewer edits no difference is claimed: of two equally good editors, one would win on all of five edits with a
 # probability of 2 / 2**5, above 5 %.
@@ -20,10 +20,8 @@ def gaps(group: Group) -> Iterator[str]:
     """What was meant to be measured but is missing from the group's numbers."""
     for run in group.runs:
         if run.missing:
-            yield (
-                f"Incomplete: {run.folder} has no outcomes of {', '.join(run.missing)}, which this report leaves out; "
-                f"to measure what is missing: {evaluate_again(run.folder)}"
-            )
+            lacks = f"{run.folder} has no outcomes of {', '.join(run.missing)}, which this report leaves out"
+            yield f"Incomplete: {lacks}; to measure what is missing: {evaluate_again(run.folder)}"
         if 0 < len(run.episodes) < run.asked_episodes:
             done = f"{len(run.episodes)} of {run.asked_episodes} episodes"
             yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
@@ -55,17 +53,16 @@ def verdict(group: Group) -> str:
     known = "" if unedited is None or unedited.metric(metric).value is None else as_text(unedited.metric(metric))
     if not ranked:
         only = f"Only the unedited model was measured: its {metric} is {known}"
-        return f"{only} on {_edits(unedited)}." if unedited and known else "No answer of this run could be judged."
+        edits = counted(unedited.cases, "test edit") if unedited else ""
+        return f"{only} on {edits}." if known else "No answer of this run could be judged."
     best, *others = ranked
-    where, value = _edits(best), as_text(best.metric(metric))
+    where, value = counted(best.cases, "test edit"), as_text(best.metric(metric))
     if best.cases < MIN_EDITS:
         return f"{best.editor} has {metric} {value} on {where}, too few to tell editors apart."
     above_unedited = known and _above(group, best.editor, UNEDITED)
     if known and above_unedited is False:
-        return (
-            f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}; the "
-            f"best is {best.editor} with {value}."
-        )
+        none = f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}"
+        return f"{none}; the best is {best.editor} with {value}."
     if not others:
         beyond = f", significantly above the unedited model's {known}" if above_unedited else ""
         return f"{best.editor} reaches {metric} {value} on {where}{beyond}."
@@ -75,9 +72,8 @@ def verdict(group: Group) -> str:
     sentence = f"{listed([best.editor, *level])} {verb}, {value} on {where}{_length(group, best)}{_lead(rest)}"
     method = group.summaries.get(METHOD)
     if method in others and METHOD not in level and not best.editor.startswith(METHOD):
-        below = "significantly lower" if rest[METHOD] else "not significantly lower"
-        below = below if rest[METHOD] is not None else "measured on other edits"
-        sentence += f"; {METHOD} has {as_text(method.metric(metric))}, {below}"
+        below = {True: "significantly lower", False: "not significantly lower", None: "measured on other edits"}
+        sentence += f"; {METHOD} has {as_text(method.metric(metric))}, {below[rest[METHOD]]}"
     return f"{sentence}."
 
 
@@ -102,10 +98,6 @@ def listed(names: Sequence[str]) -> str:
     if len(names) > 3:
         return f"{', '.join(names[:2])} and {len(names) - 2} others"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def _edits(summary: Summary) -> str:
-    return counted(summary.cases, "test edit")
 
 
 def _above(group: Group, ours: str, theirs: str) -> bool | None:
@@ -134,19 +126,14 @@ def _length(group: Group, best: Summary) -> str:
 
 
 def _against_baseline(group: Group) -> str:
-    of_metrics = {name: group.difference(METHOD, BASELINE, name) for name in SCORES}
-    in_words = [
-        f"{name} {as_text(difference.estimate, signed=True)} ({_direction(difference)})"
-        for name, difference in of_metrics.items()
-        if difference is not None and difference.estimate.value is not None
-    ]
+    in_words = []
+    for name in SCORES:
+        difference = group.difference(METHOD, BASELINE, name)
+        if difference is not None and difference.estimate.value is not None:
+            direction = "higher" if (difference.estimate.low or 0) > 0 else "lower"
+            said = direction if difference.significant else "not significant"
+            in_words.append(f"{name} {as_text(difference.estimate, signed=True)} ({said})")
     return f"{METHOD} minus {BASELINE} on the same edits: {', '.join(in_words)}."
-
-
-def _direction(difference: Difference) -> str:
-    if not difference.significant:
-        return "not significant"
-    return "higher" if (difference.estimate.low or 0) > 0 else "lower"
 
 
 def _prompt_sizes(group: Group) -> str:

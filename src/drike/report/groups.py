@@ -32,10 +32,9 @@ class ReportedRun:
     settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that
     were to be evaluated and have no outcomes. episodes, training_edits, asked_episodes: of the training run behind it;
     0 where unknown. own_sigma: whether the budget gives every edit a sigma of its own. parameters: trained for each
-    editor, where known. form: of the data files. usage: what the model did for training and for each editor.
-    written: by editor and case id, what the model wrote, by probe. prompts: by editor and case id.
-    stored: how many edits were in force behind a gate, as --stored gave it; "" if that was not evaluated. deployed:
-    by editor, the outcomes behind it. gate: what the gate decided.
+    editor, where known. form: of the data files. usage: for training and for each editor. written: by editor and case
+    id, what the model wrote, by probe. prompts: by editor and case id. stored: how many edits were in force behind a
+    gate, as --stored gave it; "" if that was not evaluated. deployed: by editor, the outcomes behind it.
     """
 
     folder: str
@@ -108,9 +107,9 @@ class Group:
     @property
     def ranked(self) -> list[Summary]:
         """The summaries of the editors that have the headline metric, best first, without the unedited model."""
-        edited = (summary for editor, summary in self.summaries.items() if editor != UNEDITED)
-        values = [(value, summary) for summary in edited if (value := summary.metric(self.headline).value) is not None]
-        return [summary for _, summary in sorted(values, key=lambda pair: -pair[0])]
+        values = {editor: of.metric(self.headline).value for editor, of in self.summaries.items() if editor != UNEDITED}
+        measured = {editor: -value for editor, value in values.items() if value is not None}
+        return [self.summaries[editor] for editor in sorted(measured, key=measured.__getitem__)]
 
     def difference(self, ours: str, theirs: str, metric: str) -> Difference | None:
         """Our metric minus theirs, paired; None if the two editors were not measured on the same edits."""
@@ -140,11 +139,9 @@ class Group:
 def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Group, ...]:
     """Group runs by model and the settings in `across`, pooling seeds. Raises ReportError with what bars it."""
     names = tuple(dict.fromkeys(across))
-    known = {name for run in runs for name in run.settings}
-    for name in names:
-        if name not in known:
-            choices = ", ".join(sorted(known))
-            raise ReportError(f"no run has a setting {name!r} to compare across: choose from {choices}")
+    known = sorted({name for run in runs for name in run.settings})
+    if unknown := next((name for name in names if name not in known), None):
+        raise ReportError(f"no run has a setting {unknown!r} to compare across: choose from {', '.join(known)}")
     for run, other in combinations(runs, 2):
         if problem := conflict(run, other, names):
             raise ReportError(f"{run.folder} and {other.folder} {problem}")
@@ -164,18 +161,14 @@ def conflict(run: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str
     """Why two runs can neither be pooled nor be rows of one table; "" if they can."""
     shared = [name for name in run.settings if name in other.settings]
     differing = [name for name in shared if run.settings[name] != other.settings[name]]
-    for name in differing:
-        if name not in across:
-            return (
-                f"differ in {name} ({run.settings[name]}; {other.settings[name]}) and cannot share a table: "
-                f"report them separately, or compare them deliberately with --across {name}"
-            )
+    if barring := [name for name in differing if name not in across]:
+        name = barring[0]
+        what = f"differ in {name} ({run.settings[name]}; {other.settings[name]}) and cannot share a table"
+        return f"{what}: report them separately, or compare them deliberately with --across {name}"
     same_seed = run.seed == other.seed
-    if same_seed and set(run.test) != set(other.test) and "data" not in differing:
-        return (
-            f"have seed {run.seed} but different test edits and cannot share a table: report them separately, "
-            "or evaluate one of them again with the other's --run"
-        )
+    if same_seed and {*run.test} != {*other.test} and "data" not in differing:
+        remedy = "report them separately, or evaluate one of them again with the other's --run"
+        return f"have seed {run.seed} but different test edits and cannot share a table: {remedy}"
     if differing or run.model != other.model:
         return ""
     for name in run.identity.keys() & other.identity.keys():

@@ -10,7 +10,7 @@ from drike.edits import Aspect
 from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Outcome, Summary
 from drike.report.figures import Figure, pareto
-from drike.report.findings import findings, listed, verdict
+from drike.report.findings import findings, listed
 from drike.report.groups import BASELINE, UNEDITED, Group
 from drike.report.tables import INTERVALS, SCORES, cell
 from drike.support.table import NOT_MEASURED, Cell, Table, as_text, counted
@@ -53,8 +53,7 @@ class ExampleEdit:
 class Overview:
     """What the page shows of a group above its tables.
 
-    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, number of probes. profiles: the summaries
-    of the editors shown, each with its lowest aspects in words.
+    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, probes. profiles: with lowest aspects.
     """
 
     label: str
@@ -75,13 +74,13 @@ def overview(group: Group) -> Overview:
     """The overview of a group."""
     summaries, ranked = list(group.summaries.values()), group.ranked
     best = ranked[0] if ranked else summaries[0]
-    about, _, *notes = findings(group)
+    about, said, *notes = findings(group)
     asked = [aspect for aspect in Aspect if any(summary.aspects[aspect].probes for summary in summaries)]
     left_out = len(summaries) - MAX_EDITORS
     further = [f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else []
     return Overview(
         label=group.label,
-        verdict=verdict(group),
+        verdict=said,
         about=" ".join([about, *judges(group)]),
         metrics=tuple((name, as_text(best.metric(name)), meaning) for name, meaning in SCORES.items()),
         best=best.editor,
@@ -163,9 +162,8 @@ def _lowest(summary: Summary) -> tuple[float, list[Aspect]]:
 
 def _lowest_words(summary: Summary, asked: Sequence[Aspect]) -> str:
     lowest, aspects = _lowest(summary)
-    if len(asked) < 2 or not aspects:
-        return ""
-    return f"Lowest: {listed(aspects)}" if len(aspects) < 3 else f"Lowest: {len(aspects)} aspects at {lowest:.3f}"
+    words = listed(aspects) if len(aspects) < 3 else f"{len(aspects)} aspects at {lowest:.3f}"
+    return f"Lowest: {words}" if aspects and len(asked) > 1 else ""
 
 
 def _weakest(group: Group, best: Summary, asked: Sequence[Aspect]) -> str:
@@ -178,6 +176,6 @@ def _weakest(group: Group, best: Summary, asked: Sequence[Aspect]) -> str:
     other = min(group.ranked, key=lambda summary: _lowest(summary)[0], default=best)
     if _lowest(other)[0] >= lowest:
         return f"{sentence} No editor has a lower share in any aspect."
-    aspect = _lowest(other)[1][0]
+    _, [aspect, *_] = _lowest(other)
     value = as_text(other.aspects[aspect].estimate)
     return f"{sentence} The lowest share of any editor is {other.editor}'s in {aspect}: {value}."

@@ -63,12 +63,7 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
         verdict=overall(groups),
         gaps=[sentence for group in groups for sentence in gaps(group)],
         overviews=[overview(group) for group in groups],
-        sections=[section for section in document.sections if section.id != "summary"],
-        studies=[
-            {"title": study.title, "tables": list(study.tables()),
-             "prompts": [(column.editor, column.prompt.blocks) for column in study.columns]}
-            for study in studies
-        ],
+        studies=studies,
         style=(_HERE / "style.css").read_text("utf-8"),
         script=script,
         script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -79,7 +74,7 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
         as_text=as_text,
         starred=STARRED,
         marks=_MARKS,
-    )  # fmt: skip
+    )
     return page.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no UTF-8
 
 
@@ -122,8 +117,8 @@ def _with_best(rows: list[Row]) -> list[Row]:
     columns = zip(*(cells for _, cells in rows), strict=True)
     ranks = [[cell.rank for cell in column if cell.rank is not None] for column in columns]
     best = [max(column) if len(column) > 1 else None for column in ranks]
-    return [
-        (name, [replace(cell, kind="best") if cell.rank is not None and cell.rank == highest else cell
-                for cell, highest in zip(cells, best, strict=True)])
-        for name, cells in rows
-    ]  # fmt: skip
+
+    def marked(cell: PageCell, highest: float | None) -> PageCell:
+        return replace(cell, kind="best") if cell.rank is not None and cell.rank == highest else cell
+
+    return [(name, list(map(marked, cells, best))) for name, cells in rows]

@@ -192,16 +192,13 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
         outcomes = tuple(files.read_outcomes(path))
         done = {outcome.case_id for outcome in outcomes}
         if not set(split.test) <= done:
-            raise RunError(
-                f"{path} holds {len(done)} of {len(split.test)} test edits: {remedy}, or remove the file to report "
-                "the other editors"
-            )
+            remedy = f"{remedy}, or remove the file to report the other editors"
+            raise RunError(f"{path} holds {len(done)} of {len(split.test)} test edits: {remedy}")
         asked = {(o.case_id, o.aspect, o.query): o.target for o in outcomes}
         probes = probes or asked
         if asked != probes or len({outcome.editor for outcome in outcomes}) != 1:
-            raise RunError(
-                f"{path} does not hold the same probes as {paths[0].name}: evaluate again, or remove one of the two"
-            )
+            what = f"{path} does not hold the same probes as {paths[0].name}"
+            raise RunError(f"{what}: evaluate again, or remove one of the two")
         if outcomes[0].editor in by_editor:
             raise RunError(f"{folder} holds the outcomes of {outcomes[0].editor} twice: remove {path}")
         by_editor[outcomes[0].editor] = outcomes
@@ -233,6 +230,5 @@ def _deployed(run: Run, outcomes: Mapping[str, object]) -> dict[str, tuple[Outco
 
 
 def _text(value: object) -> str:
-    if value is None:
-        return "none"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    shown = "none" if value is None else value
+    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)

@@ -43,6 +43,13 @@ def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[st
     return Table(title, ("Editor", *columns), rows, notes)
 
 
+def scores_table(title: str, summaries: Iterable[Summary], *notes: str) -> Table:
+    """The scores that a report begins with, and the length of prompts."""
+    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
+    columns = (*SCORES, "retains/prompt", "tokens/prompt")
+    return summary_table(title, summaries, columns, meanings, *notes, INTERVALS, PER_PROMPT)
+
+
 def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
     """Summaries in the columns of the paper's Table 1, each with its 95 % interval over cases."""
     return summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
@@ -56,9 +63,8 @@ def disagreement(sampled: Mapping[str, Sequence[Outcome]]) -> str:
     }
     edits = len({outcome.case_id for outcomes in sampled.values() for outcome in outcomes})
     asked, together = sum(map(len, sampled.values())), [*chain.from_iterable(differing.values())]
-    sentence = (
-        f"Judged by greedy and by generate on a sample of {edits} edits: {len(together)} of {asked:,} verdicts differ"
-    )
+    differ = f"{len(together)} of {asked:,} verdicts differ"
+    sentence = f"Judged by greedy and by generate on a sample of {edits} edits: {differ}"
     if not together:
         return f"{sentence}."
     counts = ", ".join(f"{editor} {len(outcomes)}" for editor, outcomes in differing.items() if outcomes)
@@ -93,11 +99,10 @@ def _shares(
 ) -> Table:
     """Named shares of each editor, and how many probes and edits each has."""
     none = Share(Estimate(None), 0, 0)
-    rows: list[tuple[Cell, ...]] = [
-        (editor, *(shares.get(name, none).estimate for name in names)) for editor, shares in by_editor.items()
-    ]
-    largest = {name: max((of.get(name, none) for of in by_editor.values()), key=lambda s: s.probes) for name in names}
-    counts = "; ".join(f"{name} {share.probes:,} ({share.edits:,})" for name, share in largest.items())
+    cells = {editor: [shares.get(name, none) for name in names] for editor, shares in by_editor.items()}
+    rows: list[tuple[Cell, ...]] = [(editor, *(of.estimate for of in shares)) for editor, shares in cells.items()]
+    largest = [max(column, key=lambda share: share.probes) for column in zip(*cells.values(), strict=True)]
+    counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in zip(names, largest, strict=True))
     own = (note, f"Probes (edits) of each: {counts}.", INTERVALS)
     return Table(title, ("Editor", *map(str, names)), tuple(rows), (*own, *notes))
 
@@ -120,13 +125,10 @@ def work(usages: Mapping[str, Usage]) -> Table:
 def published(table: PaperTable = TABLES[0]) -> Table:
     """One of the paper's tables as it prints it."""
     several = len({row.data for row in table.rows}) > 1
-    rows = tuple(
-        (
-            f"{row.editor} ({', '.join(filter(None, (row.variant, row.model, row.data if several else '')))})",
-            *published_cells(row, table.columns, extra=table.has_extra),
-        )
-        for row in table.rows
-    )
+    rows = []
+    for row in table.rows:
+        about = ", ".join(filter(None, (row.variant, row.model, row.data if several else "")))
+        rows.append((f"{row.editor} ({about})", *published_cells(row, table.columns, extra=table.has_extra)))
     notes = (
         "s/query: the paper's time per iteration, apparently of one prompt at a time; our s/edit is the time of all "
         "probes of an edit, which share the work on common prefixes.",
@@ -134,7 +136,7 @@ def published(table: PaperTable = TABLES[0]) -> Table:
     )
     header = ("Editor", *table.columns, *(["params"] if table.has_extra else []))  # short, so that names fit
     title = f"For reference: the paper's Table {table.number}, {table.about} (other models, other data)"
-    return Table(title, header, rows, notes if table.has_extra else ())
+    return Table(title, header, tuple(rows), notes if table.has_extra else ())
 
 
 def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[Cell, ...]:

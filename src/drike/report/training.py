@@ -54,18 +54,12 @@ def _epoch(episodes: Sequence[EpisodeRecord], own_sigma: bool) -> Epoch:
     kept = [min(episode.kept, episode.k) for episode in episodes]
     sigmas = [episode.sigma for episode in (episodes if own_sigma else episodes[-1:]) if episode.sigma is not None]
     tokens = [episode.prompt_tokens for episode in episodes if episode.prompt_tokens is not None]
-    return Epoch(
-        epoch=episodes[0].epoch,
-        episodes=len(episodes),
-        esr=fmean(episode.correct[k - 1] for episode, k in zip(episodes, kept, strict=True)),
-        reward=fmean(fmean(episode.rewards) for episode in episodes),
-        mean_k=fmean(kept),
-        sigma=fmean(sigmas) if sigmas else None,
-        share=episodes[-1].share,
-        calls=sum(episode.k for episode in episodes),
-        prompt_tokens=sum(tokens) if len(tokens) == len(episodes) else None,
-        seconds=sum(episode.seconds for episode in episodes),
-    )
+    last, sigma = episodes[-1], fmean(sigmas) if sigmas else None
+    esr = fmean(episode.correct[k - 1] for episode, k in zip(episodes, kept, strict=True))
+    reward = fmean(fmean(episode.rewards) for episode in episodes)
+    read = sum(tokens) if len(tokens) == len(episodes) else None
+    calls, seconds = sum(episode.k for episode in episodes), sum(episode.seconds for episode in episodes)
+    return Epoch(last.epoch, len(episodes), esr, reward, fmean(kept), sigma, last.share, calls, read, seconds)
 
 
 def epochs_table(runs: Mapping[str, Sequence[Epoch]]) -> Table:
@@ -73,14 +67,11 @@ def epochs_table(runs: Mapping[str, Sequence[Epoch]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, epochs in runs.items():
         rows.append((name,))
-        rows += [
-            (
-                str(epoch.epoch), Number(epoch.esr, ".3f"), Number(epoch.reward, "+.3f"), Number(epoch.mean_k, ".2f"),
-                sigma, Number(epoch.calls), Number(epoch.prompt_tokens), Number(epoch.seconds, ".1f"),
-            )
-            for epoch in epochs
-            for sigma in [epoch.threshold if epoch.share is None else f"share {as_text(epoch.threshold)}"]
-        ]  # fmt: skip
+        for epoch in epochs:
+            means = (Number(epoch.esr, ".3f"), Number(epoch.reward, "+.3f"), Number(epoch.mean_k, ".2f"))
+            cut = epoch.threshold if epoch.share is None else f"share {as_text(epoch.threshold)}"
+            work = (Number(epoch.calls), Number(epoch.prompt_tokens), Number(epoch.seconds, ".1f"))
+            rows.append((str(epoch.epoch), *means, cut, *work))
     header = ("epoch", "ESR", "mean reward", "mean k", "sigma", "calls", "prompt tokens", "seconds")
     notes = (
         "ESR: training edits answered right under the prompt the budget gives. reward: over all evaluated prefixes. k: "

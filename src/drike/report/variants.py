@@ -59,14 +59,14 @@ def agreement_table(
     outcomes: Mapping[str, Sequence[Outcome]], counts: Mapping[str, Counts], pairs: Sequence[tuple[str, str]]
 ) -> Table:
     """The first editor of each pair against the second: share of equal verdicts, and paired differences."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (name, agreement(outcomes[name], outcomes[base]), *differences(counts[name], counts[base])[:4])
-        for name, base in pairs
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for name, base in pairs:
+        same = agreement(outcomes[name], outcomes[base])
+        rows.append((name, same, *differences(counts[name], counts[base])[:4]))
     header = ("Editor", "same verdict", "S", "ESR", "PC", "RR")
-    same = "same verdict: share of probes both answer right or both wrong."
-    notes = (f"Differences from the same editor in its own order. {same}", STARRED)
-    return Table("Effect of the order of retains, paired", header, rows, notes)
+    meaning = "same verdict: share of probes both answer right or both wrong."
+    notes = (f"Differences from the same editor in its own order. {meaning}", STARRED)
+    return Table("Effect of the order of retains, paired", header, tuple(rows), notes)
 
 
 def frontier_table(summaries: Sequence[Summary]) -> Table:

@@ -1,8 +1,4 @@
-"""The admin application, on a port of its own: the edits of a tenant, decisions and their reasons, health and metrics.
-
-docs/serving.md lists its requests and answers. A change is in force in this gateway when it is acknowledged. No request
-of a chat ever changes an edit.
-"""
+"""The admin application, on a port of its own, as in docs/serving.md. What it acknowledges is in force here."""
 
 from __future__ import annotations
 
@@ -95,10 +91,7 @@ async def healthy(request: Request) -> Response:
 
 @dataclass(frozen=True, eq=False)
 class Admin:
-    """The endpoints.
-
-    editor: decides on trial questions, too. upstream: answers them. keys: None admits everyone on this machine.
-    """
+    """The endpoints. editor, upstream: also for trial questions. keys: None admits everyone on this machine."""
 
     editor: RequestEditor
     upstream: Upstream
@@ -220,20 +213,17 @@ class Admin:
     async def matched(self, request: Request, principal: Principal) -> Json:
         """The last decisions on requests."""
         feed, limit = await self.tenants.feed(principal.tenant), _number(request, "limit", 50)
-        return {
-            name: [
-                {"at": recorded.at, "request": recorded.request, "decision": _decision_json(recorded.decision, feed)}
-                for recorded in list(decisions)[::-1][:limit]
-            ]
-            for name, decisions in (("fired", feed.matched), ("missed", feed.missed))
-        }
+        matched, missed = (
+            [vars(recorded) | {"decision": _decision_json(recorded.decision, feed)} for recorded in last[:limit]]
+            for last in (list(feed.matched)[::-1], list(feed.missed)[::-1])
+        )
+        return {"fired": matched, "missed": missed}
 
     async def calibration(self, request: Request, principal: Principal) -> Json:
         """How well the gate's probabilities hold on the tenant's own texts."""
         feed = await self.tenants.feed(principal.tenant)
-        index, bins = self._curves.get(principal.tenant, (None, ()))
-        if index is not feed.index:
-            index = feed.index
+        index, (known, bins) = feed.index, self._curves.get(principal.tenant, (None, ()))
+        if known is not index:
             bins = await in_daemon_thread(curve, feed.gate, index)
             self._curves[principal.tenant] = index, bins
         return {"bins": [asdict(bin) for bin in bins]}
@@ -249,16 +239,12 @@ class Admin:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4", headers=_UNKEPT)
 
     async def _problems(self, of_edits: Sequence[str]) -> list[str]:
-        """What is wrong now with the upstream, this process, and the edits."""
         return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]
 
     async def _write(
         self, request: Request, principal: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]
     ) -> Json:
-        """Make changes, all or none, and answer when they are in force here.
-
-        Nothing is kept of changes that take too long, or whose client has hung up. Raises StoreError, UnavailableError.
-        """
+        """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
         feed = await self.tenants.feed(principal.tenant)
         settled = threading.Lock()  # of the changes and what gives them up, the first to take it decides
 
@@ -336,16 +322,15 @@ def _number(request: Request, name: str, default: int) -> int:
 
 def _matching(feed: EditFeed, wanted: set[str], status: str | None) -> Sequence[EditVersion]:
     """Edits with this status that hold all these words, the latest change first."""
-    edits = sorted(feed.snapshot.edits.values(), key=lambda edit: -edit.number)
-    if status is None:
-        edits = [edit for edit in edits if edit.record.status is not Status.RETIRED]
-    elif status != "all":
-        edits = [edit for edit in edits if edit.record.status == status]
-    return [edit for edit in edits if wanted <= _words_of(edit)] if wanted else edits
 
+    def matches(edit: EditVersion) -> bool:
+        record = edit.record
+        if record.status is Status.RETIRED if status is None else status not in ("all", record.status):
+            return False
+        texts = (*record.names, record.query, record.target_new, str(edit.id))
+        return not wanted or wanted <= set(words(" ".join(texts)))
 
-def _words_of(edit: EditVersion) -> set[str]:
-    return set(words(" ".join((*edit.record.names, edit.record.query, edit.record.target_new, str(edit.id)))))
+    return sorted(filter(matches, feed.snapshot.edits.values()), key=lambda edit: -edit.number)
 
 
 def _author(principal: Principal, claimed: str | None = None) -> str:
@@ -361,13 +346,9 @@ def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
 
 def _decision_json(decision: Decision, feed: EditFeed) -> Json:
     candidates = [
-        {
-            "edit": _edit_json(candidate.edit, feed),
-            "probability": candidate.probability,
-            "name": candidate.name,
-            "features": dict(candidate.features),
-            **({"answer": candidate.answer} if candidate.answer else {}),
-        }
+        {"edit": _edit_json(candidate.edit, feed), "probability": candidate.probability, "name": candidate.name}
+        | {"features": dict(candidate.features)}
+        | ({"answer": candidate.answer} if candidate.answer else {})
         for candidate in decision.candidates[:_MAX_CANDIDATES]
     ]
     matched = [_edit_json(edit, feed) for edit in decision.matched]

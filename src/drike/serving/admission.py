@@ -25,27 +25,23 @@ _FOR_ALL = re.compile(
     rb"|rerank|score|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))"
 )
 _READ = frozenset((*(PREFIX.decode() + path for path in APIS), *map(bytes.decode, guardrail.PATHS)))
-_ESCAPE = re.compile(rb"%(..)?", re.DOTALL)
+_ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})?")
 _IGNORED = " "  # by some servers, at the ends of a part of a path, as dots are
 _AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
 class Admission:
-    """The rules for requests.
+    """The rules for requests. keys: None admits everyone as the default tenant's administrator.
 
-    keys: None admits everyone as the default tenant's administrator, but then refuses web pages of other sites, which
-    could otherwise use the upstream's key through the user's browser.
+    It then refuses web pages of other sites, which could otherwise use the upstream's key through the user's browser.
     """
 
     keys: Keys | None = None
     limits: Limits = field(default_factory=Limits)
 
     def admit(self, scope: Scope, in_flight: int) -> Principal:
-        """Who sent a request. Raises RequestError for one that is refused.
-
-        scope: with a path as `normal_path` returns it. in_flight: requests at this moment, this one included.
-        """
+        """Who sent a request, of a `normal_path`. Raises RequestError. in_flight: requests now, with this one."""
         path, limits = bytes(scope["raw_path"]), self.limits
         if in_flight > limits.at_once:
             raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
@@ -85,12 +81,9 @@ def normal_path(path: bytes) -> bytes:
 
 def _unescaped(escape: re.Match[bytes]) -> bytes:
     """A character that needs no escape, or the escape in capitals."""
-    try:
-        character = bytes.fromhex((escape[1] or b"").decode("latin-1"))
-    except ValueError:
-        character = b""
-    if len(character) != 1:
-        raise RequestError(400, "bad_path", "the path has a % that escapes nothing: leave it out") from None
+    if escape[1] is None:
+        raise RequestError(400, "bad_path", "the path has a % that escapes nothing: leave it out")
+    character = bytes.fromhex(escape[1].decode())
     return character if re.fullmatch(rb"[\w.~-]", character) else escape[0].upper()
 
 

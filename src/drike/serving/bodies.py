@@ -1,7 +1,6 @@
-"""Bodies of requests as bytes: unpacked, read as JSON within bounds, and where their texts stand.
+"""Bodies of requests as bytes, which may be large and hostile: unpacked and read as JSON within bounds.
 
-JSON is read, and never written again: an edit replaces bytes of single texts (`text_spans`). A body may be large and
-hostile, so that its values are counted before they are made, and what unpacks is bounded while it does.
+JSON is never written again: an edit replaces bytes of single texts (`text_spans`).
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable
-from functools import reduce
 from itertools import chain
-from operator import getitem
 from typing import Any, cast
 
 from drike.conversations.turns import JsonPath, UnreadError
@@ -68,24 +65,12 @@ def read_object(body: bytes) -> tuple[bytes, dict[str, Any]]:
 
 
 def read_json(text: bytes | str) -> object:
-    """JSON without NaN and Infinity. Raises ValueError, RecursionError.
-
-    It takes at most four times the bytes, and eight where a text has a character beyond the basic plane: such a text
-    takes four times its bytes in Python, and json holds the whole body as one, too.
-    """
+    """JSON without NaN and Infinity, in 4 times its bytes, 8 with rare characters. ValueError, RecursionError."""
     return json.loads(text, parse_constant=_refuse)
 
 
-def value_at(values: Any, path: JsonPath) -> Any:
-    """The value at a path of parsed JSON."""
-    return reduce(getitem, path, values)
-
-
 def text_spans(text: bytes, paths: Iterable[JsonPath]) -> dict[JsonPath, tuple[int, int]]:
-    """Where the texts at these paths begin and end in valid JSON in UTF-8, with their quotes; found in one pass.
-
-    Of repeated keys the last one counts, as everywhere. paths: at least one, each to a text.
-    """
+    """Where the texts at these paths stand in JSON in UTF-8, with their quotes; of repeated keys the last counts."""
     wanted: dict[Any, Any] = {}
     for path in paths:
         level = wanted

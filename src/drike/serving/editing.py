@@ -1,8 +1,7 @@
 """A request becomes an edited request: decide which edits it concerns, and put them into its text, within a deadline.
 
 Where the gate fails or is late, the request goes out unedited, unless it names the subject of an edit that is enforced;
-so does a request that cannot be read, unless any edit is enforced. All but small work is done in the tenant's threads.
-Where the gate is uncertain, the upstream may be asked, yes or no, with the model and the headers of the request.
+so does a request that cannot be read, unless any edit is enforced.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ _SECONDS_TO_TRY = 10.0  # what an operator waits for
 _MOST_DEADLINES = 8  # for turns that have not been decided on here before, as after a restart
 _MOST_ASKED = 8  # turns of a request about which the upstream is asked, with all edits of each at once
 _SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
+_PROMPTS = {Api.COMPLETIONS: "prompt", Api.RESPONSES: "input"}  # where a request has its text; others have messages
 _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, and how much it thinks
 # No limit on tokens suits every server: newer models of OpenAI refuse `max_tokens` and a temperature with status 400,
 # many other servers do not know `max_completion_tokens`. The name that the request itself uses comes first, else
@@ -77,24 +77,17 @@ class RequestEditor:
     def __init__(
         self, upstream: Upstream, *, chat: Placement, completion: Placement, options: GatewayOptions, metrics: Metrics
     ) -> None:
-        self.mode = Mode(options.mode or Mode.SHADOW)
-        self.asks = options.ask
-        self._sources = options.tool_results == "on"
-        self._deadline_ms = options.deadline_ms
-        self._upstream = upstream
-        self._metrics = metrics
+        self.mode, self.asks = Mode(options.mode or Mode.SHADOW), options.ask
+        self._upstream, self._options, self._metrics = upstream, options, metrics
         self.placements = defaultdict(lambda: chat, {Api.COMPLETIONS: completion})
 
     def deadline(self, feed: EditFeed, turns: int = 1) -> float:
         """Seconds for deciding on and editing a request; so many more for earlier turns, which may be new here, too."""
-        seconds = (self._deadline_ms or (250 if feed.index.encoder else 50)) / 1000
+        seconds = (self._options.deadline_ms or (250 if feed.index.encoder else 50)) / 1000
         return seconds * max(1, min(turns, _MOST_DEADLINES))
 
     async def edit(self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool) -> EditedRequest:
-        """The body of a call under the edits that it concerns. Raises RequestError.
-
-        ask: the upstream, if the gate is uncertain.
-        """
+        """The body of a call under the edits that it concerns. ask: the upstream, if uncertain. Raises RequestError."""
         if self.mode is Mode.OFF:
             return EditedRequest(call.body, "off")
         request = None
@@ -126,16 +119,10 @@ class RequestEditor:
     async def trial(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool
     ) -> tuple[Decision, bytes]:
-        """The decision on a request that ends in a question, which is not recorded, and its edited body.
-
-        Raises RequestError if it is late.
-        """
-        until = time.perf_counter() + _SECONDS_TO_TRY
-        ask = ask and self.asks
-        seconds = self.deadline(feed) if ask else None
+        """The decision on a request that ends in a question, not recorded, and its body. RequestError if late."""
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
-                followed, body = await self._followed(request, call, feed, until, seconds, trying=True)
+                followed, body = await self._followed(request, call, feed, ask=ask and self.asks, trying=True)
         except TimeoutError:
             raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
         assert followed.decision, "a request of one message"  # noqa: S101
@@ -145,46 +132,43 @@ class RequestEditor:
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
         """Raises TimeoutError, and RequestError where the answer about an enforced edit is missing."""
-        turns = sum(turn.speaker is Speaker.USER for turn in request.conversation.turns)
-        until = time.perf_counter() + self.deadline(feed, turns)
-        seconds = _SHARE_OF_QUESTIONS * self.deadline(feed, turns) if ask else None
-        followed, body = await self._followed(request, call, feed, until, seconds)
+        followed, body = await self._followed(request, call, feed, ask=ask)
         if followed.decision:
             feed.record(request_id, followed.decision)
-        if self.mode is Mode.ON and any(map(_enforced_without_answer, followed.decisions)):
+        uncertain = (candidate for decision in followed.decisions for candidate in decision.uncertain)
+        failed = (candidate.edit.record for candidate in uncertain if candidate.answer is YesOrNo.FAILED)
+        if self.mode is Mode.ON and any(record.must_apply for record in failed):
             raise _not_applied()
         scope = "fired" if followed.edits else "abstained"
         if self.mode is Mode.SHADOW:
             body = request.body
         self._metrics.conflicts.inc(len(followed.contradicted))
-        return EditedRequest(body, scope, followed.edits, followed.contradicted, _keeper(request, followed, feed))
+        conversation, standing = request.conversation, followed.standing
+        if conversation.before and not conversation.before.startswith("resp"):  # a conversation's id stays the same
+            feed.earlier.keep(conversation.before, standing)
+        known = conversation.api is Api.RESPONSES and standing.edits
+        keep = partial(feed.earlier.keep, standing=standing) if known else None
+        return EditedRequest(body, scope, followed.edits, followed.contradicted, keep)
 
     async def _followed(
-        self,
-        request: EditableRequest,
-        call: UpstreamCall,
-        feed: EditFeed,
-        until: float,
-        seconds: float | None,
-        *,
-        trying: bool = False,
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False
     ) -> tuple[Followed, bytes]:
-        """What a request gets, and its edited body, made in a thread.
-
-        seconds: for questions to the upstream; None asks nothing. trying: no client waits. Raises TimeoutError after
-        `until`.
-        """
-        thread = feed.aside if trying else feed.deciding
-        placement, memory = self.placements[request.conversation.api], Memory() if trying else None
-        answers = Answers() if trying or seconds is None else feed.answered.copy()
-        asked_until = time.perf_counter() + (seconds or 0.0)
+        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits."""
+        conversation, began = request.conversation, time.perf_counter()
+        seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
+        until = began + (_SECONDS_TO_TRY if trying else seconds)
+        asked_until = began + seconds * (1 if trying else _SHARE_OF_QUESTIONS)
+        thread, memory = (feed.aside, Memory()) if trying else (feed.deciding, None)
+        answers = Answers() if trying or not ask else feed.answered.copy()
 
         def follow() -> tuple[Followed, bytes]:
-            given = None if seconds is None else answers
-            follower = feed.follower(placement, sources=self._sources, answers=given, until=until, memory=memory)
-            earlier = feed.earlier.standing(request.conversation.before, follower.index)
-            followed = follower.follow(request.conversation, earlier)
-            body = self.written(request, followed)
+            given, sources = answers if ask else None, self._options.tool_results == "on"
+            placement = self.placements[conversation.api]
+            follower = feed.follower(placement, sources=sources, answers=given, until=until, memory=memory)
+            followed = follower.follow(conversation, feed.earlier.standing(conversation.before, follower.index))
+            changed, sent = followed.texts(conversation), conversation.texts
+            self._metrics.defused.inc(sum(sent[path] not in text for path, text in changed.items()))
+            body = request.with_texts(changed) if changed else request.body
             if time.perf_counter() > until:  # nobody waits for it
                 raise TimeoutError
             return followed, body
@@ -193,24 +177,15 @@ class RequestEditor:
             try:
                 return await thread.do(follow, until)
             except UnansweredError as missing:
-                new = await self._answers(missing.decision, request, call, asked_until - time.perf_counter())
+                new = await self._answers(missing.args[0], request, call, asked_until - time.perf_counter())
                 answers |= new
                 if not trying:
                     feed.remember(new)
         raise TimeoutError
 
-    def written(self, request: EditableRequest, followed: Followed) -> bytes:
-        """The body of a request with its facts, and with imitations of the block in it defused."""
-        changed, sent = followed.texts(request.conversation), request.conversation.texts
-        if not changed:
-            return request.body
-        self._metrics.defused.inc(sum(sent[path] not in text for path, text in changed.items()))
-        return request.with_texts(changed)
-
     async def _answers(
         self, decision: Decision, request: EditableRequest, call: UpstreamCall, seconds: float
     ) -> Answers:
-        """The upstream's answers about the uncertain candidates of a decision, all asked at once."""
         asking = (_answer(self._upstream, call, request, question, seconds) for question in questions(decision))
         answers = await asyncio.gather(*asking)
         for answer in answers:
@@ -228,15 +203,6 @@ class RequestEditor:
         except Exception as error:  # fail closed
             report(error)
             return True
-
-
-def _keeper(request: EditableRequest, followed: Followed, feed: EditFeed) -> Callable[[str], None] | None:
-    conversation, standing = request.conversation, followed.standing
-    if conversation.before and not conversation.before.startswith("resp"):  # a conversation's id stays the same
-        feed.earlier.keep(conversation.before, standing)
-    if conversation.api is not Api.RESPONSES or not standing.edits:
-        return None
-    return lambda id: feed.earlier.keep(id, standing)
 
 
 async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest | None:
@@ -259,12 +225,6 @@ def report(error: Exception) -> None:
         _LOG.error("%s in %s", type(error).__name__, " > ".join(places))
 
 
-def _enforced_without_answer(decision: Decision) -> bool:
-    """Whether a question failed about an edit that must not be left out."""
-    records = (candidate.edit.record for candidate in decision.uncertain if candidate.answer is YesOrNo.FAILED)
-    return any(record.must_apply for record in records)
-
-
 def _not_applied() -> RequestError:
     return RequestError(503, "edit_not_applied", "an enforced edit could not be applied in time: try again")
 
@@ -272,18 +232,16 @@ def _not_applied() -> RequestError:
 async def _answer(
     upstream: Upstream, call: UpstreamCall, request: EditableRequest, question: str, seconds: float
 ) -> YesOrNo:
-    """What the upstream says to a question. It never raises.
-
-    call, request: in which the question arose. seconds: until the answer counts as failed.
-    """
+    """What the upstream says to a question within so many seconds; it never raises. call, request: of the user."""
     api, values = request.conversation.api, request.values
+    asked = {_PROMPTS[api]: question} if api in _PROMPTS else {"messages": [{"role": "user", "content": question}]}
     kept = {name: values[name] for name in _KEPT if name in values}
     headers = [header for header in call.headers if header[0] not in _DROPPED]
     path = f"/{call.path.partition('?')[0].split('/')[1]}" if api in (Api.RESPONSES, Api.MESSAGES) else call.path
     try:
         async with asyncio.timeout(seconds):
             for limit in _limits(api, values):
-                body = json.dumps({**kept, **_asking(api, question), **limit}).encode()
+                body = json.dumps({**kept, **asked, **limit}).encode()
                 async with upstream.exchange(UpstreamCall("POST", path, headers, body)) as reply:
                     raw = b"".join([chunk async for chunk in reply.chunks])
                 if reply.status != _BAD_REQUEST:
@@ -294,7 +252,6 @@ async def _answer(
 
 
 def _limits(api: Api, values: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
-    """The limits on an answer of yes or no to try one after the other, while the upstream does not know them."""
     if api is Api.RESPONSES:
         return ({"max_output_tokens": 512, "store": False},)
     if api is Api.MESSAGES:
@@ -302,19 +259,11 @@ def _limits(api: Api, values: Mapping[str, Any]) -> Sequence[Mapping[str, object
     return (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING)
 
 
-def _asking(api: Api, question: str) -> dict[str, object]:
-    if api is Api.COMPLETIONS:
-        return {"prompt": question}
-    if api is Api.RESPONSES:
-        return {"input": question}
-    return {"messages": [{"role": "user", "content": question}]}
-
-
 def _answered(api: Api, values: Any) -> str:
     """The text of an answer. Raises LookupError, TypeError or AttributeError for another form."""
     if api is Api.RESPONSES:
-        said = [part["text"] for item in values["output"] if item["type"] == "message" for part in item["content"]]
-        return "".join(said)
+        messages = [item for item in values["output"] if item["type"] == "message"]
+        return "".join(part["text"] for message in messages for part in message["content"])
     if api is Api.MESSAGES:
         return "".join(block["text"] for block in values["content"] if block["type"] == "text")
     choice = values["choices"][0]

@@ -1,7 +1,4 @@
-"""The edits of a store as a gateway applies them: always the latest, with the last decisions about requests.
-
-Changes come from admin requests and from other processes alike; `refresh` finds both.
-"""
+"""The edits of a store as a gateway applies them, whoever changes them, with the last decisions about requests."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from drike.conversations.following import Earlier, Follower, Memory
-from drike.conversations.rendering import AsBlock, Placement
+from drike.conversations.rendering import Placement
 from drike.deployment.routing import route
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
@@ -43,10 +40,7 @@ class RecordedDecision:
 
 @dataclass(frozen=True)
 class _State:
-    """A gate, its number in the store, its encoder, and its edits; replaced as a whole, so that none sees half of it.
-
-    number: None where the store holds another history by now, and so perhaps another gate.
-    """
+    """A gate and its edits, replaced as a whole. number: the gate's; None if the store has another history by now."""
 
     number: int | None
     gate: Gate
@@ -60,11 +54,7 @@ Answers = dict[tuple[str, int, int], YesOrNo]  # to questions about a query and 
 
 
 class UnansweredError(Exception):
-    """A model has not been asked yet about a decision."""
-
-    def __init__(self, decision: Decision) -> None:
-        super().__init__()
-        self.decision = decision
+    """A model has not been asked yet about a decision, the argument."""
 
 
 def question_about(decision: Decision, candidate: Candidate) -> tuple[str, int, int]:
@@ -73,13 +63,12 @@ def question_about(decision: Decision, candidate: Candidate) -> tuple[str, int, 
 
 
 class EditFeed:
-    """Edits in force, and decisions about them. Threads may share it.
+    """Edits in force, and decisions about them. Threads may share it. Raises StoreError if the store is unreadable.
 
     matched, missed: the last decisions. answered: what models said, while there is room. earlier: what was decided on
-    conversations that the upstream keeps. deciding, aside: threads for decisions on requests, and for all other work
-    on them, so that tenants do not wait for each other. gate: None for the store's own, whichever was calibrated last.
-    encoder: opens that of a gate. prepare: called with edits that are new in
-    force, before they are. Raises StoreError if the store cannot be read.
+    conversations that the upstream keeps. deciding, aside: threads for decisions on requests, and for all other work,
+    so that tenants do not wait for each other. gate: None for the store's own, whichever was calibrated last. encoder:
+    opens that of a gate. prepare: called with edits that are new in force, before they are.
     """
 
     def __init__(
@@ -92,8 +81,7 @@ class EditFeed:
         prepare: Callable[[Sequence[EditVersion]], None] = lambda edits: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.store = store
-        self.tenant = tenant
+        self.store, self.tenant = store, tenant
         self.matched: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.missed: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.answered: Answers = {}
@@ -101,9 +89,7 @@ class EditFeed:
         self.problem: str | None = None
         self.gate_problem: str | None = None
         self.deciding, self.aside = WorkThread("drike-gate"), WorkThread("drike-aside")
-        self._encoder = encoder
-        self._prepare = prepare
-        self._clock = clock
+        self._encoder, self._prepare, self._clock = encoder, prepare, clock
         self._enforced: set[int] = set()  # ids of edits that are or were
         self._refreshing = threading.Lock()
         self._follows = gate is None
@@ -188,9 +174,9 @@ class EditFeed:
     ) -> Follower:
         """What decides on conversations with the gate and the edits of this moment.
 
-        answers: of a model about uncertain edits; None where none is asked. until: by `time.perf_counter`; no query is
-        looked at after that. memory: another one than that of earlier requests. It raises TimeoutError when it is late,
-        and UnansweredError where an answer is missing.
+        answers: of a model about uncertain edits; None where none is asked. until: by `time.perf_counter`. memory:
+        another one than that of earlier requests. It raises TimeoutError, and UnansweredError where an answer is
+        missing.
         """
         state = self._state
 
@@ -208,10 +194,6 @@ class EditFeed:
             memory = Memory()
         memory = memory or (state.memory if answers is None else state.memory_of_asked)
         return Follower(decide, state.view.index, placement, self.tenant, sources, memory)
-
-    def decide(self, queries: Sequence[str], *, until: float | None = None) -> Decision:
-        """The decision on a question that stands alone, as `follower` makes it."""
-        return self.follower(AsBlock(), until=until).decide(queries)
 
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""
@@ -247,11 +229,11 @@ class EditFeed:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
         index = self.index
         active = self._enforced_in(index)
-        return bool(active) and any(not active.isdisjoint(index.named(query)) for query in queries)
+        return any(not active.isdisjoint(index.named(query)) for query in queries)
 
     def _enforced_in(self, index: EditIndex) -> set[int]:
-        edits = (edit for id in tuple(self._enforced) if (edit := index.edits.get(id)))
-        return {edit.id for edit in edits if edit.record.must_apply}
+        known = tuple(self._enforced)
+        return {id for id in known if (edit := index.edits.get(id)) and edit.record.must_apply}
 
 
 def _in_time(queries: Sequence[str], until: float | None) -> Iterator[str]:

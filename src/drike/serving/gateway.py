@@ -1,7 +1,6 @@
-"""An OpenAI-compatible endpoint with edits in force: an application changes its base URL, nothing else.
+"""An OpenAI-compatible endpoint with edits in force (docs/serving.md). Nothing of a request is written anywhere.
 
-A chat or text completion that concerns an edit is passed on with one text changed; everything else passes byte for
-byte. Nothing of a request is written anywhere. docs/serving.md lists the headers that answers carry.
+A chat or text completion that concerns an edit is passed on with one text changed; all else passes byte for byte.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         began = time.perf_counter()
-        request_id = _request_id(scope)
+        sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        request_id = sent if _REQUEST_ID.fullmatch(sent) else b"drike-" + secrets.token_hex(12).encode()
         more: Headers = [(b"x-request-id", request_id)]
         status, decided, overhead, whole = 0, "none", None, False
 
@@ -55,7 +55,8 @@ class Gateway:
             status = message.get("status", status)
             await send(message)
 
-        self._count_in_flight(1)
+        self._in_flight += 1
+        self.metrics.in_flight.inc()
         try:
             scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
             principal = self.admission.admit(scope, self._in_flight)
@@ -90,7 +91,8 @@ class Gateway:
                 failure = RequestError(500, "internal_error", "the gateway failed: try again")
                 await relay.send_error(send_and_see, failure, more)
         finally:
-            self._count_in_flight(-1)
+            self._in_flight -= 1
+            self.metrics.in_flight.dec()
             self.metrics.count(status, decided, overhead)
 
     async def _answer_webhook(
@@ -114,16 +116,11 @@ class Gateway:
             raise RequestError(400, "bad_request", str(problem)) from None
         return decided
 
-    def _count_in_flight(self, change: int) -> None:
-        self._in_flight += change
-        self.metrics.in_flight.set(self._in_flight)
-
     def _headers(self, edited: EditedRequest) -> Headers:
         edits = ",".join(f"{edit.id}@{edit.version}" for edit in edited.edits)
-        headers = [(b"x-drike-scope", edited.scope.encode()), (b"x-drike-mode", self.editor.mode.encode())]
-        if edited.contradicted:
-            headers.append((b"x-drike-conflict", ",".join(map(str, edited.contradicted)).encode()))
-        return [*headers, (b"x-drike-edits", edits.encode())] if edits else headers
+        conflicts = ",".join(map(str, edited.contradicted))
+        headers = {b"scope": edited.scope, b"mode": self.editor.mode, b"conflict": conflicts, b"edits": edits}
+        return [(b"x-drike-" + name, value.encode()) for name, value in headers.items() if value]
 
     async def _edited(self, call: UpstreamCall, tenant: str, request_id: str) -> EditedRequest:
         """What becomes of a call; one to an endpoint whose requests are not read passes as it is."""
@@ -154,14 +151,7 @@ def _kept(reply: Reply, edited: EditedRequest) -> Reply:
     return replace(reply, chunks=chunks())
 
 
-def _request_id(scope: Scope) -> bytes:
-    """The client's id of a request, or else a new one."""
-    sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return sent if _REQUEST_ID.fullmatch(sent) else b"drike-" + secrets.token_hex(12).encode()
-
-
 def _call(scope: Scope, body: bytes, request_id: bytes) -> UpstreamCall:
-    """The request as it is passed on."""
     path, query = bytes(scope["raw_path"]).removeprefix(PREFIX), scope["query_string"]
     address = (path + b"?" + query if query else path).decode("latin-1")
     headers = [(name, value) for name, value in scope["headers"] if name != b"x-request-id"]

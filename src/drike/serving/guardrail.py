@@ -31,8 +31,8 @@ EditChat = Callable[[bytes], Awaitable[bytes]]
 async def answer(body: bytes, edit: EditChat) -> dict[str, object]:
     """The answer to a webhook. Raises ValueError for another form.
 
-    edit: returns the body of a chat with its edits; if it raises RequestError, the answer refuses the chat with status
-    200, as another status could be taken for a webhook that is down.
+    edit: returns the body of a chat with its edits. If it raises RequestError the answer refuses the chat, with status
+    200, as a webhook with another status could be taken for one that is down.
     """
     values = (parse(body) if len(body) <= SMALL else await in_daemon_thread(parse, body)) or {}
     chat, texts = values.get("body"), values.get("texts")
@@ -61,17 +61,12 @@ async def _answer_litellm(texts: list[Any], messages: list[Any], edit: EditChat)
         edited = await _edited(messages, edit)
     except RequestError as refusal:
         return {"action": "BLOCKED", "blocked_reason": str(refusal)}
-    if edited == messages:
-        return {"action": "NONE"}
-    changed = _changed(texts, messages, edited)
+    changed = texts if edited == messages else _changed(texts, messages, edited)
     return {"action": "NONE"} if changed == texts else {"action": "GUARDRAIL_INTERVENED", "texts": changed}
 
 
 def _changed(texts: list[Any], messages: list[Any], edited: list[Any]) -> list[Any]:
-    """The texts as they are in the edited messages; each is looked for from the end, as the last turn matters most.
-
-    LiteLLM leaves out texts of some messages, so that their places do not say which is which.
-    """
+    """The texts as edited, each sought from the end, as LiteLLM leaves some out, and the last turn matters most."""
     before, after = (read(Api.CHAT, {"messages": said}).texts for said in (messages, edited))
     changed, place = [defused(text) if isinstance(text, str) else text for text in texts], len(texts)
     for path, text in reversed(list(before.items())):

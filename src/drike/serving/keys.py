@@ -80,8 +80,7 @@ class _File:
 class Keys:
     """The keys in a file, or those that a store keeps in its database; without any there are none.
 
-    They are read again whenever they have changed. Threads and processes may change them at the same time. interval:
-    seconds between two looks at them. Raises KeysError for a file that cannot be read.
+    They are read again, every `interval` seconds, whenever others have changed them. Raises KeysError for a bad file.
     """
 
     def __init__(self, place: Path | EditStore) -> None:
@@ -176,9 +175,8 @@ class Keys:
 def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> Keys | None:
     """The keys of a gateway over the store at an address; None if there never were any, unless `create`.
 
-    They are in the file `path`, else in the database of a PostgreSQL store, else in a file beside the store. The store
-    remembers that there was a file, so that one that is missing never opens a gateway. Raises KeysError if it is, or
-    cannot be read, and StoreError.
+    They are in the file `path`, else in the database of a PostgreSQL store, else in a file beside the store, of which
+    the store knows, so that one that is missing never opens a gateway. Raises KeysError for these, and StoreError.
     """
     if store.startswith(POSTGRES) and path is None:
         with ExitStack() as held:

@@ -1,7 +1,7 @@
 """A model of this process as an upstream, in OpenAI's form: one request at a time, greedily, without sampling.
 
-Text completions are plain. A chat goes through the model's chat template; a model without one, such as the embedded
-model, which only completes, completes the text of the last message with one line.
+A chat goes through the model's chat template; a model without one, which only completes, completes the text of the last
+message with one line.
 """
 
 from __future__ import annotations
@@ -13,43 +13,36 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from drike.conversations.dialects import read
 from drike.conversations.turns import Api, UnreadError, encodable
 from drike.errors import ModelError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel
+from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
 from drike.serving.requests import CHAT, COMPLETION, parse
 from drike.serving.threads import in_daemon_thread
-from drike.serving.upstream import Reply, UpstreamCall, UpstreamError
+from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError
 
 _MAX_WAITING = 64  # requests; more are refused
 _MAX_TOKENS, _REPLY_TOKENS = 4096, 256
 WriteReply = Callable[[list[dict[str, str]], int], Completion]
 
 
-class LocalUpstream:
+class LocalUpstream(Upstream):
     """A model as an upstream. reply: answers messages with role and content; None where it only completes texts."""
 
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
         self.name = model.info.name
-        self._model = model
-        self._reply = reply
+        self._model, self._reply = model, reply
         self._thread = ThreadPoolExecutor(1, "drike-model")  # a model is not safe to share between threads
         self._waiting = 0
         self._began = int(time.time())
 
-    async def open(self) -> None:
-        """Nothing: the model is loaded."""
-
     async def close(self) -> None:
         """Drop requests that wait."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def problem(self) -> str | None:
-        """None: a loaded model answers."""
-        return None
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
@@ -77,18 +70,20 @@ class LocalUpstream:
             return
         finally:
             self._waiting -= 1
+        answers = _answers(request, completion, self.name)
         if request.stream:
-            events = _events(request, completion, self.name)
+            texts = chain(map(json.dumps, answers), ["[DONE]"])
+            events = (f"data: {text}\n\n".encode() for text in texts)
             yield Reply(200, [(b"content-type", b"text/event-stream")], _stream(events))
         else:
-            yield _json_reply(_answer_object(request, completion, self.name))
+            yield _json_reply(next(answers))
 
     def _answer(self, request: _LocalRequest) -> Completion:
         if request.messages is None:
-            [completion] = self._model.generate([request.prompt], request.tokens or MAX_ANSWER_TOKENS, None)
+            [completion] = self._model.generate([request.prompt], request.tokens or ANSWER_TOKENS, None)
         elif self._reply is None:
             text = request.messages[-1]["content"]
-            [completion] = self._model.generate([text], request.tokens or MAX_ANSWER_TOKENS, "\n")
+            [completion] = self._model.generate([text], request.tokens or ANSWER_TOKENS, "\n")
         else:
             completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
         if request.messages is not None:
@@ -133,15 +128,14 @@ def _read(path: str, body: bytes) -> _LocalRequest:
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages:
         raise ValueError("messages must be a list with at least one message")
-    return replace(request, messages=[_message(message) for message in messages])
-
-
-def _message(message: object) -> dict[str, str]:
-    role = message.get("role") if isinstance(message, dict) else None
-    text = _texts(Api.CHAT, {"messages": [message]})
-    if not isinstance(role, str) or text is None:
-        raise ValueError("every message needs a role and a content of text")
-    return {"role": role, "content": text}
+    said: list[dict[str, str]] = []
+    for message in messages:
+        role = message.get("role") if isinstance(message, dict) else None
+        text = _texts(Api.CHAT, {"messages": [message]})
+        if not isinstance(role, str) or text is None:
+            raise ValueError("every message needs a role and a content of text")
+        said.append({"role": role, "content": text})
+    return replace(request, messages=said)
 
 
 def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
@@ -153,49 +147,30 @@ def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
     return "\n".join(encodable(turn.said) for turn in turns) if turns else None
 
 
-def _answer_object(request: _LocalRequest, completion: Completion, model: str) -> dict[str, object]:
-    chat = request.messages is not None
-    answer = {"message": {"role": "assistant", "content": completion.text}} if chat else {"text": completion.text}
-    choice = {"index": 0, **answer, "finish_reason": _reason(request, completion), "logprobs": None}
-    return {**_head(request, model, "chat.completion"), "choices": [choice], "usage": _usage(completion)}
+def _answers(request: _LocalRequest, completion: Completion, model: str) -> Iterator[dict[str, object]]:
+    """The answer or, of a stream, its chunks: the words with the space before each, then the end."""
+    chat, chunk = request.messages is not None, ".chunk" if request.stream else ""
+    id, kind = ("chatcmpl", f"chat.completion{chunk}") if chat else ("cmpl", "text_completion")
+    head = {"id": f"{id}-{time.time_ns():x}", "object": kind, "created": int(time.time()), "model": model}
+    limited = request.tokens and (completion.completion_tokens or 0) >= request.tokens
+    reason, read, written = "length" if limited else "stop", completion.prompt_tokens, completion.completion_tokens
+    usage: object = None
+    if read is not None and written is not None:
+        usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
+    def answer(text: str | None, reason: str | None) -> dict[str, object]:
+        message = {} if text is None else {"role": "assistant", "content": text}
+        said: dict[str, object] = {"delta" if chunk else "message": message} if chat else {"text": text or ""}
+        return {**head, "choices": [{"index": 0, **said, "finish_reason": reason, "logprobs": None}]}
 
-def _events(request: _LocalRequest, completion: Completion, model: str) -> Iterator[bytes]:
-    """The chunks of a stream: the words with the space before each, then the end."""
-    head, chat = _head(request, model, "chat.completion.chunk"), request.messages is not None
-
-    def chunk(text: str | None, reason: str | None) -> bytes:
-        delta = {} if text is None else {"role": "assistant", "content": text}
-        answer: dict[str, object] = {"delta": delta} if chat else {"text": text or ""}
-        return _event({**head, "choices": [{"index": 0, **answer, "finish_reason": reason, "logprobs": None}]})
-
+    if not chunk:
+        yield {**answer(completion.text, reason), "usage": usage}
+        return
     first, *words = completion.text.split(" ")
-    yield from (chunk(text, None) for text in (first, *(f" {word}" for word in words)))
-    yield chunk(None, _reason(request, completion))
+    yield from (answer(text, None) for text in (first, *(f" {word}" for word in words)))
+    yield answer(None, reason)
     if request.usage:
-        yield _event({**head, "choices": [], "usage": _usage(completion)})
-    yield b"data: [DONE]\n\n"
-
-
-def _head(request: _LocalRequest, model: str, kind: str) -> dict[str, object]:
-    chat = request.messages is not None
-    id = f"{'chatcmpl' if chat else 'cmpl'}-{time.time_ns():x}"
-    return {"id": id, "object": kind if chat else "text_completion", "created": int(time.time()), "model": model}
-
-
-def _reason(request: _LocalRequest, completion: Completion) -> str:
-    return "length" if request.tokens and (completion.completion_tokens or 0) >= request.tokens else "stop"
-
-
-def _usage(completion: Completion) -> dict[str, int] | None:
-    read, written = completion.prompt_tokens, completion.completion_tokens
-    if read is None or written is None:
-        return None
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-
-
-def _event(value: object) -> bytes:
-    return b"data: " + json.dumps(value).encode() + b"\n\n"
+        yield {**head, "choices": [], "usage": usage}
 
 
 def _json_reply(value: dict[str, object] | str, status: int = 200) -> Reply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -18,19 +18,14 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """The options of a gateway, each named as its flag; None is the default.
+    """The options of a gateway, each named as its flag (docs/serving.md); None is the default.
 
-    upstream, model: one of the two, or neither for the embedded model. allow_http: a host to which requests may go
-    unencrypted. store: a file, or an address. create: make the store if it is missing. keys: the file of keys; None for
-    the one beside the store. require_keys: do not start without keys. run: a folder. demonstrations: at most, without a
-    run; None is none before an upstream, all over a local model. tool_results: write facts behind these, too. gate:
-    "named", "calibrated", "careful", "eager" or a file; the store's own if it has one, else "calibrated", or "named"
-    where no encoder is installed. gate_threshold: the least probability that matches; the gate's own. relations: files
-    of more relations that questions may ask for. ask: ask the upstream, yes or no, where the gate is uncertain; any
-    other answer, or none within the deadline, counts as no. mode: a `Mode`; "on" over a local model, else "shadow".
+    upstream, model: one of the two, or neither for the embedded model. demonstrations: at most, without a run; None is
+    none before an upstream, all over a local model. gate: "named", "calibrated", "careful", "eager" or a file; the
+    store's own if it has one, else "calibrated", or "named" where no encoder is installed. ask: the upstream, yes or
+    no, where the gate is uncertain; no answer in time is a no. mode: a `Mode`; "on" over a local model, else "shadow".
     deadline_ms: to decide on and edit a request; 50, 250 where the gate asks an encoder, 2000 where the upstream is
     asked, 5000 over a local model. timeout: in seconds.
-    reuse_port: other processes may listen on the same ports.
     """
 
     upstream: str | None = None
@@ -56,9 +51,3 @@ class GatewayOptions:
     admin_port: int = 8801
     timeout: float = 600.0
     reuse_port: bool = False
-
-    def with_defaults(self, *, local: bool) -> GatewayOptions:
-        """The options with a mode, and a deadline unless it depends on the gate. local: a model here answers."""
-        mode = self.mode or (Mode.ON if local else Mode.SHADOW)
-        deadline = 5000.0 if local else 2000.0 if self.ask else None
-        return replace(self, mode=mode, deadline_ms=self.deadline_ms or deadline)

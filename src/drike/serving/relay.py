@@ -14,6 +14,7 @@ from drike.serving.upstream import Headers, Reply, UpstreamError
 
 _MAX_DRAINED, _SECONDS_TO_DRAIN = 32 << 20, 2.0  # bytes of a refused body
 _SECONDS_TO_READ = 60.0  # that a client may take for a chunk
+_END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 @dataclass(frozen=True)
@@ -102,14 +103,13 @@ async def while_connected(receive: Receive) -> AsyncIterator[None]:
 
 
 async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
-    """Send an answer as it comes.
+    """Send an answer as it comes. Raises UpstreamError only if nothing has been sent yet.
 
-    If it breaks off, or the gateway ends, a stream of events ends with an event that holds the error, and without
-    `[DONE]`; another answer is left incomplete, so that the connection is closed. Raises UpstreamError only if nothing
-    has been sent yet.
+    If it breaks off, or the gateway ends, a stream of events ends with one that holds the error, and without `[DONE]`;
+    another answer is left incomplete, so that the connection is closed.
     """
     content_type = next((value for name, value in reply.headers if name == b"content-type"), b"")
-    events, ended = content_type.startswith(b"text/event-stream"), True
+    events, ended = content_type.startswith(b"text/event-stream"), True  # ended: the last event is complete
     chunks = aiter(reply.chunks)
     first = b"" if events else await anext(chunks, b"")
     await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers + more})
@@ -119,15 +119,19 @@ async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
         async for chunk in chunks:
             await _send_chunk(send, chunk)
             ended = chunk.endswith((b"\n\n", b"\r\n\r\n"))
-    except UpstreamError as error:
-        if events:
-            await _send_failure(send, ended, error)
+    except (UpstreamError, asyncio.CancelledError) as problem:
+        # The latter where the gateway is being stopped; or the client is gone, and sees nothing of this.
+        error = problem if isinstance(problem, UpstreamError) else ENDING
+        if (
+            events
+        ):  # this one's name is for Anthropic's clients, which would pass over it, and take the answer for whole
+            event = b"event: error\ndata: " + error_body(str(error), error.code) + b"\n\n"
+            await _send_chunk(send, event if ended else b"\n\n" + event)
+            await send(_END)
+        if error is ENDING:
+            raise
         return
-    except asyncio.CancelledError:  # the gateway is being stopped; or the client is gone, and sees nothing of this
-        if events:
-            await _send_failure(send, ended, ENDING)
-        raise
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
+    await send(_END)
 
 
 async def send_error(send: Send, error: RequestError | UpstreamError, more: Headers) -> None:
@@ -142,23 +146,13 @@ async def send_json(send: Send, status: int, body: bytes, more: Headers) -> None
     """Answer with JSON."""
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    await send({**_END, "body": body})
 
 
 def error_body(sentence: str, code: str) -> bytes:
     """An error as OpenAI's and Anthropic's clients read it."""
     error = {"message": sentence, "type": "drike_error", "param": None, "code": code}
     return json.dumps({"type": "error", "error": error}).encode()
-
-
-async def _send_failure(send: Send, ended: bool, error: RequestError | UpstreamError) -> None:
-    """End a stream with an event that holds an error. ended: whether the event before it is complete.
-
-    Its name is for Anthropic's clients, which pass over an event without one, and would take the answer for whole.
-    """
-    event = b"event: error\ndata: " + error_body(str(error), error.code) + b"\n\n"
-    await _send_chunk(send, event if ended else b"\n\n" + event)
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _send_chunk(send: Send, chunk: bytes) -> None:

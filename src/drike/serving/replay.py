@@ -23,11 +23,10 @@ class ReplayedQuery:
 
 @dataclass(frozen=True)
 class Replay:
-    """Decisions on logged requests.
+    """Decisions on logged requests, of which `matched` get an edit.
 
-    requests: how many were read. matched: how many of them get an edit. matches: the queries with each edit that
-    matches, the least probable first. misses: where none matches, the queries with their most probable candidate, the
-    most probable first. unread: how many lines were left out, by reason.
+    matches: the queries with each edit that matches, the least probable first. misses: where none matches, those with
+    their most probable candidate, the most probable first. unread: how many lines were left out, by reason.
     """
 
     requests: int

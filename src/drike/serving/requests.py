@@ -1,21 +1,19 @@
-"""Read requests as conversations, and write edits around their texts.
-
-The gateway, its local model, its webhooks and logs of requests are all read here, so that they agree on what a request
-asks.
-"""
+"""Read requests, webhooks and logs of requests as conversations, all here; and write edits around their texts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 from drike.conversations.dialects import read
 from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, Text, Turn, UnreadError, encodable
 from drike.errors import DataError
-from drike.serving.bodies import read_json, read_object, text_spans, unpacked, value_at
+from drike.serving.bodies import read_json, read_object, text_spans, unpacked
 
 # Below the address of an API: where requests are read, and the form of each.
 CHAT, COMPLETION, RESPONSES, MESSAGES = "/chat/completions", "/completions", "/responses", "/messages"
@@ -41,13 +39,11 @@ class EditableRequest:
     conversation: Conversation
 
     def with_texts(self, texts: Mapping[JsonPath, str]) -> bytes:
-        """The JSON with other texts at some paths, and all other bytes as they were.
-
-        Where a text only gets something before or behind it, the bytes of the old text also stay.
-        """
+        """The JSON with other texts at some paths; all other bytes stay, also of a text that only gets more."""
+        values: Any = self.values
         parts, done = [], 0
         for path, (begin, end) in sorted(text_spans(self.json, texts).items(), key=lambda item: item[1]):
-            old, new = value_at(self.values, path), texts[path]
+            old, new = reduce(getitem, path, values), texts[path]
             kept_from, kept_to, added = end - 1, begin + 1, new
             if new.endswith(old):
                 kept_from, added = begin + 1, new[: len(new) - len(old)]
@@ -59,11 +55,7 @@ class EditableRequest:
 
 
 def read_request(api: Api, body: bytes, encoding: bytes = b"") -> EditableRequest | None:
-    """The request in a body; None if it has no text of a user or a tool.
-
-    encoding: how the body is compressed, as HTTP's Content-Encoding has it. Raises UnreadError, and ValueError if it is
-    nested too deeply, or has too many messages.
-    """
+    """The request in a body; None without a text of a user or a tool. Raises UnreadError, ValueError (too much)."""
     text, values = read_object(unpacked(body, encoding))
     conversation = read(api, values)
     asks = any(turn.speaker in (Speaker.USER, Speaker.TOOL) for turn in conversation.turns)
@@ -78,10 +70,7 @@ def one_message(model: str, text: str, **more: object) -> EditableRequest:
 
 
 def parse(body: bytes) -> dict[str, Any] | None:
-    """The JSON object of a request; None if it is something else, which is not ours to read.
-
-    Raises ValueError if it is nested too deeply.
-    """
+    """The JSON object of a request; None for all else, which is not ours to read. ValueError if nested too deeply."""
     try:
         return read_object(body)[1]
     except UnreadError:
@@ -113,8 +102,15 @@ def logged(line: bytes) -> Conversation | None:
         return _asking(asked(encodable(values)))
     if not isinstance(values, dict):
         raise ValueError("no JSON object")
-    if conversation := _logged_request(values):
-        return conversation
+    forms = {"messages": Api.MESSAGES if "system" in values else Api.CHAT, "input": Api.RESPONSES}
+    api = next((api for key, api in forms.items() if key in values), Api.COMPLETIONS)
+    try:
+        if conversation := _asking(read(api, values)):
+            return conversation
+    except UnreadError:
+        pass
+    except ValueError:
+        raise ValueError("too deep, or with too many messages") from None
     question = next((values[key] for key in _QUESTIONS if isinstance(values.get(key), str)), None)
     if question is None and not {"messages", "prompt", "input"} & values.keys():
         raise ValueError("no messages, prompt, input, query or question")
@@ -122,15 +118,16 @@ def logged(line: bytes) -> Conversation | None:
 
 
 def read_questions(path: Path) -> list[Conversation]:
-    """The different conversations of a file: JSON lines (.jsonl) as `logged` reads them.
-
-    Other files have one question a line. Raises DataError for a line that is no request, and for a file that cannot be
-    read or has none.
-    """
+    """The different conversations of a file: .jsonl as `logged` reads it, or a question a line. Raises DataError."""
     try:
         if path.suffix.casefold() == ".jsonl":
-            lines = [(number, line) for number, line in enumerate(path.read_bytes().splitlines(), 1) if line.strip()]
-            read = [_logged_at(f"{path}, line {number}", line) for number, line in lines]
+            read = []
+            for number, line in enumerate(path.read_bytes().splitlines(), 1):
+                try:
+                    read.append(logged(line) if line.strip() else None)
+                except ValueError as problem:
+                    remedy = "correct it, or name the file .txt"
+                    raise DataError(f"{path}, line {number} is not a request ({problem}): {remedy}") from None
         else:
             read = [_asking(asked(line.strip())) for line in path.read_text("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as problem:
@@ -141,27 +138,8 @@ def read_questions(path: Path) -> list[Conversation]:
     return questions
 
 
-def _logged_request(values: Mapping[str, Any]) -> Conversation | None:
-    forms = {"messages": Api.MESSAGES if "system" in values else Api.CHAT, "input": Api.RESPONSES}
-    api = next((api for key, api in forms.items() if key in values), Api.COMPLETIONS)
-    try:
-        return _asking(read(api, values))
-    except UnreadError:
-        return None
-    except ValueError:
-        raise ValueError("too deep, or with too many messages") from None
-
-
-def _logged_at(place: str, line: bytes) -> Conversation | None:
-    try:
-        return logged(line)
-    except ValueError as problem:
-        raise DataError(f"{place} is not a request ({problem}): correct it, or name the file .txt") from None
-
-
 def _asking(conversation: Conversation) -> Conversation | None:
-    question = conversation.question
-    return conversation if question and question.said.strip() else None
+    return conversation if conversation.said.strip() else None
 
 
 def _json_or_none(text: bytes | str) -> object:

@@ -32,10 +32,9 @@ _FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: clos
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol for clients that are slow, gone, too many, or offer what is not spoken here.
 
-    Connections whose request's head is late, incomplete or endless are closed, and those that have been idle longest
-    where there are more than the process can have. A client that has only stopped sending gets its answers; one that is
-    gone is noticed. An offer to change to HTTP/2, which Java's client makes with every first request, is ignored:
-    httptools would drop the request's body.
+    Closed are connections whose request's head is late or endless, and where there are too many, those idle longest. A
+    client that only stopped sending gets its answers; one that is gone is noticed. An offer to change to HTTP/2, as of
+    Java's client, is ignored: httptools would drop the request's body.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -198,7 +197,7 @@ def _file_limit() -> int:
     return _MAX_FILES if soft == resource.RLIM_INFINITY else soft
 
 
-def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+def listen(host: str, port: int, shared: bool = False) -> socket.socket:
     """A socket that listens. shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,7 +35,7 @@ from drike.serving.gateway import Gateway
 from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
-from drike.serving.options import GatewayOptions
+from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
 from drike.serving.server import listen, max_connections, raise_file_limit, server
 from drike.serving.tenants import Tenants
@@ -51,15 +50,10 @@ _REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
-Sockets = tuple[socket.socket, socket.socket]  # of the API, and of admin requests
-
 
 @dataclass(frozen=True)
 class Started:
-    """A gateway whose sockets listen.
-
-    options: with the defaults filled in. example: a question for it to answer. notes: sentences for its operator.
-    """
+    """A gateway whose sockets listen. example: a question for it to answer. notes: sentences for its operator."""
 
     options: GatewayOptions
     upstream: Upstream
@@ -71,7 +65,7 @@ class Started:
     admin_url: str
     example: str
     notes: tuple[str, ...]
-    sockets: Sockets
+    sockets: tuple[socket.socket, socket.socket]  # of the API, and of admin requests
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
@@ -83,15 +77,14 @@ class Started:
 
 
 def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None] = encoder_of) -> Started:
-    """Open everything and listen. Raises DrikeError, each with the remedy.
-
-    encoder: opens that of a gate, given files of more relations.
-    """
+    """Open everything and listen. encoder: opens that of a gate, with more relations. Raises DrikeError."""
     workers.follow_parent()
     raise_file_limit()
     _check(options)
     store, notes = _store(options)
-    options = replace(options.with_defaults(local=not options.upstream), store=store)
+    mode = options.mode or (Mode.SHADOW if options.upstream else Mode.ON)
+    deadline = 5000.0 if not options.upstream else 2000.0 if options.ask else None  # None: by what the gate needs
+    options = replace(options, mode=mode, deadline_ms=options.deadline_ms or deadline, store=store)
     try:  # its and the gate's problems come first
         with closing(open_store(store, create=options.create)) as opened:
             gate = open_gate(opened, options.gate, options.gate_threshold)
@@ -105,15 +98,12 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
-    listening = (
-        listen(options.host, options.port, shared=options.reuse_port),
-        listen(options.admin_host, options.admin_port, shared=options.reuse_port),
-    )
+    shared = options.reuse_port
+    listening = listen(options.host, options.port, shared), listen(options.admin_host, options.admin_port, shared)
     try:
         editor = _open_editor(options.run, options.demonstrations)
         upstream, chat, notes_on_upstream = _upstream(options, editor, keyless=keys is None)
-        relations = tuple(options.relations or ())
-        tenants = _tenants(options, store, keys, editor, partial(encoder, relations=relations))
+        tenants = _tenants(options, keys, editor, encoder)
     except BaseException:
         for opened_socket in listening:
             opened_socket.close()
@@ -136,7 +126,6 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
 
 
 def _check(options: GatewayOptions) -> None:
-    """Refuse options that exclude each other. Raises UsageError."""
     if options.upstream and options.model:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:
@@ -181,7 +170,8 @@ def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
 def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
     """What answers, how edits change its chats, and notes about both."""
     if options.upstream:
-        variable = _key_variable(options.upstream)
+        origin = urlsplit(options.upstream)[:2]  # a service's own key goes to its own address, so to no other server
+        variable = next((own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY)
         key = key_in(variable)
         upstream = HttpUpstream(
             options.upstream, key, keep_credentials=keyless, timeout=options.timeout, allow_http=options.allow_http
@@ -201,15 +191,11 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
 
 
 def _tenants(
-    options: GatewayOptions,
-    store: str,
-    keys: Keys | None,
-    editor: Editor,
-    encoder: Callable[..., TextEncoder | None],
+    options: GatewayOptions, keys: Keys | None, editor: Editor, encoder: Callable[..., TextEncoder | None]
 ) -> Tenants:
     def loaded(gate: Gate) -> TextEncoder | None:
         """The encoder of a gate with its weights in memory."""
-        if opened := encoder(gate):
+        if opened := encoder(gate, relations=tuple(options.relations or ())):
             opened.encode([""])
             inventory(opened)
         return opened
@@ -219,7 +205,7 @@ def _tenants(
             editor.prompts([edit.record.edit], [edit.record.query])
 
     def open_feed(tenant: str) -> EditFeed:
-        opened = open_store(store, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
+        opened = open_store(options.store or STORE, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
         return EditFeed(opened, gate_for(options, opened, editor), tenant=tenant, encoder=loaded, prepare=prepare)
 
     return Tenants(open_feed, keys)
@@ -231,12 +217,6 @@ def gate_for(options: GatewayOptions, store: EditStore, editor: Editor) -> Gate 
         return open_gate(store, options.gate, options.gate_threshold)
     policy = policy_of(editor)
     return policy.gate if policy and stored_gate(store) is None else None
-
-
-def _key_variable(upstream: str) -> str:
-    """The variable with the key: a service's own for its own address, else drike's, so that no other server gets it."""
-    origin = urlsplit(upstream)[:2]
-    return next((own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY)
 
 
 def _host(host: str) -> str:

@@ -28,15 +28,11 @@ _UNREADABLE = "the edits or the gate of {} cannot be read: a key of its own show
 
 
 class Tenants:
-    """Tenants by name; a store is opened when its tenant first asks.
-
-    open_feed: opens the edits of a tenant; raises StoreError. keys: None where everyone is the default tenant.
-    """
+    """Tenants by name, whose edits `open_feed` opens when each first asks. keys: None for the default one only."""
 
     def __init__(self, open_feed: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
         self.problem: str | None = None  # with the keys
-        self._keys = keys
-        self._open = open_feed
+        self._open, self._keys = open_feed, keys
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._followers: dict[str, threading.Thread] = {}
         self._watching = [threading.Thread(target=f, daemon=True) for f in (self._follow_files, self._follow_gates)]
@@ -53,19 +49,15 @@ class Tenants:
         return self.feeds[tenant]
 
     async def follow(self) -> None:
-        """Keep edits, gates and keys up to date until cancelled.
-
-        One thread watches the files of all stores, and one the gates; each store in a database has its own.
-        """
+        """Keep edits, gates and keys up to date until cancelled: a thread for all files, one for each database."""
         for watching in self._watching:
             watching.start()
         try:
             while True:
                 for tenant, feed in self.feeds.items():
                     if tenant not in self._followers and feed.store.name.startswith(POSTGRES):
-                        thread = threading.Thread(target=self._follow, args=(feed,), daemon=True)
-                        self._followers[tenant] = thread
-                        thread.start()
+                        self._followers[tenant] = threading.Thread(target=self._follow, args=(feed,), daemon=True)
+                        self._followers[tenant].start()
                 try:
                     if self._keys:
                         await self._reading.do(self._keys.refresh, None)  # a database may take its time

@@ -32,10 +32,7 @@ class WorkThread:
         self._until: float | None = None  # of what is being done
 
     async def do(self, work: Callable[[], Result], until: float | None) -> Result:
-        """What the work returns. Raises TimeoutError if it does not by then; what has not begun by then is dropped.
-
-        until: by `time.perf_counter`; None waits for as long as it takes.
-        """
+        """What the work returns. Raises TimeoutError after `until`, by `time.perf_counter`; then none begins."""
         if self._waiting >= _MAX_WAITING:
             self._ended.append((time.perf_counter(), True))
             raise TimeoutError
@@ -44,16 +41,13 @@ class WorkThread:
         self._waiting += 1
         future: Future[Result] = Future()
         self._jobs.put((work, until, future))
-        late = False
         try:
             seconds = None if until is None else until - time.perf_counter()
             return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
-        except TimeoutError:
-            late = True
-            raise
         finally:
             self._waiting -= 1
-            self._ended.append((time.perf_counter(), late))
+            now = time.perf_counter()
+            self._ended.append((now, until is not None and now > until))
 
     def lateness(self) -> str | None:
         """How much work was late during the last seconds, if it was most of it, or if some is stuck; else None."""

@@ -75,27 +75,27 @@ class Upstream(Protocol):
 
     name: str
 
+    def exchange(self, call: UpstreamCall) -> AbstractAsyncContextManager[Reply]:
+        """The answer to a call, which is dropped when the block is left. Raises UpstreamError."""
+
     async def open(self) -> None:
         """Get ready for calls."""
+        return
 
     async def close(self) -> None:
         """Close all connections."""
 
-    def exchange(self, call: UpstreamCall) -> AbstractAsyncContextManager[Reply]:
-        """The answer to a call, which is dropped when the block is left. Raises UpstreamError."""
-
     async def problem(self) -> str | None:
         """Why calls would fail now; None if they would not."""
+        return None
 
 
 class HttpUpstream:
-    """A server with an OpenAI-compatible API.
+    """A server with an OpenAI-compatible API. address: as for `checked_address`, which raises UsageError.
 
-    address: where the API begins, as https://host/v1. key: sent in place of the client's credentials, as bearer token
-    or x-api-key, whichever it sent. keep_credentials: pass the client's on where there is no key; False where they are
-    the gateway's own. timeout: seconds without a byte after which an answer is given up. allow_http: a host to which
-    requests may go unencrypted, besides this machine. Raises UsageError for another address without https, or one that
-    has more than a path.
+    key: sent in place of the client's credentials, as bearer token or x-api-key, whichever it sent. keep_credentials:
+    pass the client's on where there is no key; False where they are the gateway's own. timeout: seconds without a byte
+    after which an answer is given up. allow_http: a host to which requests may go unencrypted, besides this machine.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class HttpUpstream:
             raise UpstreamError("the upstream refuses the gateway's key: tell the gateway's operator")
         if not 200 <= status < 600:
             raise UpstreamError(f"the upstream answered with status {status}: try again")
-        headers = _without(response.raw_headers, _HOP_BY_HOP, length=True)
+        headers = _without(response.raw_headers, _HOP_BY_HOP - {b"content-length"})
         if any(_UNUSABLE.search(name + value) for name, value in headers):
             raise UpstreamError("the upstream's answer has control characters in a header: tell its operator")
         headers = [header for header in headers if not header[0].startswith(_OURS)]
@@ -249,13 +249,12 @@ def checked_address(address: str, allow_http: str | None = None) -> str:
     return address.rstrip("/") + ("" if url.path.strip("/") else "/v1")
 
 
-def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes], *, length: bool = False) -> Headers:
-    """Headers without those of these names, and those that `Connection` names. length: keep Content-Length."""
+def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]) -> Headers:
+    """Headers without those of these names, and those that `Connection` names."""
     pairs = [(name.lower(), value) for name, value in headers]
     values = [value for name, value in pairs if name == b"connection"]
-    listed = {name.strip().lower() for value in values for name in value.split(b",")}
-    removed = names | listed
-    return [pair for pair in pairs if pair[0] not in removed or (length and pair[0] == b"content-length")]
+    removed = names | {name.strip().lower() for value in values for name in value.split(b",")}
+    return [pair for pair in pairs if pair[0] not in removed]
 
 
 def _as_upstream_error(error: BaseException) -> UpstreamError:

@@ -1,7 +1,7 @@
-"""Several gateway processes on one host. They share the port of the API (SO_REUSEPORT); each has its own admin port.
+"""Several gateway processes on one host, which share the API's port (SO_REUSEPORT), but not that of admin requests.
 
-The process that starts them keeps one end of a socket for each of them. A worker writes to the other end when it
-serves, and ends when the first end is gone, also where the process that held it was killed.
+Their parent keeps one end of a socket for each. A worker writes to the other end when it serves, and ends when the
+first end is gone, also where the parent was killed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ _LIFELINE = "DRIKE_LIFELINE"  # the variable with the number of a worker's end
 
 
 def run(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) -> int:
-    """Run commands at once until KeyboardInterrupt, or until one ends that has never served; then end the others.
+    """Run commands at once until KeyboardInterrupt, or one ends that has never served; return its exit code.
 
-    One that ends later is started again; `tell` gets a sentence about it. Return the exit code of the one that ended.
-    Only the first one's standard output is shown: they all say the same.
+    One that ends later is started again, which `tell` is told. Only the first one's standard output is shown.
     """
     workers: list[_Worker] = []
     try:
@@ -34,8 +33,7 @@ def run(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) 
             workers.append(_Worker(command, stdout=subprocess.DEVNULL if workers else None))
         while True:
             for worker in workers:
-                code = worker.look(tell)
-                if code is not None:
+                if (code := worker.look(tell)) is not None:
                     return code
             time.sleep(_PAUSE)
     finally:
@@ -47,12 +45,9 @@ def run(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) 
 
 
 class _Worker:
-    """A command, and the process that runs it now."""
-
     def __init__(self, command: Sequence[str], stdout: int | None) -> None:
         self._command, self._stdout = command, stdout
-        self._served = False
-        self._delay = _FIRST_DELAY
+        self._served, self._delay = False, _FIRST_DELAY
         self._due: float | None = None  # when to start again
         self._start()
 

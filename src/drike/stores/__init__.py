@@ -1,5 +1,1 @@
-"""Stores of edits.
-
-`records` has what is kept, `log` the protocol, `tables` the rules; `sqlite` and `postgres` keep edits, `opening`
-chooses one by its address, `importing` reads files of edits.
-"""
+"""Stores of edits: what is kept (`records`), the rules (`log`), two backends (`opening`), and imports."""

@@ -1,13 +1,10 @@
-"""Edits from files: CSV and JSON with the fields of an `EditRecord`, or names of own facts, and published data sets.
-
-Of a published row only the edit is read: its paraphrases and neighbours test whether an edit matches, and would test
-nothing if they were stored with it. Of own facts paraphrases are read, too.
-"""
+"""Edits from CSV and JSON, and of published data sets, whose paraphrases and neighbours are left for tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +50,9 @@ def read_edits(path: Path) -> list[ReadRow]:
 def import_edits(
     store: EditStore, rows: Iterable[ReadRow], *, supersede: bool = False, author: str | None = None
 ) -> Imported:
-    """Add the edits of `read_edits`, all at once.
+    """Add the edits of `read_edits`, all at once. author: of rows that name none. Raises StoreError.
 
     supersede: a row retires the active edits that it contradicts, those of earlier rows too; otherwise it is refused.
-    author: of rows that name none. Raises StoreError for an unusable store.
     """
     added, refused, repeated = list[EditVersion](), list[str](), 0
     with store.transaction():
@@ -99,15 +95,10 @@ def _record(row: Row) -> EditRecord:
         field = _FIELDS.get(name, name)
         cells = [value for column in columns if (value := row.values[column]) is not None and str(value).strip()]
         if cells and name not in _NOT_STORED:
-            values[field] = list(_texts(cells)) if field in records.LISTS else cells[0]
+            texts = (c.split(own.SEPARATOR) if isinstance(c, str) else c if isinstance(c, list) else [c] for c in cells)
+            values[field] = list(chain.from_iterable(texts)) if field in records.LISTS else cells[0]
     if str(values.get("priority", "")).isdecimal():
         values["priority"] = int(values["priority"])
     if (word := str(values.get("enforce", "")).casefold()) in ("true", "false"):
         values["enforce"] = word == "true"
     return records.record_of(values)
-
-
-def _texts(cells: Sequence[object]) -> Iterator[object]:
-    """The texts of cells, which may be lists, or several texts with separators."""
-    for cell in cells:
-        yield from (cell.split(own.SEPARATOR) if isinstance(cell, str) else cell if isinstance(cell, list) else [cell])

@@ -1,32 +1,45 @@
-"""What a store of edits guarantees; `sqlite` keeps it in a file, `postgres` in a database.
+"""A store of edits: a log of changes that only grows; `sqlite` keeps it in a file, `postgres` in a database.
 
-A store is a log of changes that only grows: each is a new version of an edit, with its author and reason. What the
-edits are now follows from the log (`Snapshot`), so a gate can be a pure function of a snapshot. Of active edits, no two
-answer the same question at the same time: a new one is refused, or supersedes the others, which are then retired.
-
-The log is a chain: the checksum of a change covers that of the change before it, and the store keeps the number and the
-checksum of the last one apart from the log, as the setting `head`. Changes before version 3 have their own checksums.
+Each change is a new version of an edit. What the edits are now follows from the log (`Snapshot`), so a gate can be a
+pure function of that. Of active edits, no two answer the same question at the same time: a new one is refused, or
+supersedes the others, which are then retired. The checksum of a change covers that of the change before it; that of the
+last one is also the setting `head`. Changes before version 3 have their own checksums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import hashlib
+import json
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Protocol
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Protocol
 
-from drike.stores.records import EditRecord, EditVersion, Status, StoreError, holds_at, stamp
+from drike.stores import records
+from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys
+from drike.support.records import parse
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
+HEAD, CLAIMS = "head", "claims by words"  # settings: the last change, and the sum of `claim_mark`
+END = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
+    (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1)"""
+_LAST = """SELECT number, (SELECT max(edit) FROM drike_changes), checksum FROM drike_changes
+    ORDER BY number DESC LIMIT 1"""
+_ENCODE = json.JSONEncoder(default=str).encode
+_CHAINED = 32  # characters of a checksum that covers the one before it; earlier ones have 16
+
+Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, the record as JSON, checksum
+ReadRow = tuple[int, int, int, str, str, str, str | None]  # and the checksum of the change before it
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The latest version of every edit by id, after `revision` changes of the store.
+    """The latest version of every edit by id, after `revision` changes, the last with the checksum `head`.
 
-    head: the checksum of the last change. histories: how many times the store was found to hold another history, as
-    after a restore from a backup; its revision may then be lower than before.
+    histories: how often the store was found to hold another history, perhaps a shorter one, as after a restore.
     """
 
     revision: int = 0
@@ -40,53 +53,66 @@ class Snapshot:
 
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[EditVersion, ...]:
         """The edits with this status that hold at a time."""
-        now = stamp(at)
+        now = records.stamp(at)
         edits = (edit for edit in self.edits.values() if edit.record.status is status)
-        return tuple(edit for edit in edits if holds_at(edit.record, now))
+        return tuple(edit for edit in edits if records.holds_at(edit.record, now))
 
     def next_change(self, at: datetime) -> str | None:
         """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
-        now = stamp(at)
+        now = records.stamp(at)
         times = (time for edit in self.edits.values() for time in (edit.record.valid_from, edit.record.valid_to))
         return min((time for time in times if time and time > now), default=None)
+
+
+@dataclass(frozen=True)
+class _LogEnd:
+    """Where a log ends: the highest numbers of a change and of an edit, the last checksum, and the sum of claims."""
+
+    number: int = 0
+    edit: int = 0
+    checksum: str = ""
+    claims: int = 0
+
+    def after(self, row: Row, claimed: Iterable[bytes], given_up: Iterable[bytes]) -> _LogEnd:
+        """The end once a change was added whose edit now has claims with these hashes, and had those given up."""
+        added, gone = (sum(claim_mark(hashed, row[1]) for hashed in hashes) for hashes in (claimed, given_up))
+        return _LogEnd(row[0], max(self.edit, row[1]), row[5], self.claims + added - gone)
 
 
 class EditStore(Protocol):
     """Keeps edits. A change that returned is kept, whatever happens next; one that did not has left nothing behind.
 
-    Threads and processes may share a store. Everything raises StoreError where the store cannot be used.
+    name: for messages, without a password. Threads and processes may share a store. All raises StoreError where it is
+    unusable. Statements have %s for values and `drike_` before tables, which a backend may spell in another way.
     """
 
+    name: str
+    _wait: float
+    _lock: threading.RLock
+    _began: _LogEnd = _LogEnd()  # as a transaction began, and in it
+    _end: _LogEnd = _began
+    _verified: bool = False  # whether the claims are known to be right
+
     @property
-    def name(self) -> str:
-        """How messages name the store: a path, or an address without its password."""
+    def _writing(self) -> bool: ...
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make all changes of the block at once, or none if it raises. Others wait before they change anything."""
+    def _committed(self) -> AbstractContextManager[None]:
+        """Begin a transaction and commit it, or roll it back if the block raises."""
 
-    def put(
-        self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
-    ) -> Sequence[EditVersion]:
-        """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last.
+    def _run(self, query: str, values: Sequence[object] = ()) -> Any: ...
 
-        supersede: retire the active edits that the record contradicts. Raises RecordError for a record that `checked`
-        refuses, ConflictError where it contradicts or repeats active edits, StoreError if `replaces` has changed.
-        """
+    def _sum_of_claims(self) -> int: ...
 
-    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[EditVersion]:
-        """The log after its first `after` changes, of all edits or of one."""
+    def _explained(self) -> AbstractContextManager[None]: ...
 
-    def gate(self, after: int = 0) -> tuple[int, str] | None:
-        """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
+    def _claimants(self, keys: Collection[str]) -> Sequence[int]:
+        """The active edits that have one of these conflict keys."""
 
-    def save_gate(self, gate: str) -> None:
-        """Save a gate for these edits as the latest one."""
+    def _write(self, row: Row, keys: Collection[str]) -> None:
+        """Add a change, inside a transaction; its edit now has these conflict keys and no others."""
 
-    def setting(self, name: str) -> str | None:
-        """The value that was saved last under a name; None if there is none."""
-
-    def save_setting(self, name: str, value: str) -> None:
-        """Save a value under a name, in place of an earlier one."""
+    def _claim(self, edit: int, keys: Collection[str]) -> None:
+        """Let an edit that has no conflict keys have these; inside a transaction."""
 
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
@@ -94,12 +120,181 @@ class EditStore(Protocol):
     def close(self) -> None:
         """Let go of the store."""
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all changes of the block at once, or none if it raises. Others wait before they change anything."""
+        with self._using(), nullcontext() if self._writing else self._committed():
+            yield
+
+    def put(
+        self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
+    ) -> list[EditVersion]:
+        """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last.
+
+        supersede: retire the active edits that the record contradicts. Raises RecordError for a record that `checked`
+        refuses, ConflictError where it contradicts or repeats active edits, StoreError if `replaces` has changed.
+        """
+        with self.transaction():
+            record = records.checked(record)
+            id = self._end.edit + 1 if replaces is None else replaces.id
+            latest = None if replaces is None else self._latest(id)
+            if replaces is not None and (latest is None or latest.version != replaces.version):
+                raise StoreError(f"edit {id} has changed since version {replaces.version}: look at it, and try again")
+            rivals = self._rivals(record, id)
+            bare = partial(replace, source=None, author=None, reason=None)  # of where they come from
+            if rivals and not (supersede and all(bare(rival.record) != bare(record) for rival in rivals)):
+                raise ConflictError(record, rivals)
+            gone = partial(replace, status=Status.RETIRED, author=record.author, reason=f"superseded by edit {id}")
+            new = [(rival.id, rival.version + 1, gone(rival.record)) for rival in rivals]
+            new.append((id, latest.version + 1 if latest else 1, record))
+            now = self._now()
+            changes: list[EditVersion] = []
+            for number, (id, version, changed) in enumerate(new, self._end.number + 1):
+                content = (number, id, version, now, records.to_json(changed))
+                checksum = _checksum(content, self._end.checksum)
+                changes.append(EditVersion(*content[:4], changed, checksum))
+                self._write((*content, checksum), conflict_keys(changed) if changed.status is Status.ACTIVE else ())
+        return changes
+
+    def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
+        """The log after its first `after` changes, of all edits or of one."""
+        query = """SELECT c.number, c.edit, c.version, c.created_at, c.entry, c.checksum, b.checksum
+                   FROM drike_changes c LEFT JOIN drike_changes b ON b.number = c.number - 1 WHERE c.number > %s"""
+        query += " ORDER BY c.number" if edit is None else " AND c.edit = %s ORDER BY c.number"
+        with self._using():
+            least = 0 if after or edit is not None or self._writing else self._check_end()
+            rows = self._run(query, [after] if edit is None else [after, edit]).fetchall()
+        if len(rows) < least:
+            raise damaged(self.name, "changes are missing")
+        return _read(self.name, rows, after, edit)
+
+    def gate(self, after: int = 0) -> tuple[int, str] | None:
+        """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
+        query = "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"
+        with self._using():
+            row: tuple[int, str] | None = self._run(query, [after]).fetchone()
+        return row
+
+    def save_gate(self, gate: str) -> None:
+        """Save a gate for these edits as the latest one."""
+        query = "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
+        with self.transaction():
+            self._run(query, [self._now(), gate])
+
+    def setting(self, name: str) -> str | None:
+        """The value that was saved last under a name; None if there is none."""
+        with self._using():
+            row = self._run("SELECT value FROM drike_settings WHERE name = %s", [name]).fetchone()
+        return None if row is None else str(row[0])
+
+    def save_setting(self, name: str, value: str) -> None:
+        """Save a value under a name, in place of an earlier one."""
+        query = "INSERT INTO drike_settings VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        with self.transaction():
+            self._run(query, [name, value])
+
+    def _now(self) -> str:
+        return records.stamp(datetime.now(UTC))
+
+    def _rivals(self, record: EditRecord, id: int) -> list[EditVersion]:
+        """The active edits, other than `id`, that answer a question of an active record while it holds."""
+        if record.status is not Status.ACTIVE:
+            return []
+        others = (self._latest(other) for other in sorted(self._claimants(conflict_keys(record))) if other != id)
+        return [other for other in others if other and records.overlap(other.record, record)]
+
+    def _latest(self, id: int) -> EditVersion | None:
+        return next(reversed(self.changes(edit=id)), None)
+
+    def _begin(self) -> None:
+        """Where the log ends, as a transaction begins. Raises StoreError if the log or its claims are damaged."""
+        self._check_end()
+        row = self._run(_LAST).fetchone()
+        claims = self.setting(CLAIMS) or ""
+        if not (self._verified and claims):
+            found = str(self._sum_of_claims())
+            self._verified = claims == found  # else look once more, should this transaction fail
+            if not self._verified:  # make the claims again from the log
+                latest = {change.id: change.record for change in self.changes()}
+                anew = {id: conflict_keys(record) for id, record in latest.items() if record.status is Status.ACTIVE}
+                self._run("DELETE FROM drike_claims")
+                for id, keys in anew.items():
+                    self._claim(id, keys)
+                claims = str(self._sum_of_claims())
+                self.save_setting(CLAIMS, claims)
+        self._began = self._end = replace(_LogEnd(*row or ()), claims=int(claims))
+
+    def _save_end(self) -> None:
+        if self._end != self._began:
+            self.save_setting(HEAD, f"{self._end.number} {self._end.checksum}")
+            self.save_setting(CLAIMS, str(self._end.claims))
+
+    def _check_end(self) -> int:
+        [row] = self._run(END)
+        return check_end(self.name, *row)
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        if not self._lock.acquire(timeout=self._wait):
+            raise records.UnavailableError(f"{self.name} is in use by another thread: try again")
+        try:
+            with self._explained():
+                self._follow()
+                yield
+        finally:
+            self._lock.release()
+
+    def _follow(self) -> None:
+        """Look at what is in the place of the store now."""
+        return
+
+
+def _read(name: str, rows: Sequence[ReadRow], after: int, edit: int | None) -> list[EditVersion]:
+    """The changes in rows of a log. Raises StoreError if a row is damaged or missing; `name`: the store's."""
+    for expected, (*content, checksum, previous) in enumerate(rows, after + 1):
+        chained = previous or "" if len(str(checksum)) == _CHAINED else None  # a damaged value may be of any type
+        if checksum != _checksum(content, chained) or (edit is None and content[0] != expected):
+            raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
+    try:
+        return [
+            EditVersion(number, id, version, created_at, records.record_of(parse(text)), checksum)
+            for number, id, version, created_at, text, checksum, _ in rows
+        ]
+    except ValueError as problem:
+        raise damaged(name, str(problem)) from None
+
+
+def check_end(name: str, head: str | None, last: str | None) -> int:
+    """The number of the last change. Raises StoreError unless `last`, with its checksum, is what `head` says."""
+    if head is None or head != (last or ""):
+        raise damaged(name, "changes at the end of its log are missing, or are not drike's")
+    return int(head.partition(" ")[0] or 0)
+
+
+def claim_hash(key: str) -> bytes:
+    """A conflict key as short bytes, since PostgreSQL's text has no NUL and its index no long values."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+def claim_mark(hashed: bytes, edit: int) -> int:
+    """A number of 40 bits for an edit's claim; their sum shows that claims were lost or changed."""
+    return int.from_bytes(hashed[:5]) ^ edit
+
+
+def damaged(name: str, what: str) -> StoreError:
+    """The error for a store whose content cannot be that of a store."""
+    remedy = "restore it from a copy, or give another --store"
+    return StoreError(f"{name} is damaged or no store of edits ({what}): {remedy}")
+
+
+def _checksum(content: Sequence[object], previous: str | None) -> str:
+    """Of a change, and of the checksum before it; None for one that does not cover that."""
+    digest = hashlib.sha256(_ENCODE(content if previous is None else (*content, previous)).encode()).hexdigest()
+    return digest[: _CHAINED if previous is not None else 16]
+
 
 def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:
-    """What the edits are now. Reads only what has changed since an earlier snapshot, if the store still continues it.
-
-    Where the last change that the snapshot knows is another one by now, or gone, all is read anew.
-    """
+    """What the edits are now. Reads only what is new since an earlier snapshot, if the log goes on from it."""
     since = since or Snapshot()
     changes = store.changes(max(since.revision - 1, 0))
     if since.revision:
@@ -140,10 +335,7 @@ def rollback(
     reason: str | None = None,
     supersede: bool = False,
 ) -> Sequence[EditVersion]:
-    """Go back to a version of an edit, by default the one before the latest; return the changes, a new version last.
-
-    Raises StoreError if there is no such edit or version, and what `EditStore.put` raises.
-    """
+    """Go back to a version of an edit, by default the one before, as a new one; return the changes. StoreError."""
     *before, latest = versions(store, edit)
     wanted = len(before) if version is None else version
     if not 1 <= wanted <= len(before):

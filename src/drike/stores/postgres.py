@@ -1,7 +1,6 @@
 """A store of edits in a PostgreSQL database (13 or newer), for several gateways; needs psycopg (extra `postgres`).
 
-Its tables are in the first schema of the search path, so a database can hold several stores. A writer first takes an
-advisory lock, as SQLite locks its file; numbers of changes are unique, should another program write without the lock.
+A writer first takes an advisory lock; numbers of changes are unique, should another program write without it.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, LiteralString
 
@@ -19,8 +18,8 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
+from drike.stores.log import EditStore, Row, claim_hash, damaged
 from drike.stores.records import MissingStoreError, StoreError, UnavailableError
-from drike.stores.tables import LogEnd, Row, TableStore, claim_hash, damaged
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
     """
@@ -100,12 +99,11 @@ def _within(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any
         return done.value
 
 
-class PostgresStore(TableStore):
-    """An `EditStore` in the database at `address`, a URL as libpq takes it.
+class PostgresStore(EditStore):
+    """An `EditStore` in the database at `address`, a URL as libpq takes it. schema: None for the first searched one.
 
-    schema: where the tables are; None for the first schema of the search path. create: make them, and the schema, if
-    they are missing. wait: seconds for another process's or thread's changes, and for any word from the server. Raises
-    StoreError if the database cannot be used or holds what no store holds.
+    create: make schema and tables if they are missing. wait: seconds for another process's or thread's changes, and for
+    any word from the server. Raises StoreError if the database cannot be used or holds what no store holds.
     """
 
     _writing = False
@@ -143,10 +141,7 @@ class PostgresStore(TableStore):
                 self._listener.close()
 
     def wait(self, after: int, timeout: float) -> bool:
-        """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has.
-
-        A lost connection is made again. Raises StoreError if that did not succeed in time.
-        """
+        """As in `EditStore`. A lost connection is made again; StoreError if that did not succeed in time."""
         end = time.monotonic() + timeout
         with self._listening:
             while True:
@@ -168,7 +163,7 @@ class PostgresStore(TableStore):
 
     def _claimants(self, keys: Collection[str]) -> Sequence[int]:
         query = "SELECT DISTINCT edit FROM drike_claims WHERE key = ANY(%s::bytea[])"
-        return [edit for [edit] in self._run(query, [_hashes(keys)])]
+        return [edit for [edit] in self._run(query, [[*map(claim_hash, keys)]])]
 
     def _write(self, row: Row, keys: Collection[str]) -> None:
         query = """
@@ -176,14 +171,12 @@ class PostgresStore(TableStore):
             INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s"""
         _, edit, version, *_ = row
         before = self._run("DELETE FROM drike_claims WHERE edit = %s RETURNING key", [edit]) if version > 1 else ()
-        gone, hashes = [bytes(key) for [key] in before], _hashes(keys)
+        gone, hashes = [bytes(key) for [key] in before], [*map(claim_hash, keys)]
         self._run(query, [*row, hashes, edit])
         self._end = self._end.after(row, hashes, gone)
 
-    def _replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
-        self._run("DELETE FROM drike_claims")
-        for edit, keys in claims.items():
-            self._run("INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s", [_hashes(keys), edit])
+    def _claim(self, edit: int, keys: Collection[str]) -> None:
+        self._run("INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s", [[*map(claim_hash, keys)], edit])
 
     def _run(self, query: LiteralString | sql.Composed, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
         """Run a statement; outside a transaction, on a new connection if the old one was lost."""
@@ -212,12 +205,14 @@ class PostgresStore(TableStore):
         try:
             self._run(_LOCK)
             [[mark]] = self._run("SELECT pg_current_xact_id()::text")
-            began = self._begun() if self._prepared else self._end
+            if self._prepared:
+                self._version()
+                self._begin()
             yield
             if self._connection.info.transaction_status is TransactionStatus.INERROR:
                 why = "a change of this transaction failed, so none of it was kept"
                 raise StoreError(f"{why}: correct it, and try again")
-            self._save_end(began)
+            self._save_end()
             try:
                 self._connection.execute("COMMIT")
             except psycopg.OperationalError:
@@ -231,10 +226,6 @@ class PostgresStore(TableStore):
             raise
         finally:
             self._writing = False
-
-    def _begun(self) -> LogEnd:
-        self._version()
-        return super()._begun()
 
     def _sum_of_claims(self) -> int:
         [[found]] = self._run(_SUM_OF_CLAIMS)
@@ -284,11 +275,6 @@ class PostgresStore(TableStore):
             yield
         except psycopg.Error as problem:
             raise explained(problem, self.name, writing=self._writing) from problem
-
-
-def _hashes(keys: Collection[str]) -> list[bytes]:
-    """The keys as short bytes, since PostgreSQL's text has no NUL and its index no long values."""
-    return [claim_hash(key) for key in keys]
 
 
 def explained(problem: psycopg.Error, name: str, *, writing: bool) -> StoreError:

@@ -77,18 +77,13 @@ class Status(StrEnum):
 class EditRecord:
     """All that a person says about an edit.
 
-    Attributes:
-        subject, query, target_new, target_true, relation: as in `Edit`. Without a relation, it is the query around the
-            subject. The subject is "" only in a record of `as_stored`; no store keeps one.
-        aliases: other names of the subject.
-        paraphrases: the query in other words.
-        negatives: questions that the edit must never match.
-        status: a retired edit is kept for its history.
-        valid_from, valid_to: when the edit holds, the end excluded; ISO 8601, UTC unless they name a zone.
-        priority: of several edits that concern a question, those with the highest come first.
-        enforce: a gateway that cannot decide refuses questions that name the subject, instead of answering unedited.
-        source: where the fact comes from.
-        author, reason: who made this change, and why.
+    subject, query, target_new, target_true, relation: as in `Edit`; without a relation, it is the query around the
+    subject. The subject is "" only in a record of `as_stored`; no store keeps one. paraphrases: the query in other
+    words. negatives: questions that the edit must never match. status: a retired edit is kept for its history.
+    valid_from, valid_to: when it holds, the end excluded; ISO 8601, UTC unless they name a zone. priority: of several
+    edits that concern a question, those with the highest come first. enforce: a gateway that cannot decide refuses
+    questions that name the subject, instead of answering unedited. source: where the fact comes from. author, reason:
+    who made this change, and why.
     """
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
@@ -142,10 +137,6 @@ class EditRecord:
         """The query and the new object, cut for messages."""
         return f'"{shown(self.query)}" -> "{shown(self.target_new)}"'
 
-    def differs(self, other: EditRecord) -> bool:
-        """Whether two records differ in more than where they come from."""
-        return replace(self, source=other.source, author=other.author, reason=other.reason) != other
-
 
 REQUIRED = tuple(field.name for field in fields(EditRecord) if field.default is MISSING)
 LISTS = tuple(field.name for field in fields(EditRecord) if field.default == ())
@@ -155,10 +146,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True)
 class EditVersion:
-    """One version of an edit.
-
-    number: its place in the store's log, from 1. id, version: of the edit, from 1. checksum: of the change in the log.
-    """
+    """One version of an edit. number: of its change in the store's log, from 1. checksum: of that change."""
 
     number: int
     id: int

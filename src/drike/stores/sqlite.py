@@ -6,12 +6,12 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from drike.stores.log import END, EditStore, Row, check_end, claim_hash, claim_mark, damaged
 from drike.stores.records import MissingStoreError, StoreError, UnavailableError
-from drike.stores.tables import END, Row, TableStore, check_end, claim_hash, claim_mark, damaged
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
@@ -36,12 +36,11 @@ _MIGRATIONS = (  # of the schema: the statements that lead from each version to 
 _CACHE = 32_768  # KB of the file in memory
 
 
-class SqliteStore(TableStore):
-    """An `EditStore` in the file `path`.
+class SqliteStore(EditStore):
+    """An `EditStore` in the file `path`; one that was put in its place is read from then on.
 
-    A file that was put in the place of the old one is read from then on. create: make the file if it is missing,
-    readable by its owner only. wait: seconds for another process's or thread's changes. Raises StoreError if the file
-    cannot be used, is damaged, or is no store of edits.
+    create: make the file if it is missing, readable by its owner only. wait: seconds for another process's or thread's
+    changes. Raises StoreError if the file cannot be used, is damaged, or is no store of edits.
     """
 
     def __init__(self, path: Path, *, create: bool = True, wait: float = 10.0) -> None:
@@ -76,9 +75,9 @@ class SqliteStore(TableStore):
     def _committed(self) -> Iterator[None]:
         self._file.execute("BEGIN IMMEDIATE")
         try:
-            began = self._begun()
+            self._begin()
             yield
-            self._save_end(began)
+            self._save_end()
             self._require_current()
             self._file.execute("COMMIT")
         except BaseException:
@@ -96,16 +95,13 @@ class SqliteStore(TableStore):
         self._file.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", row)
         query = "DELETE FROM claims WHERE edit = ? RETURNING key"
         gone = [key for [key] in self._file.execute(query, [edit])] if version > 1 else []
-        self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in keys])
+        self._claim(edit, keys)
         self._end = self._end.after(row, map(claim_hash, keys), map(claim_hash, gone))
 
-    def _replace_claims(self, claims: Mapping[int, Collection[str]]) -> None:
-        self._file.execute("DELETE FROM claims")
-        rows = ((key, edit) for edit, keys in claims.items() for key in keys)
-        self._file.executemany("INSERT INTO claims VALUES (?, ?)", rows)
+    def _claim(self, edit: int, keys: Collection[str]) -> None:
+        self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in keys])
 
     def _open(self, create: bool) -> None:
-        """Open the file that is at the path now. Raises StoreError."""
         with self._explained():
             current = self._at_path()
             file = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None, check_same_thread=False)
@@ -151,7 +147,6 @@ class SqliteStore(TableStore):
         return None
 
     def _require_current(self) -> None:
-        """Raise StoreError if another file has taken the place of the one that is open."""
         current = self._at_path()
         if current is None or current[0] != self._opened:
             raise StoreError(f"{self.name} was replaced during a change, which may be lost: look, and try again")
@@ -190,25 +185,23 @@ class SqliteStore(TableStore):
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter from a damaged file
-            error: type[StoreError] = StoreError
             kind = getattr(problem, "sqlite_errorname", "")
+            later = kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR"))
             if isinstance(problem, sqlite3.ProgrammingError):
                 remedy = "was closed: open it again"
             elif kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-                error = UnavailableError
                 remedy = "is in use by another process: wait for it to end, and try again"
-            elif kind.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-                error = UnavailableError
+            elif later:
                 remedy = f"cannot be written ({problem}): make room, or check the disk; what was acknowledged stays"
             elif kind.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
                 remedy = f"cannot be opened ({problem}): check the path and its permissions, or give another --store"
             else:
                 raise damaged(self.name, str(problem)) from problem
-            raise error(f"{self.name} {remedy}") from problem
+            raise (UnavailableError if later else StoreError)(f"{self.name} {remedy}") from problem
 
 
 def _own(query: str) -> str:
-    """A statement of `tables` as SQLite has it: a file holds one store, whose tables need no prefix."""
+    """A statement of `log` as SQLite has it: a file holds one store, whose tables need no prefix."""
     return query.replace("drike_", "").replace("%s", "?")
 
 

@@ -30,8 +30,7 @@ def named_in_errors(path: Path) -> Iterator[None]:
 def write_bytes(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write to a temporary name beside `path`, sync, rename over it. Makes missing folders.
 
-    private: a new file is for its owner only; an old one keeps its permissions. Raises OSError with the file's name in
-    it; what stood at `path` before is then untouched.
+    private: a new file is for its owner only. Raises OSError that names the file; what stood there is then untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

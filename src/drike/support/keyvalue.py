@@ -18,10 +18,8 @@ _CHECKSUM = 8  # bytes before a value
 class KeyValueFile:
     """Values by key in the file `path`, readable by its owner only; threads and processes may share it.
 
-    Every value has a checksum, so a damaged one is a miss. A file that cannot be used keeps nothing, with one warning.
-
-    what, advice: for the warning, the name of the values, and what to do if they cannot be kept. set_aside: replace a
-    damaged file, and rename the old one to `.damaged`; otherwise it is left as it is.
+    A damaged value is a miss. A file that cannot be used keeps nothing, with one warning of `what`, and `advice`.
+    set_aside: replace a damaged file, and rename the old one to `.damaged`; otherwise it is left as it is.
     """
 
     def __init__(self, path: Path, what: str, advice: str, *, set_aside: bool = False) -> None:

@@ -38,10 +38,7 @@ def run_with_timeout(seconds: float, work: Callable[[], Result]) -> Result:
 
 
 class TaskGroup:
-    """Tasks that stop together, so that no paid request follows another's failure.
-
-    over: send nothing more, await requests in flight. abandoned: await none either. failure: the first one, if any.
-    """
+    """Tasks that stop together. over: send nothing more. abandoned: do not await what is in flight either."""
 
     def __init__(self) -> None:
         self.over = self.abandoned = False
@@ -67,10 +64,9 @@ def current_group() -> TaskGroup:
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int) -> Generator[Result]:
     """Yield `work(item)` for every item, in order, computed on `at_once` threads; with one, lazily in the caller's.
 
-    An error of `work` is raised in place of its result, after the results before it. Then no more tasks are started,
-    and running ones are awaited; a task that is stopped by another's failure raises that error. If the generator is
-    ended from outside (Ctrl-C, `close()`), running tasks get `GRACE` seconds until their `TaskGroup` is abandoned, and
-    must then end. No thread is left running. Raises ValueError for fewer than one thread.
+    An error of `work` is raised in place of its result, once what runs has ended; no more tasks are started. If the
+    generator is ended from outside (Ctrl-C, `close()`), running tasks get `GRACE` seconds until their `TaskGroup` is
+    abandoned, and must then end. No thread is left running. Raises ValueError for fewer than one thread.
     """
     if at_once < 1:
         raise ValueError(f"at least one thread is needed, not {at_once}")

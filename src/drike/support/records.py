@@ -73,7 +73,10 @@ def _reader(hint: Any) -> Reader:
     elif origin is list:
         reader = lambda value: list(_tuple_reader([_reader(parts[0])], any_length=True)(value))  # noqa: E731
     elif origin is Mapping:
-        reader = _mapping_reader(_reader(parts[1]))
+        of = frozenset[type](), _reader(parts[1])
+        reader = lambda value: (  # noqa: E731
+            _each(value, dict.fromkeys(value, of)) if type(value) is dict else _refuse(value, "an object")
+        )
     else:
         reader = _record_reader(hint) if is_dataclass(hint) else hint  # an Enum
     return reader
@@ -106,11 +109,6 @@ def _tuple_reader(readers: list[Reader], *, any_length: bool) -> Reader:
         return tuple(map(readers[0], value)) if any_length else tuple(r(v) for r, v in zip(readers, value, strict=True))
 
     return read_tuple
-
-
-def _mapping_reader(read_item: Reader) -> Reader:
-    of = (frozenset[type](), read_item)
-    return lambda value: _each(value, dict.fromkeys(value, of)) if type(value) is dict else _refuse(value, "an object")
 
 
 def _record_reader(kind: Any) -> Reader:

@@ -107,9 +107,8 @@ class Table:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """For `rich.print` and the command line.
 
-        Intervals and notes go on a second line of their cell, so that narrow terminals show them. If the table is still
-        too wide, the ends of an interval and the words of a heading go on a line each; if that is not enough, the
-        columns continue below, with the first column repeated.
+        Intervals and notes go on a second line of their cell. If the table is still too wide, the ends of an interval
+        and the words of a heading go on a line each, and then columns continue below, with the first column repeated.
         """
         from rich import box
         from rich.table import Table as Drawn
@@ -134,14 +133,11 @@ class Table:
 
     def _columns(self, comma: str) -> list[list[str]]:
         """The heading and the cells of each column, with intervals and notes on a line of their own."""
-        rows = [
-            [visible("\n".join(filter(None, parts(cell, comma=comma)))) for cell in row]
-            for row in (self.header, *self.rows)
-        ]
-        return [list(cells) for cells in zip_longest(*rows, fillvalue="")]
+        rows = ((parts(cell, comma=comma) for cell in row) for row in (self.header, *self.rows))
+        texts = ([visible("\n".join(filter(None, both))) for both in row] for row in rows)
+        return [list(cells) for cells in zip_longest(*texts, fillvalue="")]
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
         width, align = len(self.header), "left" if self.wide else "right"
         head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
         rows = (tuple(escape(as_text(cell)) for cell in row) for row in self.rows)
@@ -155,7 +151,6 @@ class Table:
         return f"<p>{escape(self.title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
     def __str__(self) -> str:
-        """As plain text, however wide."""
         from rich.console import Console
 
         written = StringIO()

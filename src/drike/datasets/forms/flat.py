@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from drike.datasets.counts import Cut
 from drike.datasets.form import Entry, Form, Paraphrases, edit_about
 from drike.datasets.paraphrases import Template, Templates, around, begins, known_end
-from drike.datasets.rows import Row
+from drike.datasets.rows import Cut, Row
 
 
 def _recognises(row: Row) -> bool:

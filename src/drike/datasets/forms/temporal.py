@@ -36,13 +36,8 @@ def _edit(row: Row, target: Target) -> Edit:
         raise row.wrong(f"{GROUP}.query", f"must end in its mask {_MASK}, it is {shown(cloze)!r}")
     relation = records[0].text("relation") if "relation" in records[0].values else None
     ending = _ENDINGS.get(relation or "")
-    return Edit(
-        query=query,
-        target_new=_answer(records[-1]),
-        target_true=_answer(records[0]),
-        subject=query.removesuffix(ending) if ending and query.endswith(ending) else None,
-        relation=relation,
-    )
+    subject = query.removesuffix(ending) if ending and query.endswith(ending) else None
+    return Edit(query, _answer(records[-1]), _answer(records[0]), subject, relation)
 
 
 def _answer(record: Row) -> str:

@@ -81,11 +81,9 @@ def encoding_of(config: PreTrainedConfig, length: int) -> int:
     if keeps_length(config):
         return length if length > config.max_position_embeddings else 0
     if "longrope" in _rope_kinds(config):
-        original = next(
-            (rope[key] for rope in _ropes(config) if (key := "original_max_position_embeddings") in rope),
-            getattr(config, "original_max_position_embeddings", config.max_position_embeddings),
-        )
-        return int(length > original)
+        key = "original_max_position_embeddings"
+        usual = getattr(config, key, config.max_position_embeddings)
+        return int(length > next((rope[key] for rope in _ropes(config) if key in rope), usual))
     return 0
 
 
@@ -135,8 +133,8 @@ def use_given_masks(model: PreTrainedModel) -> None:
             model.set_attn_implementation("sdpa")
         except ValueError:
             model.set_attn_implementation("eager")
-    splits = config._attn_implementation == "sdpa" and model._supports_attention_backend
-    if splits and _obstacle(model, config) is None:
+    sdpa = config._attn_implementation == "sdpa" and model._supports_attention_backend
+    if sdpa and _obstacle(model, config) is None:
         AttentionInterface.register(_SPLIT, _split_attention)
         AttentionMaskInterface.register(_SPLIT, sdpa_mask)
         model.set_attn_implementation(_SPLIT)
@@ -204,8 +202,7 @@ def _carries_state(model: PreTrainedModel) -> bool:
 
 
 def _uses_alibi(config: PreTrainedConfig) -> bool:
-    inner = getattr(config, "attn_config", None)
-    return bool(getattr(config, "alibi", False) or getattr(inner, "alibi", False))
+    return any(getattr(part, "alibi", False) for part in (config, getattr(config, "attn_config", None)))
 
 
 def _rope_kinds(config: PreTrainedConfig) -> set[str]:

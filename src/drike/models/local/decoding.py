@@ -1,8 +1,7 @@
 """Greedy decoding of many prompts with a transformers model.
 
 Prompts that share prefixes are first read as one packed tree, from which each gets its own copy of the keys and values
-along its path; the others are batched by length. The caller sets a generation config that holds nothing but the
-end-of-text tokens, as a list or None.
+along its path; the others are batched by length. The generation config holds nothing but the end-of-text tokens.
 """
 
 from __future__ import annotations
@@ -58,14 +57,8 @@ def write(
     forget_length(model)
     with torch.inference_mode():
         cache, read = (None, sum(map(len, prompts))) if prefixes is None else _shared_cache(model, prompts, prefixes)
-        output = model.generate(
-            ids.to(model.device),
-            attention_mask=real.to(model.device),
-            max_new_tokens=max_tokens,
-            stopping_criteria=[over],
-            pad_token_id=_PAD,
-            past_key_values=cache,
-        )
+        inputs = {"attention_mask": real.to(model.device), "pad_token_id": _PAD, "past_key_values": cache}
+        output = model.generate(ids.to(model.device), max_new_tokens=max_tokens, stopping_criteria=[over], **inputs)
     completions = []
     for row, written in enumerate(output[:, longest:].tolist()):
         tokens = written[: lengths.get(row, len(written))]

@@ -23,24 +23,19 @@ from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint, refusal
 from drike.models.local.strategy import Scorer
 from drike.models.local.tokens import check_template, encode_prompts, encode_requests, render_chat, text_after
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage
 from drike.support.huggingface import commit_of
 
 _HEAD_ROWS = 16384
 
 
 def load(
-    name_or_path: str,
-    *,
-    device: str | None = None,
-    dtype: torch.dtype | None = None,
-    name: str | None = None,
-    **options: Any,
+    name_or_path: str, *, device: str | None = None, dtype: torch.dtype | None = None, **options: Any
 ) -> HuggingFaceModel:
-    """Load a model from a folder or a hub name; `options` are those of `HuggingFaceModel`.
+    """Load a model from a folder or a hub name; `options` are those of `HuggingFaceModel`, also its name.
 
     device: "cuda", "cpu", "mps"...; None is the best available. dtype: of the weights; None is float32 on the CPU and
-    as stored elsewhere. name: shown in tables; None is `name_or_path`. Raises ModelError.
+    as stored elsewhere. Raises ModelError.
     """
     model: Any
     try:
@@ -51,7 +46,7 @@ def load(
         raise ModelError(f"there is no device {device!r} here: choose cpu, or leave the choice to drike") from error
     try:
         model, tokenizer = open_checkpoint(name_or_path, dtype or (torch.float32 if place.type == "cpu" else None))
-        opened = HuggingFaceModel(model.to(place), tokenizer, name=name or name_or_path, **options)
+        opened = HuggingFaceModel(model.to(place), tokenizer, **{"name": name_or_path, **options})
         opened.generate(["The capital of France is"], max_tokens=1)  # files that are wrong are found here, not in a run
         opened.usage = Usage()
     except torch.OutOfMemoryError as error:
@@ -108,8 +103,8 @@ class HuggingFaceModel:
     @property
     def info(self) -> ModelInfo:
         """The model's properties; identity contains hashes of its config and of a sample of every tensor."""
-        scoring, chats = f"{self.plan.strategy}: {self.plan.reason}", self.template == "chat"
-        return ModelInfo(self._name, 1, scoring, self._identity, turns=chats)
+        scoring = f"{self.plan.strategy}: {self.plan.reason}"
+        return ModelInfo(self._name, 1, scoring, self._identity, turns=self.template == "chat")
 
     @cached_property
     def _identity(self) -> dict[str, object]:
@@ -139,23 +134,20 @@ class HuggingFaceModel:
         """Count the tokens of each prompt as the model reads it."""
         return list(map(len, encode_prompts(self._tokenizer, prompts, self.template)))
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt greedily, cut before `stop`. Raises ModelError for one beyond the context window."""
         began = time.perf_counter()
         encoded = encode_prompts(self._tokenizer, prompts, self.template)
         for ids in encoded:
             self._check_length(len(ids), max_tokens, "to be written")
         result = self._scorer.within_memory(lambda: self._write(encoded, max_tokens, stop), list(map(len, encoded)))
-        self.usage += Usage(
-            calls=1,
-            prompts=len(prompts),
-            prompt_tokens=sum(map(len, encoded)),
-            completion_tokens=sum(c.completion_tokens or 0 for c in result),
-            seconds=time.perf_counter() - began,
-        )
+        read, written = sum(map(len, encoded)), sum(completion.completion_tokens or 0 for completion in result)
+        self._count(began, Usage(prompts=len(prompts), prompt_tokens=read, completion_tokens=written))
         return result
+
+    def _count(self, began: float, work: Usage) -> None:
+        """Count a call that began at this time."""
+        self.usage += work + Usage(calls=1, seconds=time.perf_counter() - began)
 
     @property
     def chats(self) -> bool:
@@ -206,31 +198,23 @@ class HuggingFaceModel:
         lengths = [(score.prompt_tokens or 0) + len(score.logprobs) for score in result]
         cached = [length for key, length in zip(keys, lengths, strict=True) if key not in fresh]
         scored = sum(len(score.logprobs) for score in result)
-        self.usage += spent + Usage(
-            calls=1,
-            prompts=len(requests),
-            cached=len(cached),
-            prompt_tokens=sum(lengths) - scored,
-            completion_tokens=scored,
-            tokens_cached=sum(cached),
-            seconds=time.perf_counter() - began,
-        )
+        spent += Usage(prompts=len(requests), prompt_tokens=sum(lengths) - scored, completion_tokens=scored)
+        self._count(began, spent + Usage(cached=len(cached), tokens_cached=sum(cached)))
         return result
 
     def _check_length(self, prompt: int, more: int, what: str) -> None:
         window = context_window(self._model.config)
         if window is not None and prompt + more > window:
-            raise ModelError(
-                f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read: "
-                f"drop retains with `prompt_tokens` {max(1, window - more)} (in Python the editor's TokenLimit); "
-                "copies and updates stay, so if these are too long, give shorter records or a model that reads more"
-            )
+            sizes = f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read"
+            drop = f"drop retains with `prompt_tokens` {max(1, window - more)} (in Python the editor's TokenLimit)"
+            otherwise = "so if these are too long, give shorter records or a model that reads more"
+            raise ModelError(f"{sizes}: {drop}; copies and updates stay, {otherwise}")
 
 
 def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
     """Drop a checkpoint's generation settings, such as penalties and sampling, except its end-of-text tokens."""
     settings: Any = transformers.GenerationConfig
-    ends = model.generation_config.eos_token_id if model.generation_config else None
+    ends = getattr(model.generation_config, "eos_token_id", None)
     ends = tokenizer.eos_token_id if ends is None else ends
     model.generation_config = settings(eos_token_id=[ends] if isinstance(ends, int) else ends)
 

@@ -33,10 +33,8 @@ def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTr
             _ask_hub(name_or_path)
             model, tokenizer, missing = _read(name_or_path, dtype, local=False)
         if missing:
-            raise ModelError(
-                f"{name_or_path} holds no weights for {missing[0]} ({len(missing)} missing): "
-                "it is not a complete causal language model"
-            )
+            what = "it is not a complete causal language model"
+            raise ModelError(f"{name_or_path} holds no weights for {missing[0]} ({len(missing)} missing): {what}")
         _require_causal(model, name_or_path)
     return model, tokenizer
 
@@ -47,9 +45,8 @@ def _read(name_or_path: str, dtype: torch.dtype | None, *, local: bool) -> tuple
     where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local, "revision": revision or "main"}
     layers = getattr(AutoConfig.from_pretrained(name, **where).get_text_config(), "num_hidden_layers", 0)
     if layers > _MOST_LAYERS:
-        raise ModelError(
-            f"{name_or_path} has {layers} layers by its config.json, which must be damaged: download it again"
-        )
+        remedy = "download it again"
+        raise ModelError(f"{name_or_path} has {layers} layers by its config.json, which must be damaged: {remedy}")
     tokenizer = AutoTokenizer.from_pretrained(name, **where)
     opened: Any = AutoModelForCausalLM.from_pretrained(
         name, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
@@ -66,59 +63,46 @@ def _ask_hub(name: str) -> None:
     except errors.HFValidationError as error:
         raise ModelError(f"there is no model folder {name!r}{like(name)}: {local}, or a hub name") from error
     except errors.GatedRepoError as error:
-        raise ModelError(
-            f"{name} can be downloaded only after accepting its licence: log in with `hf auth login`"
-        ) from error
+        remedy = "log in with `hf auth login`"
+        raise ModelError(f"{name} can be downloaded only after accepting its licence: {remedy}") from error
     except errors.RepositoryNotFoundError as error:
-        raise ModelError(
-            f"{name} is neither a folder nor a model on the hub{like(name)}: correct the name, or {local}"
-        ) from error
+        remedy = f"correct the name, or {local}"
+        raise ModelError(f"{name} is neither a folder nor a model on the hub{like(name)}: {remedy}") from error
     except errors.RevisionNotFoundError as error:
         raise ModelError(f"{repository} has no revision {revision} on the hub: correct it, or leave it out") from error
     except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]  # of the HTTP library that the hub uses
-        raise ModelError(
-            f"{name} is not a folder or in the cache{like(name)}, and the hub cannot be reached: {local}"
-        ) from error
+        here = f"{name} is not a folder or in the cache{like(name)}"
+        raise ModelError(f"{here}, and the hub cannot be reached: {local}") from error
 
 
 def refusal(name_or_path: str, error: Exception) -> ModelError:
     """Say in one sentence why a model cannot be used, given what transformers raised."""
-    text = str(error)
-    if lacking := _lacks(Path(name_or_path)):
-        sentence = (
-            f"{name_or_path} holds no {lacking}: give a folder with config.json, tokenizer.json and model.safetensors, "
-            "as save_pretrained writes it"
-        )
+    text, model = str(error), name_or_path
+    if lacking := _lacks(Path(model)):
+        files = "config.json, tokenizer.json and model.safetensors, as save_pretrained writes it"
+        sentence = f"{model} holds no {lacking}: give a folder with {files}"
     elif isinstance(error, SafetensorError):
-        sentence = f"the weights of {name_or_path} are damaged or cut short: download or copy them again"
+        sentence = f"the weights of {model} are damaged or cut short: download or copy them again"
     elif "trust_remote_code" in text:
-        sentence = f"{name_or_path} needs code of its own, which is never run here: choose another model"
+        sentence = f"{model} needs code of its own, which is never run here: choose another model"
     elif "Unrecognized configuration class" in text:
-        sentence = f"{name_or_path} is not a causal language model: choose one that completes text"
+        sentence = f"{model} is not a causal language model: choose one that completes text"
     elif "safetensors" in text and isinstance(error, OSError):
-        sentence = (
-            f"{name_or_path} has no safetensors weights, and pickled ones are never opened: "
-            "convert it with save_pretrained, or choose another model"
-        )
+        remedy = "convert it with save_pretrained, or choose another model"
+        sentence = f"{model} has no safetensors weights, and pickled ones are never opened: {remedy}"
     elif "ignore_mismatched_sizes" in text:
-        sentence = (
-            f"the weights of {name_or_path} do not have the shapes that its config.json gives: download both again"
-        )
+        sentence = f"the weights of {model} do not have the shapes that its config.json gives: download both again"
     else:
-        sentence = (
-            f"{name_or_path} cannot be opened ({reason(error)}): its config.json or tokenizer files are damaged, "
-            "or need another version of transformers"
-        )
+        why = "its config.json or tokenizer files are damaged, or need another version of transformers"
+        sentence = f"{model} cannot be opened ({reason(error)}): {why}"
     return ModelError(sentence)
 
 
 def _lacks(folder: Path) -> str | None:
     """The first file that a model's folder lacks; None if it has all, or is no folder."""
-    kinds = {
-        "config.json": ("config.json",),
-        "tokenizer.json": ("tokenizer*", "vocab.*", "*.model"),
-        "model.safetensors": ("*.safetensors", "*.bin", "*.pt", "*.pth"),  # pickled ones get a message of their own
-    }
+    weights = ("*.safetensors", "*.bin", "*.pt", "*.pth")  # pickled ones get a message of their own
+    kinds = {"config.json": ("config.json",), "tokenizer.json": ("tokenizer*", "vocab.*", "*.model")}
+    kinds |= {"model.safetensors": weights}
     missing = (wanted for wanted, names in kinds.items() if not any(any(folder.glob(name)) for name in names))
     return next(missing, None) if folder.is_dir() else None
 
@@ -128,10 +112,8 @@ def _require_causal(model: PreTrainedModel, name_or_path: str) -> None:
     with torch.inference_mode():
         first, other = (model(input_ids=torch.tensor([[1, next_]])).logits[0, 0].float() for next_ in (2, 3))
     if not first.isfinite().any():
-        raise ModelError(
-            f"{name_or_path} computes no finite number: its weights or config.json are damaged, download them again"
-        )
+        remedy = "its weights or config.json are damaged, download them again"
+        raise ModelError(f"{name_or_path} computes no finite number: {remedy}")
     if not torch.allclose(first, other, rtol=1e-2, atol=1e-2, equal_nan=True):
-        raise ModelError(
-            f"{name_or_path} ({type(model).__name__}) looks ahead: it is an encoder, choose a causal language model"
-        )
+        remedy = "it is an encoder, choose a causal language model"
+        raise ModelError(f"{name_or_path} ({type(model).__name__}) looks ahead: {remedy}")

@@ -1,9 +1,7 @@
 """Cache keys and values of prefixes, so that later forwards continue from them.
 
-What is kept is a tree's trunk, its first and longest path (see `tree`). For causal models only, where a token's keys
-and values do not depend on later tokens.
-
-If the cache is full, a random entry is dropped: the oldest would be the very one that the next epoch needs first.
+What is kept is a tree's trunk, its first and longest path (see `tree`), of causal models only. If the cache is full, a
+random entry is dropped: the oldest would be the very one that the next epoch needs first.
 """
 
 from __future__ import annotations

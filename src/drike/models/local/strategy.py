@@ -49,8 +49,7 @@ class Scorer:
     def within_memory(self, work: Callable[[], Result], lengths: Sequence[int]) -> Result:
         """Run `work`, which reads texts of these lengths within the budget.
 
-        If memory runs out, drop cached prefixes, then halve the budget, with a warning, and run it again. Raises
-        ModelError if one text does not fit.
+        If memory runs out, drop cached prefixes, then halve the budget, warn and repeat; ModelError for a single text.
         """
         while True:
             try:
@@ -65,12 +64,11 @@ class Scorer:
                 warnings.warn(f"out of memory: going on with {self.budget} tokens a forward", stacklevel=4)
 
     def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
-        kinds: dict[int, list[int]] = {}
-        for i, request in enumerate(requests):
-            kinds.setdefault(encoding_of(self._model.config, len(request.ids)), []).append(i)
+        kinds = [encoding_of(self._model.config, len(request.ids)) for request in requests]
         scores: dict[int, TokenScores] = {}
         used = Usage()
-        for alike in kinds.values():
+        for kind in dict.fromkeys(kinds):
+            alike = [i for i, other in enumerate(kinds) if other == kind]
             ids = [requests[i].ids for i in alike]
             shares = self.plan.strategy in ("tree", "fork")
             for group in packs(ids, self.budget, _UNRELATED) if shares else batches(ids, self.budget, True):
@@ -112,11 +110,8 @@ class Scorer:
             self.plan = Plan(slower, f"{planned!r} failed its check: {faults[0]}")
             self._checked = {True: 0, False: 0}
         if faults:
-            warnings.warn(
-                f"{type(self._model).__name__}: scoring by {planned!r} is not exact for this model ({faults[0]}); "
-                f"going on, more slowly, by {self.plan.strategy!r}",
-                stacklevel=6,
-            )
+            inexact = f"{type(self._model).__name__}: scoring by {planned!r} is not exact for this model ({faults[0]})"
+            warnings.warn(f"{inexact}; going on, more slowly, by {self.plan.strategy!r}", stacklevel=6)
         return answer.scores, answer.usage
 
     def _checked_answer(self, requests: Sequence[Encoded]) -> tuple[Scored, str | None]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from drike.errors import ModelError, reason, require_unicode
-from drike.models.protocols import Request, Template, Turns
+from drike.models.protocols import Prompts, Request, Template, Turns
 from drike.prompts import chat_messages
 from drike.support.parallel import run_with_timeout
 
@@ -45,14 +46,11 @@ def render_chat(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> str:
     """Apply the chat template to messages. Raises ModelError if the template fails."""
     try:
         # Templates of reasoning models know `enable_thinking`; others ignore it.
-        rendered = tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
-        )
+        options: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+        return str(tokenizer.apply_chat_template(messages, **options))
     except Exception as error:  # a template is a program, and may fail in any way
-        raise ModelError(
-            f"the chat template fails ({reason(error)}): use template='plain', or another model"
-        ) from error
-    return str(rendered)
+        remedy = "use template='plain', or another model"
+        raise ModelError(f"the chat template fails ({reason(error)}): {remedy}") from error
 
 
 def check_template(tokenizer: Tokenizer, name: str) -> None:
@@ -66,7 +64,7 @@ def check_template(tokenizer: Tokenizer, name: str) -> None:
         raise ModelError(f"the chat template of {name} does not end: use template='plain', or another model") from None
 
 
-def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str | Turns], template: Template) -> list[Tokens]:
+def encode_prompts(tokenizer: Tokenizer, prompts: Prompts, template: Template) -> list[Tokens]:
     """Tokenise prompts to be continued. Raises ModelError for a prompt without tokens."""
     if not prompts:
         return []
@@ -87,17 +85,11 @@ def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template:
     require_unicode(request.prompt + request.continuation for request in rendered)
     if not tokenizer.is_fast:
         return [_by_common_prefix(tokenizer, request, template) for request in rendered]
-    batch = tokenizer(
-        [request.prompt + request.continuation for request in rendered],
-        add_special_tokens=template == "plain",
-        return_offsets_mapping=True,
-        return_attention_mask=False,
-        verbose=False,
-    )
-    return [
-        _by_offsets(tokenizer, request, _without_closing(tokenizer, ids, template), offsets)
-        for request, ids, offsets in zip(rendered, batch["input_ids"], batch["offset_mapping"], strict=True)
-    ]
+    texts = [request.prompt + request.continuation for request in rendered]
+    options = {"return_offsets_mapping": True, "return_attention_mask": False, "verbose": False}
+    batch = tokenizer(texts, add_special_tokens=template == "plain", **options)
+    ids = (_without_closing(tokenizer, tokens, template) for tokens in batch["input_ids"])
+    return list(map(partial(_by_offsets, tokenizer), rendered, ids, batch["offset_mapping"]))
 
 
 def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
@@ -144,10 +136,9 @@ def _by_common_prefix(tokenizer: Tokenizer, request: Request, template: Template
 def _checked(request: Request, ids: Tokens, start: int, merged: bool) -> Encoded:
     prompt, continuation = request.prompt, request.continuation
     if merged:
-        raise ModelError(
-            f"the continuation {continuation!r} merges with the end of its prompt {prompt[-24:]!r} into one token: "
-            "end the prompt without white space and start the continuation with its space"
-        )
+        ends = f"merges with the end of its prompt {prompt[-24:]!r} into one token"
+        remedy = "end the prompt without white space and start the continuation with its space"
+        raise ModelError(f"the continuation {continuation!r} {ends}: {remedy}")
     if start == len(ids):
         raise ModelError(f"the tokenizer makes no token of the continuation {continuation!r}")
     if start == 0:

@@ -94,14 +94,10 @@ def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     depth = np.zeros(size, dtype=np.int64)
     for path in paths.values():
         depth[path] = np.arange(len(path))
+    ids = np.concatenate([*runs, np.zeros(0, dtype=np.int64)])
     off_trunk = np.flatnonzero(depth != np.arange(size))
-    return TokenTree(
-        ids=np.concatenate([*runs, np.zeros(0, dtype=np.int64)]),
-        depth=depth,
-        end=end[:size],
-        paths=tuple(paths[i] for i in range(len(tokens))),
-        trunk=int(off_trunk[0]) if len(off_trunk) else size,
-    )
+    trunk = int(off_trunk[0]) if len(off_trunk) else size
+    return TokenTree(ids, depth, end[:size], tuple(paths[i] for i in range(len(tokens))), trunk)
 
 
 def packs(sequences: Sequence[Sequence[int]], budget: int, unrelated: int) -> list[list[int]]:

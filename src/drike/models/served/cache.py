@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from drike.errors import ModelError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Prompts, Request, Score, Turns, Usage
 from drike.models.served.logprobs import is_logprob
 from drike.support.files import cache_folder
 from drike.support.keyvalue import KeyValueFile
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 Asked = TypeVar("Asked", str | Turns, Request)
 Answer = TypeVar("Answer", Completion, Score)
 
+Ask = Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]]  # answers as they arrive, with the index of each
+
 _RETRY_SECONDS = 30.0  # until a file that could not be written is tried again
 _IDLE_SECONDS = 0.05  # for which the writing thread stays when there is nothing to write
 
@@ -40,8 +42,7 @@ _IDLE_SECONDS = 0.05  # for which the writing thread stays when there is nothing
 class CachedModel:
     """A model whose completions and scores are kept in `store`; `inner` computes those that are missing.
 
-    identity: separates models and settings that must not share answers. stream: the inner model, if it yields answers
-    as they arrive, so that each is kept at once.
+    identity: keeps models and settings apart. stream: the inner model, if it yields answers as they arrive.
     """
 
     def __init__(
@@ -67,12 +68,10 @@ class CachedModel:
         """Let the inner model forget; answers on disk stay."""
         self.inner.forget()
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt; the inner model completes new prompts only, and each of them once."""
 
-        def ask(new: Sequence[str | Turns]) -> Iterable[tuple[int, Completion]]:
+        def ask(new: Prompts) -> Iterable[tuple[int, Completion]]:
             if self._stream is not None:
                 return self._stream.completions(new, max_tokens, stop)
             return enumerate(self.inner.generate(new, max_tokens, stop))
@@ -90,11 +89,7 @@ class CachedModel:
         return self._recall(Score, requests, keys, ask)
 
     def _recall(
-        self,
-        kind: type[Answer],
-        asked: Sequence[Asked],
-        keys: Sequence[str],
-        ask: Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]],
+        self, kind: type[Answer], asked: Sequence[Asked], keys: Sequence[str], ask: Ask[Asked, Answer]
     ) -> list[Answer]:
         """Return the answer for every key, keep new ones; those that others ask for come last, against deadlock."""
         known: dict[str, Answer] = {}

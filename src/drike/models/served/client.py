@@ -191,10 +191,9 @@ class Connection:
                             raise
                         self._unwanted |= refused
         except TimeoutError:
-            raise ServerError(
-                f"{self._at.url} gave no whole answer within {self._at.deadline:g} seconds: allow more with "
-                "`deadline`, or send fewer requests at a time with `concurrency`"
-            ) from None
+            remedy = "allow more with `deadline`, or send fewer requests at a time with `concurrency`"
+            late = f"{self._at.url} gave no whole answer within {self._at.deadline:g} seconds"
+            raise ServerError(f"{late}: {remedy}") from None
         except openai.OpenAIError as error:
             message = response.error_message(getattr(error, "body", None), self._hide_key)
             raise _explained(error, message, self._at, f"{call.path} for {call.body.get('model')}") from None
@@ -240,10 +239,8 @@ def _explained(error: openai.OpenAIError, message: str, server: Server, asked: s
     if isinstance(error, openai.APIStatusError):
         return _of_status(error.status_code, message, server, asked)
     if isinstance(error, openai.APITimeoutError):
-        return ServerError(
-            f"{server.url} was silent for {server.deadline / server.attempts:g} seconds, {server.attempts} times: "
-            "is it up, and is `deadline` long enough for it?"
-        )
+        silence = f"{server.deadline / server.attempts:g} seconds, {server.attempts} times"
+        return ServerError(f"{server.url} was silent for {silence}: is it up, and is `deadline` long enough for it?")
     if str(error.__cause__) in (response.EMPTY, response.NOT_JSON, response.SECOND_ANSWER):
         return ServerError(f"{server.url} {error.__cause__}, {server.attempts} times: is it the address of an API?")
     reason = type(error.__cause__ or error).__name__

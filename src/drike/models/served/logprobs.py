@@ -115,10 +115,8 @@ def read(form: ScoreForm, answer: Mapping[str, Any], request: Request) -> Score:
     try:
         return score_of(form.read(answer, request.prompt + request.continuation), request)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as problem:
-        raise ModelError(
-            f"the server cannot rate {request.continuation!r} by {form.name} ({reason(problem)}): "
-            "judge by text alone, `text_only`"
-        ) from problem
+        why = f"the server cannot rate {request.continuation!r} by {form.name} ({reason(problem)})"
+        raise ModelError(f"{why}: judge by text alone, `text_only`") from problem
 
 
 def reason(problem: BaseException | None) -> str:

@@ -12,13 +12,12 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage, cut
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
 from drike.models.served import logprobs
 from drike.models.served.address import KEY, Address, key_in, parse_address
 from drike.models.served.client import ApiCall, Connection, Server
-from drike.models.served.options import ApiOptions
 from drike.models.served.response import token_counts, valid_text
-from drike.models.served.spending import Meter
+from drike.models.served.spending import ApiOptions, Meter
 from drike.prompts import chat_messages
 
 T = TypeVar("T")
@@ -44,31 +43,22 @@ def connect(
 
 
 class ServedModel:
-    """A model behind an API; threads may share it. It scores if a probe shows that its server rates continuations.
-
-    `completions` and `scores` yield answers as they arrive, so that none is lost if a later one fails.
-    """
+    """A model behind an API; threads may share it. It scores if a probe shows that its server rates continuations."""
 
     def __init__(self, connection: Connection, address: Address, template: Template, options: ApiOptions) -> None:
         self._connection, self._address, self._template, self._options = connection, address, template, options
         self.close = connection.close
         self._form: logprobs.ScoreForm | None = None
+        self.count_tokens = None
         if options.text_only:
             scoring = "text only: asked for"
         elif template == "chat":
             scoring = "text only: a chat gives no scores"
         else:
             self._form, scoring = self._probe()
-        self.count_tokens = None
-        identity = {
-            "name": address.model,
-            "server": address.url,
-            "template": template,
-            "scoring": scoring,
-            "thinking_tokens": options.thinking_tokens,
-            "effort": options.reasoning_effort,
-            "openai": version("openai"),
-        }
+        about = {"name": address.model, "server": address.url, "template": template, "scoring": scoring}
+        thinks = {"thinking_tokens": options.thinking_tokens, "effort": options.reasoning_effort}
+        identity = {**about, **thinks, "openai": version("openai")}
         # As many edits at a time as requests: each has one in flight at any time, and often more.
         self.info = ModelInfo(address.model, options.concurrency, scoring, identity, turns=template == "chat")
 
@@ -82,16 +72,14 @@ class ServedModel:
         """The work since the model was opened, including the probe."""
         return self._connection.meter.usage
 
-    def generate(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt, in order. Raises ServerError, RefusedError, SpendingLimitError."""
         return _in_order(self.completions(prompts, max_tokens, stop))
 
     def completions(
-        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
     ) -> Iterator[tuple[int, Completion]]:
-        """Yield completions as they arrive, with the index of their prompt."""
+        """Yield completions as they arrive, with the index of their prompt, so that a later failure loses none."""
 
         def read(i: int, answer: Mapping[str, Any]) -> Completion:
             counts = token_counts(answer, self._address.url)
@@ -148,7 +136,7 @@ class ServedModel:
                 return form, form.name
         return None, "text only: " + "; ".join(reasons)
 
-    def _call(self, prompt: str | Turns, max_tokens: int) -> ApiCall:
+    def _call(self, prompt: str | tuple[str, ...], max_tokens: int) -> ApiCall:
         body: dict[str, object] = {"model": self._address.model, "max_tokens": max_tokens, "temperature": 0}
         if self._options.reasoning_effort is not None:
             body["reasoning_effort"] = self._options.reasoning_effort
@@ -172,10 +160,8 @@ class ServedModel:
         if text is None and (finish == "content_filter" or isinstance(message.get("refusal"), str)):
             return ""  # the model refuses: this is its answer
         if (text is None or text == "") and finish == "length":
-            raise ServerError(
-                f"{self._address.model} used up its tokens before it wrote anything: give a model that thinks more "
-                "room with `thinking_tokens`, or `reasoning_effort` none"
-            )
+            remedy = "give a model that thinks more room with `thinking_tokens`, or `reasoning_effort` none"
+            raise ServerError(f"{self._address.model} used up its tokens before it wrote anything: {remedy}")
         if not isinstance(text, str):
             raise ServerError(f"{self._address.url} answers without a text: try again, or another model")
         return self._connection.check_answer(text)

@@ -99,10 +99,8 @@ class _Decoded(httpx2.AsyncByteStream):
             self._check_size(plain)
             yield plain
         else:
-            raise RefusedError(
-                f"{self._where} compresses its answers ({self._encoding[:40]!r}) although asked not to: "
-                "correct the address, or the proxy before it"
-            )
+            what = f"{self._where} compresses its answers ({self._encoding[:40]!r}) although asked not to"
+            raise RefusedError(f"{what}: correct the address, or the proxy before it")
 
     def _check_size(self, body: bytes | bytearray) -> None:
         if len(body) > BODY_LIMIT:

@@ -1,11 +1,11 @@
-"""The cost of a model behind an API, at the user's price of tokens, and the limits at which a run stops."""
+"""Options of models behind an API, the cost at the user's price of tokens, and the limits at which a run stops."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import NamedTuple
 
@@ -28,6 +28,43 @@ class Price:
         if self.read is None and self.written is None:
             return None
         return ((self.read or 0.0) * prompt_tokens + (self.written or 0.0) * completion_tokens) / 1e6
+
+
+@dataclass(frozen=True)
+class ApiOptions:
+    """Options of a served model; each is also an option of the commands.
+
+    allow_http: send prompts unencrypted to another machine. concurrency: requests, and edits, at a time. deadline:
+    seconds for an answer, retries included. thinking_tokens: added to the length of every answer, for models that think
+    before they write. reasoning_effort: passed on to the server. text_only: never ask for log-probabilities. no_cache:
+    neither use nor keep answers on disk. price_in, price_out: money per million tokens read and written. max_calls,
+    max_cost: limits on requests and money. tokenizer: folder or hub name of one that counts the model's tokens.
+    """
+
+    allow_http: bool = False
+    concurrency: int = 8
+    deadline: float = 120.0
+    thinking_tokens: int = 0
+    reasoning_effort: str | None = None
+    text_only: bool = False
+    no_cache: bool = False
+    price_in: float | None = None
+    price_out: float | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+    tokenizer: str | None = None
+
+    @property
+    def price(self) -> Price:
+        """The price of tokens."""
+        return Price(self.price_in, self.price_out)
+
+    def after(self, used: Usage) -> ApiOptions:
+        """The same options, with limits reduced by `used`."""
+        money = self.price.of(used.prompt_tokens, used.completion_tokens) or 0.0
+        calls = None if self.max_calls is None else max(0, self.max_calls - used.requests)
+        cost = None if self.max_cost is None else max(0.0, self.max_cost - money)
+        return replace(self, max_calls=calls, max_cost=cost)
 
 
 def estimated_tokens(text: str) -> int:
@@ -68,9 +105,8 @@ class Meter:
         """Count a request that is about to be sent. Raises SpendingLimitError if it would exceed max_calls."""
         with self._counting:
             if self._max_calls is not None and self.usage.requests >= self._max_calls:
-                raise SpendingLimitError(
-                    f"the {self._max_calls} requests that `max_calls` leaves are used up: allow more to continue"
-                )
+                used_up = f"the {self._max_calls} requests that `max_calls` leaves are used up"
+                raise SpendingLimitError(f"{used_up}: allow more to continue")
             self.usage += Usage(requests=1)
 
     @contextmanager
@@ -80,10 +116,8 @@ class Meter:
         with self._counting:
             spent = self.usage.money or 0.0
             if self._max_cost is not None and spent + self._reserved + amount > self._max_cost:
-                raise SpendingLimitError(
-                    f"{spent:.4f} of the {self._max_cost:g} that `max_cost` leaves are spent, and the next call could "
-                    "exceed it: allow more to continue"
-                )
+                used = f"{spent:.4f} of the {self._max_cost:g} that `max_cost` leaves are spent"
+                raise SpendingLimitError(f"{used}, and the next call could exceed it: allow more to continue")
             self._reserved += amount
         try:
             yield
@@ -95,13 +129,7 @@ class Meter:
         """Count an answer to `text`. Tokens that are None are estimated, those of the answer at most `max_tokens`."""
         read = estimated_tokens(text) if counts.prompt is None else counts.prompt
         written = max_tokens if counts.completion is None else counts.completion
+        cached, estimated = min(counts.cached or 0, read), counts.prompt is None or counts.completion is None
+        used = Usage(calls=1, prompts=1, prompt_tokens=read, completion_tokens=written, estimated=int(estimated))
         with self._counting:
-            self.usage += Usage(
-                calls=1,
-                prompts=1,
-                prompt_tokens=read,
-                completion_tokens=written,
-                tokens_computed=read + written - min(counts.cached or 0, read),
-                estimated=int(counts.prompt is None or counts.completion is None),
-                money=self.price.of(read, written),
-            )
+            self.usage += replace(used, tokens_computed=read + written - cached, money=self.price.of(read, written))

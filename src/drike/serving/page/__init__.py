@@ -22,8 +22,6 @@ _HEADERS = {
 def routes() -> list[Route]:
     """The routes of the page's files; they need no key."""
     return [
-        Route(
-            path, Response((_FOLDER / name).read_bytes(), headers=_HEADERS, media_type=f"text/{kind}"), methods=["GET"]
-        )
+        Route(path, Response((_FOLDER / name).read_bytes(), 200, _HEADERS, f"text/{kind}"), methods=["GET"])
         for path, name, kind in _FILES
     ]

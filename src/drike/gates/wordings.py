@@ -1,0 +1,100 @@
+"""The wordings of a store's edits, and which of them ask for the same thing: by their words and by their answers.
+
+A question may be put as no edit's text is. What it asks for shows in the wordings near it, those that other edits have
+and those of the inventory (`drike.gates.inventory`). Two wordings of a store ask for the same where their edits have
+the same answers: "It was written in" and "The original language of it is" both have French, Latin and Russian.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drike.encoders.base import FloatArray
+from drike.gates.inventory import Inventory, Probabilities, probabilities
+
+MOST = 512  # wordings that stand for a store: those that most of its edits have
+
+# Chosen on public data (docs/results/gate.md): what a cosine is multiplied by; that of a relation which no wording has;
+# how fast a wording's claim to a question falls with the distance; how many edits show as much as the words do.
+_SHARPNESS, _UNKNOWN, _NEAR, _FEW = 10.0, 0.5, 0.1, 2.0
+
+
+class Agreement(NamedTuple):
+    """What a question has in common with an edit, by the wordings near it; each from 0 to 1.
+
+    same: how probably they ask for the same thing. other: how nearly the question is a wording of other edits, which
+    asks for something else. known: the probability of the likeliest relation of the question.
+    """
+
+    same: float
+    other: float
+    known: float
+
+
+@dataclass(frozen=True, eq=False)
+class Worded:
+    """A wording: its salient unit vector [d], the answers of the edits that have it, and how many these are."""
+
+    vector: FloatArray
+    answers: Counter[str]
+    edits: int
+
+
+class Wordings:
+    """The commonest wordings of a store, with what they have in common."""
+
+    def __init__(self, wordings: Mapping[str, Worded], inventory: Inventory) -> None:
+        self.inventory = inventory
+        self._place = {text: i for i, text in enumerate(wordings)}
+        rows = [worded.vector for worded in wordings.values()]
+        self._vectors: FloatArray = np.stack(rows) if rows else np.zeros((0, inventory.prototypes.shape[1]), np.float32)
+        self._relations = np.sqrt(self._probabilities(self._vectors))
+        self._edits = np.array([worded.edits for worded in wordings.values()], dtype=np.float64)
+        shares: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for i, worded in enumerate(wordings.values()):
+            for answer, share in _shares(worded.answers):
+                shares[answer].append((i, share))
+        self._answers = {answer: tuple(map(np.array, zip(*found, strict=True))) for answer, found in shares.items()}
+
+    def agreements(self, wordings: Mapping[str, Worded], vectors: FloatArray) -> list[Agreement]:
+        """What questions with these salient unit vectors [n, d] have in common with an edit that has these wordings."""
+        own = np.stack([worded.vector for worded in wordings.values()])
+        relations = self._probabilities(own)
+        same = np.max([self._same(w, r) for w, r in zip(wordings.values(), relations, strict=True)], axis=0)
+        shown = self._edits / (self._edits + _FEW)
+        kept = np.ones(len(self._edits), dtype=bool)
+        kept[[self._place[text] for text in wordings if text in self._place]] = False
+        near, prototypes = vectors @ self._vectors.T, self.inventory.nearness(vectors)
+        others = np.exp((near - 1) / _NEAR) * (shown * (1 - same))
+        likeliest = probabilities(prototypes).max(axis=1, initial=0.0)
+        unknown = np.full((len(vectors), 1), _UNKNOWN, np.float32)
+        cosines = np.concatenate([near[:, kept], prototypes, (vectors @ own.T).max(axis=1)[:, None], unknown], axis=1)
+        weights = probabilities(cosines, _SHARPNESS)
+        expected = weights @ np.concatenate([same[kept], relations.max(axis=0), [1.0, 0.0]])
+        columns = (expected, others[:, kept].max(axis=1, initial=0.0), likeliest)
+        return [Agreement(*map(float, row)) for row in zip(*columns, strict=True)]
+
+    def _same(self, worded: Worded, relations: Probabilities) -> NDArray[np.float64]:
+        """How probably each common wording asks for what this one does: by answers, where enough edits show them."""
+        shared = np.zeros(len(self._edits))
+        for answer, share in _shares(worded.answers):
+            places, shares = self._answers.get(answer, (np.zeros(0, int), np.zeros(0)))
+            shared[places] += np.minimum(shares, share)
+        fewer = np.minimum(self._edits, worded.edits)
+        shown = fewer / (fewer + _FEW)
+        same: NDArray[np.float64] = shown * shared + (1 - shown) * (self._relations @ np.sqrt(relations))
+        return same
+
+    def _probabilities(self, vectors: FloatArray) -> Probabilities:
+        return probabilities(self.inventory.nearness(vectors))
+
+
+def _shares(answers: Counter[str]) -> Sequence[tuple[str, float]]:
+    total = answers.total()
+    return [(answer, count / total) for answer, count in answers.items()]
