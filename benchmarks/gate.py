@@ -278,7 +278,7 @@ THRESHOLD, SETTINGS = 0.6, {"careful": 0.8, "eager": 0.3}  # chosen on Llama-2's
 MOST = 5.0  # what a single example counts for
 HEADS = (
     (
-        *("masked", "whole", "margin", "same", "other", "said"),
+        *("masked", "whole", "margin", "same", "relation", "other", "said"),
         *("same_kind", "other_kind", "contrary", "vague"),
         *("continued", "inside", "ambiguous", "uncased", "partial", "last", "typo"),
     ),
