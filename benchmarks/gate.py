@@ -274,11 +274,11 @@ CELL = 500.0  # how many examples each data set's questions that concern the edi
 TINY, TINY_SHARE = 300, 0.2  # edits; of what another data set counts for: its other facts are always worded as stored
 HOPS, OTHERS = 5, 2000  # every so many of the multi-hop questions has two hops; yes-or-no and choice questions
 PRIOR = {"inside": -4.0, "ambiguous": -1.0, "uncased": -1.5}  # of names that hardly occur in public data; our questions
-THRESHOLD, SETTINGS = 0.6, {"careful": 0.8, "eager": 0.3}  # chosen on Llama-2's recorded answers and our questions
+THRESHOLD, SETTINGS = 0.4, {"careful": 0.7, "eager": 0.2}  # chosen on Llama-2's recorded answers and our questions
 MOST = 5.0  # what a single example counts for
 HEADS = (
     (
-        *("masked", "whole", "margin", "same", "other", "said"),
+        *("masked", "whole", "margin", "same", "relation", "other", "said"),
         *("same_kind", "other_kind", "contrary", "vague"),
         *("continued", "inside", "ambiguous", "uncased", "partial", "last", "typo"),
     ),

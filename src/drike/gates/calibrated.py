@@ -161,13 +161,14 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
         ids = groups[excerpts]
         wholes, questions = zip(*excerpts, strict=True)
         nearest = _nearest_parts(index, ids, {part: masked_of[part] for part in questions})
-        for id, (nearness, margin, part) in nearest.items():
-            mentions = mentions_of[id]
+        for id, (margin, part) in nearest.items():
+            mentions, agreement = mentions_of[id], agreeing[id][place[part]]
             features = {
-                "masked": nearness,
+                "masked": agreement.near,
                 "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
                 "margin": margin,
-                "same": log(_LEAST + (agreement := agreeing[id][place[part]]).same),
+                "same": log(_LEAST + agreement.same),
+                "relation": agreement.relation,
                 "other": agreement.other,
                 "known": agreement.known,
                 "said": share_said(part, index.edits[id].record),
@@ -180,8 +181,8 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
 
 def _nearest_parts(
     index: EditIndex, ids: Sequence[int], vectors: Mapping[str, FloatArray]
-) -> dict[int, tuple[float, float, str]]:
-    """For each edit of a subject: the largest cosine of a part of a query, its margin to the other edits, the part.
+) -> dict[int, tuple[float, str]]:
+    """For each edit of a subject: the margin of the nearest part of a query to the other edits, and the part.
 
     The margin is 0 for the nearest edit, else negative. Shadow edits do not count for that of an active one.
     """
@@ -193,7 +194,7 @@ def _nearest_parts(
         for id in ids:
             margin = near[id] - (nearest_active if id in active else nearest)
             best[id] = max(best.get(id, (-2.0, 0.0, "")), (near[id], margin, part), key=lambda row: row[0] + row[1])
-    return best
+    return {id: (margin, part) for id, (_, margin, part) in best.items()}
 
 
 def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str, float]:

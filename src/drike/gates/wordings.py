@@ -26,13 +26,17 @@ _SHARPNESS, _UNKNOWN, _NEAR, _FEW = 10.0, 0.5, 0.1, 2.0
 
 
 class Agreement(NamedTuple):
-    """What a question has in common with an edit, by the wordings near it; each from 0 to 1.
+    """What a question has in common with an edit, by the wordings near it; each 1 at most.
 
-    same: how probably they ask for the same thing. other: how nearly the question is a wording of other edits, which
-    asks for something else. known: the probability of the likeliest relation of the question.
+    near: the cosine of the nearest wording of the edit, or that of another wording times how probably it asks for the
+    same thing. same: how probably question and edit do. relation: how far their relations of the inventory agree (the
+    Bhattacharyya coefficient). other: how nearly the question is a wording, of other edits or of a relation, that asks
+    for something else. known: the probability of the likeliest relation of the question.
     """
 
+    near: float
     same: float
+    relation: float
     other: float
     known: float
 
@@ -71,13 +75,18 @@ class Wordings:
         kept = np.ones(len(self._edits), dtype=bool)
         kept[[self._place[text] for text in wordings if text in self._place]] = False
         near, prototypes = vectors @ self._vectors.T, self.inventory.nearness(vectors)
+        likely = relations.max(axis=0)
         others = np.exp((near - 1) / _NEAR) * (shown * (1 - same))
-        likeliest = probabilities(prototypes).max(axis=1, initial=0.0)
-        unknown = np.full((len(vectors), 1), _UNKNOWN, np.float32)
-        cosines = np.concatenate([near[:, kept], prototypes, (vectors @ own.T).max(axis=1)[:, None], unknown], axis=1)
+        others = np.concatenate([others[:, kept], np.exp((prototypes - 1) / _NEAR) * (1 - likely)], axis=1)
+        asked = probabilities(prototypes)
+        agreeing = (np.sqrt(asked) @ np.sqrt(relations).T).max(axis=1)
+        nearest, unknown = (vectors @ own.T).max(axis=1), np.full((len(vectors), 1), _UNKNOWN, np.float32)
+        cosines = np.concatenate([near[:, kept], prototypes, nearest[:, None], unknown], axis=1)
         weights = probabilities(cosines, _SHARPNESS)
-        expected = weights @ np.concatenate([same[kept], relations.max(axis=0), [1.0, 0.0]])
-        columns = (expected, others[:, kept].max(axis=1, initial=0.0), likeliest)
+        expected = weights @ np.concatenate([same[kept], likely, [1.0, 0.0]])
+        alike = np.maximum(nearest, (near * same).max(axis=1, initial=-1))
+        taken, likeliest = others.max(axis=1, initial=0.0), asked.max(axis=1, initial=0.0)
+        columns = (alike, expected, agreeing, taken, likeliest)
         return [Agreement(*map(float, row)) for row in zip(*columns, strict=True)]
 
     def _same(self, worded: Worded, relations: Probabilities) -> NDArray[np.float64]:
