@@ -86,7 +86,7 @@ def test_each_of_several_edits_decides_for_itself() -> None:
 def test_relations_are_worded_by_all_edits_that_have_them() -> None:
     cases = [capital(1), capital(2), capital(3, relation="river")]
     found = relations_of(cases)
-    assert found["capital"].groups == (("The capital of it is", "it has the capital"),)
+    assert found["capital"].groups == (("The capital of it is",), ("it has the capital",))
     assert [*found] == ["capital", "river"]
     nameless = replace(cases[0], edit=Edit("Peru speaks", "Finnish", subject="Peru"), probes=())
     assert [*relations_of([nameless])] == ["it speaks"]

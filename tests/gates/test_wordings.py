@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from drike.encoders import HashingEncoder
-from drike.gates.index import EditIndex
+from drike.gates.index import EditIndex, agreements
 from drike.gates.inventory import Inventory
 from drike.gates.wordings import Worded, Wordings
 from drike.stores.records import EditRecord
@@ -69,5 +69,5 @@ def test_an_index_knows_the_answers_of_its_edits(shared: bool) -> None:
         for i, name in enumerate(names)
     ]
     index = EditIndex.of(stored(*records), HashingEncoder())
-    [agreement] = index.agreements(1, index.embed_masked(["The tongue of it is"]))
+    [agreement] = agreements(index, 1, index.embed_masked(["The tongue of it is"]))
     assert (agreement.same > 0.5) is (agreement.other < 0.5) is shared

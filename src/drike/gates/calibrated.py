@@ -13,7 +13,7 @@ from drike.encoders.base import FloatArray
 from drike.encoders.salience import content
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
-from drike.gates.index import EditIndex, ParsedQuery, affordable
+from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
 from drike.gates.relations import answer_kind, contrary, share_said
@@ -155,7 +155,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     masked_of = dict(zip(masked, index.embed_masked(list(masked)), strict=True))
     place = {text: i for i, text in enumerate(masked)}
     vectors = np.stack(list(masked_of.values()))
-    agreeing = {id: index.agreements(id, vectors) for key in kept for id in groups[key]}
+    agreeing = {id: agreements(index, id, vectors) for key in kept for id in groups[key]}
     rows: list[Found] = []
     for excerpts in kept:
         ids = groups[excerpts]

@@ -112,11 +112,6 @@ class EditIndex:
         """The largest cosine of an edit's texts, with "it" for the subject, and a salient unit vector [d]."""
         return self._masked.closest(_masked_texts({id: self.edits[id]})[id], vector)
 
-    def agreements(self, id: int, vectors: FloatArray) -> list[Agreement]:
-        """What questions with these salient unit vectors [n, d] and an edit have in common. Raises ValueError, too."""
-        texts = _masked_texts({id: self.edits[id]})[id]
-        return self._wordings.agreements({text: self._worded(text) for text in texts}, vectors)
-
     @cached_property
     def _wordings(self) -> Wordings:
         """The masked texts that most active edits have: what the edits of a store are about, in its own words."""
@@ -231,6 +226,12 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
         before = about if clear or not before else before
         parts.append((part, frozenset((m.begin, m.end) for m in about)))
     return tuple(parts)
+
+
+def agreements(index: EditIndex, id: int, vectors: FloatArray) -> list[Agreement]:
+    """What questions with these salient unit vectors [n, d] and an edit have in common. Raises ValueError, too."""
+    texts = _masked_texts({id: index.edits[id]})[id]
+    return index._wordings.agreements({text: index._worded(text) for text in texts}, vectors)
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:

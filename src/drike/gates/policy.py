@@ -135,4 +135,4 @@ def relations_of(cases: Iterable[EditCase]) -> dict[str, Relation]:
         queries = (case.edit.query, *(probe.query for probe in case.paraphrases))
         own = dict.fromkeys(masked(query, [case.edit.subject or ""]) for query in queries)
         texts.setdefault(case.edit.relation or next(iter(own)), {}).update(own)
-    return {name: Relation(name, (tuple(own),)) for name, own in texts.items()}
+    return {name: Relation(name, tuple((text,) for text in own)) for name, own in texts.items()}

@@ -77,9 +77,10 @@ def train_query_policy(
 ) -> tuple[QueryPolicy, Expected]:
     """The policy that minimises a loss over all edits, and what it expects of them.
 
-    It compares texts through the relations of these edits, too: while it is trained on an edit, through those of edits
-    with other relations, as it will with new ones. Its threshold then moves to the largest S, less the price, of its
-    choices on these edits, with short names counted as paraphrases and same-subject questions as neighbours.
+    It compares texts through the relations of these edits, too: while it is trained on an edit, through those of other
+    edits, once of all and once of those with other relations, as it will with new edits and with new relations. Its
+    threshold then moves to the largest S, less the price, of its choices on these edits, with short names counted as
+    paraphrases and same-subject questions as neighbours.
 
     cases: the training edits; all of their probes are the training signal. answers: to them, under each of `actions`.
     strength: of the pull of all weights to those of the given policy. price: how much S it may cost to show all
@@ -87,8 +88,12 @@ def train_query_policy(
 
     Raises UsageError if there are no cases, or if the answers are not those of the cases and actions.
     """
+    relations = {name: place for place, name in enumerate(relations_of(cases))}
+    of_relations = [relations[next(iter(relations_of([case])))] for case in cases]
+    candidates = [*_crossed(policy, cases, of_relations), *_crossed(policy, cases, range(len(cases)))]
+    cases, answers = [*cases, *cases], [*answers, *answers]  # as for new relations, and as for new edits
     right, masks = _training_data(policy, cases, answers)
-    candidates, costs = _crossed(policy, cases), _costs(policy, answers)
+    costs = _costs(policy, answers)
     trained = fit(policy, candidates, right, price * costs, masks, loss=loss, strength=strength)
     nearest = sorted(SHIFTS, key=abs)
     chosen, probes, cost = count_right(trained, cases, answers, candidates, price=price, shifts=nearest)
@@ -163,10 +168,9 @@ def _candidates(policy: QueryPolicy, cases: Sequence[EditCase]) -> list[list[Can
     return [policy.candidates(case.edits, [probe.query for probe in case.asked]) for case in cases]
 
 
-def _crossed(policy: QueryPolicy, cases: Sequence[EditCase]) -> list[Candidate | None]:
-    """The candidates of all probes, found as for new relations: through the relations of the cases in other folds."""
-    places = {name: place for place, name in enumerate(relations_of(cases))}
-    folds = [places[next(iter(relations_of([case])))] % _FOLDS for case in cases]
+def _crossed(policy: QueryPolicy, cases: Sequence[EditCase], groups: Sequence[int]) -> list[Candidate | None]:
+    """The candidates of all probes, found through the relations of the cases of groups in other folds."""
+    folds = [group % _FOLDS for group in groups]
     found: dict[int, list[Candidate | None]] = {}
     for fold in range(_FOLDS):
         others = relations_of(case for case, of in zip(cases, folds, strict=True) if of != fold)
