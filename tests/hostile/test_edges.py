@@ -76,6 +76,7 @@ def test_idle_connections_starve_no_request(tmp_path: Path, tally: Tally) -> Non
 
 IDLE = """
 import asyncio, sys, time
+from drike.gates.by_name import Named
 from drike.serving.feed import EditFeed
 from drike.serving.tenants import Tenants
 from drike.stores.opening import open_store
