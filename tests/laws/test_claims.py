@@ -31,7 +31,7 @@ def test_the_figure_names_the_ratio_of_tokens() -> None:
 def test_dr_ike_q_is_compared_with_the_simplest_rule_as_measured(page: str) -> None:
     text = " ".join((ROOT / page).read_text("utf-8").split())
     rows = (ROOT / "docs/results/rivals.md").read_text("utf-8").split("minus each, paired")[1]
-    [row] = [line for line in rows.splitlines() if line.startswith("| named: copies and updates, else alone |")]
+    row = next(line for line in rows.splitlines() if line.startswith("| named: copies and updates, else alone |"))
     for figures in row.split("|")[2:4]:  # the probes of S; with short names and other facts
         difference, low, high = re.findall(r"[-+][\d.]+", figures)
         assert short(f"{difference} [{low}, {high}]").replace("+", "") in text
