@@ -74,7 +74,8 @@ def demo(
     failed = {o.case_id for o in outcomes["DR-IKE"] if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct}
     case = next((case for case in setup.split.test if case.case_id not in failed), setup.split.test[0])
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
-    drike, edited = this_command(), EditedModel(opened, dr_ike, case.edit)
+    gate = trained.per_query.gate if trained.per_query else None
+    drike, edited = this_command(), EditedModel(opened, dr_ike, case.edit, gate=gate)
     say(f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}")
     draw(before_after(edited, [probe.query for probe in case.probes[:5]]))
     say(

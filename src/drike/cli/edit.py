@@ -53,7 +53,9 @@ def edit(
     trained = base.trained if base else None
     chosen = make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
     edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
-    decider = EveryQuery() if every_query else open_gate(None, gating.gate, gating.gate_threshold)
+    policy = trained.per_query if trained and gating.gate is None and gating.gate_threshold is None else None
+    gate = policy.gate if policy else open_gate(None, gating.gate, gating.gate_threshold)
+    decider = EveryQuery() if every_query else gate
     edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=watched_encoder(decider, gating.relations))
     for made in edits:
         about = f", about {made.subject}" if made.subject else ""
