@@ -30,7 +30,7 @@ def inventory(*prototypes: int) -> Inventory:
 def test_a_wording_with_the_same_answers_asks_for_the_same() -> None:
     own, alike, else_ = worded(0, LANGUAGES), worded(1, LANGUAGES), worded(2, CITIES)
     store = Wordings({"own": own, "alike": alike, "else": else_}, inventory())
-    asked = store.agreements({"own": own}, AXES[:3])
+    asked = store.agreements({1: {"own": own}}, AXES[:3])[1]
     assert [round(one.same, 1) for one in asked] == [1.0, 0.9, 0.0]
     assert [round(one.other, 1) for one in asked] == [0.0, 0.1, 0.9]
 
@@ -39,21 +39,21 @@ def test_answers_of_few_edits_show_little() -> None:
     own = worded(0, LANGUAGES)
     others = [[worded(1, ("Oslo",), edits), own] for edits in (1, 30)]
     few, many = (Wordings(dict(zip("ab", some, strict=True)), inventory()) for some in others)
-    [rarely], [often] = (store.agreements({"b": own}, AXES[1:2]) for store in (few, many))
+    [rarely], [often] = (store.agreements({1: {"b": own}}, AXES[1:2])[1] for store in (few, many))
     assert 0.2 < rarely.other < 0.5 < often.other
 
 
 def test_where_no_answers_are_known_the_inventory_decides() -> None:
     own, other = worded(0, (), 1), worded(1, (), 1)
     store = Wordings({"own": own, "other": other}, inventory(0, 1))
-    asked = store.agreements({"own": own}, AXES)
+    asked = store.agreements({1: {"own": own}}, AXES)[1]
     assert asked[0].same > 0.9 > 0.1 > asked[1].same
     assert asked[0].known > 0.9 > 0.6 > asked[3].known
 
 
 def test_a_question_like_no_wording_agrees_with_none() -> None:
     own = worded(0, LANGUAGES)
-    [asked] = Wordings({}, inventory()).agreements({"own": own}, AXES[3:])
+    [asked] = Wordings({}, inventory()).agreements({1: {"own": own}}, AXES[3:])[1]
     assert asked.same < 0.1
     assert asked.other == asked.known == 0.0
 
@@ -69,5 +69,5 @@ def test_an_index_knows_the_answers_of_its_edits(shared: bool) -> None:
         for i, name in enumerate(names)
     ]
     index = EditIndex.of(stored(*records), HashingEncoder())
-    [agreement] = agreements(index, 1, index.embed_masked(["The tongue of it is"]))
+    [agreement] = agreements(index, [1], index.embed_masked(["The tongue of it is"]))[1]
     assert (agreement.same > 0.5) is (agreement.other < 0.5) is shared

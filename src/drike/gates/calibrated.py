@@ -155,7 +155,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     masked_of = dict(zip(masked, index.embed_masked(list(masked)), strict=True))
     place = {text: i for i, text in enumerate(masked)}
     vectors = np.stack(list(masked_of.values()))
-    agreeing = {id: agreements(index, id, vectors) for key in kept for id in groups[key]}
+    agreeing = agreements(index, [id for key in kept for id in groups[key]], vectors)
     rows: list[Found] = []
     for excerpts in kept:
         ids = groups[excerpts]

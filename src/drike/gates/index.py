@@ -228,10 +228,10 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
     return tuple(parts)
 
 
-def agreements(index: EditIndex, id: int, vectors: FloatArray) -> list[Agreement]:
-    """What questions with these salient unit vectors [n, d] and an edit have in common. Raises ValueError, too."""
-    texts = _masked_texts({id: index.edits[id]})[id]
-    return index._wordings.agreements({text: index._worded(text) for text in texts}, vectors)
+def agreements(index: EditIndex, ids: Collection[int], vectors: FloatArray) -> dict[int, list[Agreement]]:
+    """What questions with these salient unit vectors [n, d] and edits have in common. Raises ValueError, too."""
+    texts = _masked_texts({id: index.edits[id] for id in ids})
+    return index._wordings.agreements({id: {t: index._worded(t) for t in own} for id, own in texts.items()}, vectors)
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:

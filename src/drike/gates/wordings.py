@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,28 +66,33 @@ class Wordings:
                 shares[answer].append((i, share))
         self._answers = {answer: tuple(map(np.array, zip(*found, strict=True))) for answer, found in shares.items()}
 
-    def agreements(self, wordings: Mapping[str, Worded], vectors: FloatArray) -> list[Agreement]:
-        """What questions with these salient unit vectors [n, d] have in common with an edit that has these wordings."""
-        own = np.stack([worded.vector for worded in wordings.values()])
-        relations = self._probabilities(own)
-        same = np.max([self._same(w, r) for w, r in zip(wordings.values(), relations, strict=True)], axis=0)
-        shown = self._edits / (self._edits + _FEW)
-        kept = np.ones(len(self._edits), dtype=bool)
-        kept[[self._place[text] for text in wordings if text in self._place]] = False
+    def agreements(self, edits: Mapping[int, Mapping[str, Worded]], vectors: FloatArray) -> dict[int, list[Agreement]]:
+        """What questions with these salient unit vectors [n, d] have in common with edits that have these wordings."""
         near, prototypes = vectors @ self._vectors.T, self.inventory.nearness(vectors)
-        likely = relations.max(axis=0)
-        others = np.exp((near - 1) / _NEAR) * (shown * (1 - same))
-        others = np.concatenate([others[:, kept], np.exp((prototypes - 1) / _NEAR) * (1 - likely)], axis=1)
         asked = probabilities(prototypes)
-        agreeing = (np.sqrt(asked) @ np.sqrt(relations).T).max(axis=1)
-        nearest, unknown = (vectors @ own.T).max(axis=1), np.full((len(vectors), 1), _UNKNOWN, np.float32)
-        cosines = np.concatenate([near[:, kept], prototypes, nearest[:, None], unknown], axis=1)
-        weights = probabilities(cosines, _SHARPNESS)
-        expected = weights @ np.concatenate([same[kept], likely, [1.0, 0.0]])
-        alike = np.maximum(nearest, (near * same).max(axis=1, initial=-1))
-        taken, likeliest = others.max(axis=1, initial=0.0), asked.max(axis=1, initial=0.0)
-        columns = (alike, expected, agreeing, taken, likeliest)
-        return [Agreement(*map(float, row)) for row in zip(*columns, strict=True)]
+        roots, known = np.sqrt(asked), asked.max(axis=1, initial=0.0)
+        weights, further = np.exp(_SHARPNESS * near), np.exp(_SHARPNESS * prototypes)  # of cosines, so not too large
+        total = weights.sum(axis=1) + further.sum(axis=1) + np.exp(_SHARPNESS * _UNKNOWN)
+        shown = self._edits / (self._edits + _FEW)
+        claims, further_claims = np.exp((near - 1) / _NEAR) * shown, np.exp((prototypes - 1) / _NEAR)
+        found = {}
+        for id, wordings in edits.items():
+            own = np.stack([worded.vector for worded in wordings.values()])
+            relations = self._probabilities(own)
+            same = np.max([self._same(w, r) for w, r in zip(wordings.values(), relations, strict=True)], axis=0)
+            likely, places = relations.max(axis=0), [self._place[text] for text in wordings if text in self._place]
+            nearest = (vectors @ own.T).max(axis=1)
+            itself, others = np.exp(_SHARPNESS * nearest), same.copy()
+            others[places] = 0.0  # the edit's own wordings count once, by the nearest
+            expected = weights @ others + further @ likely + itself
+            expected /= total + itself - weights[:, places].sum(axis=1)
+            others = 1 - same
+            others[places] = 0.0
+            taken = np.maximum((claims * others).max(axis=1, initial=0.0), _largest(further_claims * (1 - likely)))
+            alike = np.maximum(nearest, (near * same).max(axis=1, initial=-1))
+            columns = (alike, expected, _largest(roots @ np.sqrt(relations).T), taken, known)
+            found[id] = [Agreement(*map(float, row)) for row in zip(*columns, strict=True)]
+        return found
 
     def _same(self, worded: Worded, relations: Probabilities) -> NDArray[np.float64]:
         """How probably each common wording asks for what this one does: by answers, where enough edits show them."""
@@ -102,6 +107,11 @@ class Wordings:
 
     def _probabilities(self, vectors: FloatArray) -> Probabilities:
         return probabilities(self.inventory.nearness(vectors))
+
+
+def _largest(rows: NDArray[Any]) -> NDArray[Any]:
+    largest: NDArray[Any] = rows.max(axis=1, initial=0.0)
+    return largest
 
 
 def _shares(answers: Counter[str]) -> Sequence[tuple[str, float]]:
