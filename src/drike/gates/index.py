@@ -52,6 +52,7 @@ class EditIndex:
         self._negatives: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # the same of negative exemplars
         self._texts = TextVectors()
         self._masked = TextVectors()  # salient, of the texts with "it" for the subject
+        self._answered: dict[str, Worded] = {}  # by such a text
 
     @classmethod
     def of(
@@ -122,10 +123,12 @@ class EditIndex:
 
     def _worded(self, text: str) -> Worded:
         """What the active edits with a masked text answer, or where there are none, the shadow ones."""
+        if text in self._answered:  # counted once: thousands of edits may share a text
+            return self._answered[text]
         ids = self._masked.edits[text]
         records = [self.edits[id].record for id in list(filter(self._is_active, ids)) or ids]
         answers = Counter(answer.casefold() for r in records for answer in {r.target_new, r.target_true} if answer)
-        return Worded(self._masked.vectors[text], answers, len(records))
+        return self._answered.setdefault(text, Worded(self._masked.vectors[text], answers, len(records)))
 
     def _is_active(self, id: int) -> bool:
         return self.edits[id].record.status is Status.ACTIVE
