@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "drike"
 
 FLOORS = {
     "errors": 0, "edits": 0, "matching": 0, "support": 0, "tinyfacts": 0, "words": 0,
-    "demonstrations": 1, "encoders": 1,
+    "demonstrations": 1, "encoders": 1, "stated": 1,
     "prompts": 2,
     "datasets": 3, "models": 3,
     "editors": 4, "stores": 4,

@@ -79,11 +79,11 @@ class EditRecord:
 
     subject, query, target_new, target_true, relation: as in `Edit`; without a relation, it is the query around the
     subject. The subject is "" only in a record of `as_stored`; no store keeps one. paraphrases: the query in other
-    words. negatives: questions that the edit must never match. status: a retired edit is kept for its history.
-    valid_from, valid_to: when it holds, the end excluded; ISO 8601, UTC unless they name a zone. priority: of several
-    edits that concern a question, those with the highest come first. enforce: a gateway that cannot decide refuses
-    questions that name the subject, instead of answering unedited. source: where the fact comes from. author, reason:
-    who made this change, and why.
+    words. negatives: questions that the edit must never match. object_aliases: other names of the new object, by which
+    an answer may state it. status: a retired edit is kept for its history. valid_from, valid_to: when it holds, the end
+    excluded; ISO 8601, UTC unless they name a zone. priority: of several edits that concern a question, those with the
+    highest come first. enforce: a gateway that cannot decide refuses questions that name the subject, instead of
+    answering unedited. source: where the fact comes from. author, reason: who made this change, and why.
     """
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
@@ -96,6 +96,7 @@ class EditRecord:
     aliases: tuple[str, ...] = ()
     paraphrases: tuple[str, ...] = ()
     negatives: tuple[str, ...] = ()
+    object_aliases: tuple[str, ...] = ()
     status: Status = Status.ACTIVE
     valid_from: str | None = None
     valid_to: str | None = None
@@ -215,7 +216,7 @@ def _check_texts(record: EditRecord) -> None:
     texts = [text for name in LISTS for text in getattr(record, name)]
     size = sum(map(len, texts))
     if len(texts) > _MAX_TEXTS or size > _MAX_TOTAL:
-        has = f"aliases, wordings and negatives are {len(texts):,} texts of {size:,} characters"
+        has = f"aliases, wordings, negatives and object_aliases are {len(texts):,} texts of {size:,} characters"
         raise RecordError(f"{has}: leave {_MAX_TEXTS} texts of {_MAX_TOTAL:,} characters at most")
     for name in record.names:
         if len(name) <= MAX_NAME and name.isascii() and sum(map(str.isalnum, name)) > len(name) - MAX_NAME_WORDS:
