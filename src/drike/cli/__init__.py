@@ -16,6 +16,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from drike.cli.console import SafeHelp, accept_all_text, complain, typer_messages
-from drike.errors import DrikeError, SpendingLimitError, UsageError
+from drike.errors import EXTRAS, DrikeError, SpendingLimitError, UsageError, missing_extra
 from drike.support.signals import ending_signals
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
@@ -74,7 +75,8 @@ def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        typer.echo(f"drike {version('drike')}")
+        extras = [extra for extra, packages in EXTRAS.items() if all(map(find_spec, packages))]
+        typer.echo(f"drike {version('drike')}\nextras: {', '.join(extras) or 'none'}")
         raise typer.Exit
 
 
@@ -138,8 +140,8 @@ def main(arguments: Sequence[str] | None = None, command: Callable[..., Any] = a
         _fail(str(problem), code=2)
     except SpendingLimitError as problem:
         _fail(f"{problem}; what was done is saved", code=SPENT)
-    except DrikeError as problem:
-        _fail(str(problem))
+    except (DrikeError, ModuleNotFoundError) as problem:
+        _fail(missing_extra(problem) if isinstance(problem, ModuleNotFoundError) else str(problem))
     except OSError as problem:
         where = f" ({problem.filename})" if problem.filename else ""
         remedy = "make room" if problem.errno in _FULL else "check the path, or choose another one"
