@@ -7,22 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-EXTRAS = {
-    "encoder": ("onnx", "onnxruntime", "tokenizers"),
-    "local": ("torch", "transformers", "sentence_transformers", "safetensors", "huggingface_hub", "jinja2"),
-    "postgres": ("psycopg",),
-    "ray": ("ray",),
-}  # of drike, with the packages that each brings
-
-
-def missing_extra(problem: ModuleNotFoundError) -> str:
-    """A sentence on the extra that brings a package which is not installed. Raises the problem if no extra does."""
-    package = (problem.name or "").partition(".")[0]
-    for extra, packages in EXTRAS.items():
-        if package in packages:
-            return f"this needs {package}: pip install 'drike[{extra}]'"
-    raise problem
-
 
 class DrikeError(Exception):
     """The base class of all of drike's errors."""

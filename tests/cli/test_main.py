@@ -162,7 +162,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.split() == ["drike", metadata.version("drike")]
-    assert second.startswith("extras: encoder, local")
+    assert second.startswith("extras: encoder, api, local")
 
 
 def test_light_commands_load_no_model_library(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +28,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from drike.cli.console import SafeHelp, accept_all_text, complain, typer_messages
-from drike.errors import EXTRAS, DrikeError, SpendingLimitError, UsageError, missing_extra
+from drike.errors import DrikeError, SpendingLimitError, UsageError
+from drike.support.extras import missing_extra, version_and_extras
 from drike.support.signals import ending_signals
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
@@ -73,10 +73,7 @@ _typer = typer.Typer(cls=CommandGroup, no_args_is_help=True, add_completion=Fals
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        extras = [extra for extra, packages in EXTRAS.items() if all(map(find_spec, packages))]
-        typer.echo(f"drike {version('drike')}\nextras: {', '.join(extras) or 'none'}")
+        typer.echo(version_and_extras())
         raise typer.Exit
 
 

