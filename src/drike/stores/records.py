@@ -16,6 +16,7 @@ from drike.datasets.rows import shown
 from drike.edits import Edit
 from drike.errors import DrikeError
 from drike.matching import normalise
+from drike.stated import Stated, stated
 from drike.support.records import read
 from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions, words
 
@@ -127,6 +128,11 @@ class EditRecord:
         words = Words.of(self.query)
         spans = [list(words.spans(Words.of(known))) for known in sorted(self.names, key=len, reverse=True)]
         return words.replaced(next(filter(None, spans), ()), name)
+
+    def states(self, answer: str, question: str = "") -> Stated:
+        """Which of its objects an answer states; by the question, "yes" and "no" are read as well."""
+        old = () if self.target_true is None else (self.target_true,)
+        return stated(answer, (self.target_new, *self.object_aliases), old, about=self.names, question=question)
 
     @property
     def names(self) -> tuple[str, ...]:
