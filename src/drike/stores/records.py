@@ -9,16 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import shown
 from drike.edits import Edit
 from drike.errors import DrikeError
 from drike.matching import normalise
-from drike.stated import Stated, stated
 from drike.support.records import read
 from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions, words
+
+if TYPE_CHECKING:
+    from drike.stated import Stated
 
 POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
 
@@ -131,6 +133,8 @@ class EditRecord:
 
     def states(self, answer: str, question: str = "") -> Stated:
         """Which of its objects an answer states; by the question, "yes" and "no" are read as well."""
+        from drike.stated import stated  # its patterns take a while to compile
+
         old = () if self.target_true is None else (self.target_true,)
         return stated(answer, (self.target_new, *self.object_aliases), old, about=self.names, question=question)
 
