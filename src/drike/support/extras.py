@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 EXTRAS = {
     "encoder": ("onnx", "onnxruntime", "tokenizers"),
-    "api": ("openai", "httpx2"),
+    "api": ("openai",),
     "local": ("torch", "transformers", "sentence_transformers", "safetensors", "huggingface_hub", "jinja2"),
     "postgres": ("psycopg",),
     "ray": ("ray",),
