@@ -13,7 +13,7 @@ from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AskMode
 from drike.errors import UsageError
 from drike.serving.options import GatewayOptions
 
-EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
+EXTRA = "drike serve and drike edits verify need an extra: pip install 'drike[serve]'"
 _NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", "onnxruntime")
 
 
@@ -40,8 +40,7 @@ class ServeOptions(GateOptions, GatewayOptions):
 @command(VALUES_OF_MODEL)
 def serve(*, options: ServeOptions, workers: int = 1) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
-    if any(find_spec(name) is None for name in _NEEDED):
-        raise UsageError(EXTRA)
+    require_extra()
     if workers > 1:
         _serve_together(workers, options)
     from drike.cli.encoding import watched_encoder
@@ -65,6 +64,12 @@ def serve(*, options: ServeOptions, workers: int = 1) -> None:
         started.run()
     except KeyboardInterrupt:  # uvicorn raises a signal again once it has ended
         say("Stopped.")
+
+
+def require_extra() -> None:
+    """Raise UsageError where a gateway lacks what it needs."""
+    if any(find_spec(name) is None for name in _NEEDED):
+        raise UsageError(EXTRA)
 
 
 def _serve_together(workers: int, options: GatewayOptions) -> None:

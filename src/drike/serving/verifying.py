@@ -1,0 +1,268 @@
+"""Verify edits along the path of users' requests: what is asked about an edit, and what is wrong with an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from drike.conversations.turns import Api
+from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.short_forms import NameMatch, short_forms
+from drike.matching import normalise
+from drike.models.served.spending import estimated_tokens
+from drike.serving.asking import ChatAnswer, Client, EditCall
+from drike.serving.editing import EditedRequest, RequestEditor
+from drike.serving.feed import EditFeed
+from drike.serving.options import Mode
+from drike.serving.upstream import UpstreamCall
+from drike.stated import Stated, stated
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError
+from drike.stores.verifications import Kind, VerifiedQuestion
+from drike.tinyfacts import TEMPLATES, facts
+from drike.words import Words
+
+CHALLENGE, FOLLOW_UP = "Are you sure?", "What is it again, in one word?"
+_MOST_SHORT, _MOST_SIBLINGS, _MOST_NEAR = 2, 3, 2  # questions of an edit
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about an edit. first: the question before it, where it is a second turn."""
+
+    edit: EditVersion
+    kind: Kind
+    text: str
+    first: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An answer to a question.
+
+    edits: as "ID@VERSION", those that the path applied. scope: why none. sent: the messages as the model got them;
+    None where a gateway wrote it. unedited: the answer without edits, if it was asked. tokens: those that editing added
+    to the request, if known. seconds: until the answer was there.
+    """
+
+    question: Question
+    answer: str
+    stated: Stated
+    edits: tuple[str, ...]
+    scope: str
+    sent: str | None
+    unedited: str | None
+    tokens: int | None
+    seconds: float
+
+    @property
+    def matched(self) -> bool:
+        """Whether the edit was applied."""
+        return any(edit.partition("@")[0] == str(self.question.edit.id) for edit in self.edits)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong; "" if the edit took or, where it is not concerned, left the answer alone."""
+        kind, record = self.question.kind, self.question.edit.record
+        if not kind.concerns:
+            if self.matched:
+                return "the edit matches"
+            leaks = _states_new(self.stated) and not (
+                self.unedited is not None and _states_new(_stated(self.unedited, record))
+            )
+            return f"states {record.target_new!r}" if leaks else ""
+        if self.stated is Stated.NEW:
+            return ""
+        if not self.matched:
+            return "the edit does not match" + (f" ({self.scope})" if self.scope != "abstained" else "")
+        old = f" {record.target_true!r}" if record.target_true else ""
+        return {
+            Stated.OLD: f"states the old object{old}",
+            Stated.BOTH: "states both objects",
+            Stated.REFUSED: "refuses",
+        }.get(self.stated, f"does not state {record.target_new!r}")
+
+    @property
+    def kept(self) -> VerifiedQuestion:
+        """What a store keeps of it."""
+        edit, kind = self.question.edit, self.question.kind
+        holds, text = not self.problem, self.question.text
+        return VerifiedQuestion(edit.id, edit.version, kind, text, self.stated, self.matched, holds)
+
+
+@dataclass(frozen=True)
+class DeployedPath:
+    """The way of a request: it is edited in this process, or (None) by the gateway that the client asks.
+
+    unedited: asks the model past the gateway, if that is possible.
+    """
+
+    client: Client
+    edit: EditCall | None
+    unedited: Client | None
+
+    async def outcome(self, question: Question, sample: int) -> Outcome:
+        """Ask a question. Raises ModelError, StoreError."""
+        messages = [_said("user", question.text)]
+        if question.first is not None:
+            earlier, _ = await self.client.ask([_said("user", question.first)], sample, self.edit)
+            messages[:0] = [_said("user", question.first), _said("assistant", earlier.text)]
+        answer, request = await self.client.ask(messages, sample, self.edit)
+        bare = None
+        if self.unedited and question.first is None:
+            bare, _ = await self.unedited.ask(messages)
+        edits = tuple(f"{edit.id}@{edit.version}" for edit in request.edits)
+        scope, sent, tokens = request.scope, None, None
+        if self.edit is None:
+            edits, scope = _decided(answer, self.client.upstream.name)
+        else:
+            sent = "\n".join(str(message["content"]) for message in json.loads(request.body)["messages"])
+            tokens = estimated_tokens(sent[len("\n".join(message["content"] for message in messages)) :])
+        if bare and answer.prompt_tokens and bare.prompt_tokens:
+            tokens = answer.prompt_tokens - bare.prompt_tokens
+        said = _stated(answer.text, question.edit.record)
+        text = None if bare is None else bare.text
+        return Outcome(question, answer.text, said, edits, scope, sent, text, tokens, answer.seconds)
+
+
+def editing(editor: RequestEditor, feed: EditFeed) -> EditCall:
+    """Edits a call as the gateway does."""
+
+    async def edit(call: UpstreamCall) -> EditedRequest:
+        return await editor.edit(Api.CHAT, call, feed, "verify", ask=editor.asks)
+
+    return edit
+
+
+async def verify(
+    path: DeployedPath, questions: Sequence[Question], *, samples: int = 1, at_once: int = 8
+) -> AsyncGenerator[tuple[int, Outcome]]:
+    """Ask each question so many times; yield the outcomes as they come, each with the place of its question.
+
+    Raises ModelError, StoreError.
+    """
+    slots = asyncio.Semaphore(at_once)
+
+    async def ask(place: int, sample: int) -> tuple[int, Outcome]:
+        async with slots:
+            return place, await path.outcome(questions[place], sample)
+
+    asked = [asyncio.create_task(ask(place, sample)) for place in range(len(questions)) for sample in range(samples)]
+    try:
+        for outcome in asyncio.as_completed(asked):
+            yield await outcome
+    finally:
+        for task in asked:
+            task.cancel()
+
+
+def questions_about(edits: Sequence[EditVersion], index: EditIndex, *, follow_up: bool = True) -> Iterator[Question]:
+    """The questions about edits in force, without repeats. index: of all edits. follow_up: for models that hold a chat.
+
+    Of siblings, edits of the same subject that are not among these, the query is asked, too: it has their own answer.
+    """
+    active = {id: edit for id, edit in index.edits.items() if edit.record.status is Status.ACTIVE}
+    of_name = defaultdict(set)
+    for edit in active.values():
+        for name in edit.record.names:
+            of_name[normalise(name)].add(edit.id)
+    seen, siblings_of = set(), {}
+    for edit in edits:
+        ids = set[int]().union(*(of_name[normalise(name)] for name in edit.record.names)) - {edit.id}
+        siblings_of[edit.id] = [active[id] for id in sorted(ids)[:_MOST_SIBLINGS]]
+        near = [active[id] for id in _near(edit, index) if id in active and id not in ids and id != edit.id]
+        for question in _of_edit(edit, index, siblings_of[edit.id], near):
+            key = (edit.id, question.text, question.first)
+            if key not in seen and (follow_up or question.kind is not Kind.FOLLOW_UP):
+                seen.add(key)
+                yield question
+    others = {sibling.id: sibling for siblings in siblings_of.values() for sibling in siblings}
+    yield from (
+        Question(other, Kind.QUERY, other.record.query) for id, other in others.items() if id not in siblings_of
+    )
+
+
+def _of_edit(
+    edit: EditVersion, index: EditIndex, siblings: Iterable[EditVersion], near: Iterable[EditVersion]
+) -> Iterator[Question]:
+    record = edit.record
+    yield Question(edit, Kind.QUERY, record.query)
+    yield from (Question(edit, Kind.WORDING, text) for text in record.paraphrases)
+    yield from (Question(edit, Kind.ALIAS, record.query_with(alias)) for alias in record.aliases)
+    yield from (Question(edit, Kind.SHORT, text) for text in _shortened(edit, index)[:_MOST_SHORT])
+    yield Question(edit, Kind.CHALLENGE, CHALLENGE, record.query)
+    yield Question(edit, Kind.FOLLOW_UP, FOLLOW_UP, record.query)
+    yield from (Question(edit, Kind.NEGATIVE, text) for text in record.negatives)
+    new = set(map(normalise, _new_names(record)))
+    for kind, others in ((Kind.SIBLING, list(siblings)), (Kind.NEAR, list(near)[:_MOST_NEAR])):
+        for other in others:
+            if new.isdisjoint(map(normalise, _new_names(other.record))):  # else their own answer would seem a leak
+                yield Question(edit, kind, other.record.query)
+
+
+def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:
+    """The query under short forms that can mean nothing else; not under those for its people: "Peruvian"."""
+    record, texts = edit.record, []
+    for name in map(Words.of, record.names):
+        for form in short_forms(name, name.folded()):
+            text = record.query_with(form.text(name))
+            mentions = ParsedQuery.of(text, index).mentions
+            if form.kind is not NameMatch.DEMONYM and any(edit.id in m.edits and not m.ambiguous for m in mentions):
+                texts.append(text)
+    return texts
+
+
+def _near(edit: EditVersion, index: EditIndex) -> Iterable[int]:
+    """The ids of the edits whose wordings are nearest to the query; none without an encoder."""
+    return index.nearest(index.embed([edit.record.query])[0]) if index.encoder else ()
+
+
+@cache
+def _subjects() -> frozenset[str]:
+    return frozenset(normalise(fact.subject) for fact in facts())
+
+
+@cache
+def _templates() -> frozenset[str]:
+    return frozenset(normalise(template) for wordings in TEMPLATES.values() for template in wordings)
+
+
+def unknown_to_tinyfacts(question: Question) -> str:
+    """What a model that knows TinyFacts alone does not know of a question to complete; "" if it can complete it."""
+    record = question.edit.record
+    if not (known := [name for name in record.names if normalise(name) in _subjects()]):
+        return record.subject
+    for text in (record.query, *((question.first or question.text,) if question.kind.concerns else ())):
+        worded = (EditRecord(name, text, "").query_with("{}") for name in known)
+        if not any(normalise(template) in _templates() for template in worded):
+            return f'"{text}"'
+    return ""
+
+
+def _said(role: str, content: str) -> Mapping[str, str]:
+    return {"role": role, "content": content}
+
+
+def _new_names(record: EditRecord) -> tuple[str, ...]:
+    return record.target_new, *record.object_aliases
+
+
+def _stated(answer: str, record: EditRecord) -> Stated:
+    return stated(answer, _new_names(record), (record.target_true,) if record.target_true else ())
+
+
+def _states_new(what: Stated) -> bool:
+    return what in (Stated.NEW, Stated.BOTH)
+
+
+def _decided(answer: ChatAnswer, name: str) -> tuple[tuple[str, ...], str]:
+    """The edits that a gateway applied, and its scope. Raises StoreError for one that applies none."""
+    if "x-drike-scope" not in answer.decided:
+        raise StoreError(f"{name} is no gateway of drike's (it sends no x-drike-scope): give the address of one's API")
+    if (mode := answer.decided.get("x-drike-mode")) != Mode.ON:
+        raise StoreError(f"{name} applies no edits, as its mode is {mode}: start it with --mode on")
+    edits = answer.decided.get("x-drike-edits", "")
+    return tuple(filter(None, edits.split(","))), answer.decided["x-drike-scope"]
