@@ -27,7 +27,7 @@ from drike.serving.upstream import Headers, HttpUpstream, Reply, Upstream, Upstr
 from drike.support.records import parse, read
 
 TOKENS = 256  # of an answer, where the request does not say
-_ATTEMPTS, _LONGEST_PAUSE = 4, 30.0  # of a request, and seconds between two
+_ATTEMPTS, _FIRST_PAUSE, _LONGEST_PAUSE = 4, 0.5, 30.0  # of a request, and seconds between two
 _KEPT_SECONDS = 86_400.0  # after which an interrupted run asks again
 _OURS = b"x-drike-"
 
@@ -177,7 +177,7 @@ class Client:
 
     async def _sent(self, call: UpstreamCall) -> tuple[dict[str, Any], ChatAnswer]:
         """The JSON of an answer, and all of the answer but its text; asked again where that may help."""
-        name, problem, pause = self.upstream.name, "", 0.5
+        name, problem, pause = self.upstream.name, "", _FIRST_PAUSE
         try:
             async with asyncio.timeout(self._deadline):
                 for attempt in range(_ATTEMPTS):
@@ -196,6 +196,8 @@ class Client:
                         ours = {n.decode(): v.decode("latin-1") for n, v in reply.headers if n.startswith(_OURS)}
                         tokens = token_counts(values, name).prompt
                         return values, ChatAnswer("", seconds, time.time(), tokens, ours)
+                    later = next((value for key, value in reply.headers if key == b"retry-after"), b"")
+                    pause = min(float(later), _LONGEST_PAUSE) if later.isdigit() else pause
                     problem = f"{reply.status}: {error_message(values, str) or 'no answer in JSON'}"
                     if 400 <= reply.status < 500 and reply.status not in (408, 409, 429):
                         remedy = "correct the address, the key or --model"
