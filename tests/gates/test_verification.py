@@ -147,7 +147,7 @@ def test_verified_edits_are_asked_about_where_the_gate_is_uncertain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    open_store("edits.db").put(replace(ENTRY, aliases=()))
+    open_store("edits.db").put(ENTRY)
     save(replace(default_gate(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "gate.json")
     said = {}
     for answer in ("yes", "no"):
