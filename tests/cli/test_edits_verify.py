@@ -154,6 +154,8 @@ def test_what_proves_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> N
         assert f"{gone[0]} is gone, as requests are edited as by drike serve" in verify(capsys, *gone, code=2)
     assert "a gateway decides by its own options" in verify(capsys, "--gateway", "http://x", *NAMED, code=2)
     assert "answers greedily: leave --samples out" in verify(capsys, "--samples", "2", code=2)
+    for address, problem in (("x", "--gateway x is not an address"), ("http://1.2.3.4", "or --allow-http if the net")):
+        assert problem in verify(capsys, "--gateway", address, code=2)
     assert "are two addresses" in verify(capsys, "--upstream", "http://x", "--model", "openai:m", code=2)
     assert last_number(open_store("edits.db")) == 0
     run("edits", "retire", "1")
@@ -204,11 +206,13 @@ def test_an_interrupted_run_goes_on_and_a_whole_one_asks_anew(capsys: pytest.Cap
     asked = ("--concurrency", "1", "--json", "out.json", *NAMED)
     with upstream(breaking) as above:
         said = verify(capsys, "--upstream", above.url, *asked, code=1)
-        assert re.search(r"[1-4] answers? kept for a day: the same command goes on from there", said)
+        assert "4 answers kept for a day: the same command goes on from there" in said
         first, breaking_at = bodies(above.calls[:5]), len(above.calls)
         assert not Path("out.json").exists()
         left = iter(range(10**6))
-        verify(capsys, "--upstream", above.url, *asked)
+        assert "Note: 4 answers of a run that was interrupted used again" in verify(
+            capsys, "--upstream", above.url, *asked
+        )
         resumed = bodies(above.calls[breaking_at:])
         assert len(first & resumed) == 0 and len(first | resumed) > 8
         whole = len(above.calls)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json as as_json
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -50,6 +51,7 @@ from drike.support.files import write_text
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted
 
 if TYPE_CHECKING:  # these need the extra of drike serve
+    from drike.serving.asking import Settings
     from drike.serving.start import Deployed
     from drike.serving.upstream import Upstream
     from drike.serving.verifying import Outcome, Question
@@ -112,11 +114,9 @@ def verify(
         if junit:
             write_text(junit, _junit(outcomes))
         say(f"Verification {number} is kept in {opened.name}{_since_the_one_before(opened, number)}")
-    for what, share in zip(("took", "did not leak"), shares, strict=True):
-        if share < at_least:
-            raise StoreError(
-                f"{share:.3f} {what}, less than {at_least:g}: see the failures, or give another --at-least"
-            )
+    low = [f"{share:.3f} {what}" for what, share in shares.items() if share < at_least]
+    if low:
+        raise StoreError(f"{', '.join(low)}, less than {at_least:g}: see the failures, or give another --at-least")
 
 
 test = verify  # its name in earlier versions
@@ -140,11 +140,20 @@ class Plan:
 
 def _plan(gateway: str | None, upstream: str | None, model: str | None, api: ApiOptions) -> Plan:
     """Raises UsageError, ModelError."""
+    from drike.serving.upstream import checked_address
+
     if model and is_served(model):
         if upstream:
             raise UsageError(f"--upstream and {model} are two addresses: give one of them")
         parsed = parse_address(model, allow_http=api.allow_http)
         upstream, model = parsed.url.rstrip("/"), parsed.model
+    for flag_name, url in (("--upstream", upstream), ("--gateway", gateway)):
+        try:
+            checked_address(url or "http://localhost", urlsplit(url or "").hostname if api.allow_http else None)
+        except UsageError as problem:
+            raise UsageError(
+                re.sub(r"(--allow-http) \S+", r"\1", str(problem)).replace("--upstream", flag_name)
+            ) from None
     address = upstream or gateway
     options = GatewayOptions(
         upstream=address, allow_http=urlsplit(address).hostname if address and api.allow_http else None,
@@ -188,8 +197,8 @@ def _carry_out(plan: Plan, store: EditStore, chosen: Sequence[EditVersion]) -> t
     try:
         model = asyncio.run(_ask(plan, around, gateway, chosen, kept_for=kept_for, placed=placed))
     except (KeyboardInterrupt, DrikeError):
-        if placed and not api.no_cache:
-            complain(f"{counted(len(placed), 'answer')} kept for a day: the same command goes on from there", "yellow")
+        if (answered := meter.usage.calls) and not api.no_cache:
+            complain(f"{counted(answered, 'answer')} kept for a day: the same command goes on from there", "yellow")
         raise
     used = meter.usage
     if plan.dry_run:
@@ -214,11 +223,9 @@ async def _ask(
     (above, editor, feed), options, api = gateway, plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
     most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
-    forms: list[Mapping[str, object]] = [
-        {"max_tokens": most, **greedy, **effort},
-        {"max_completion_tokens": most, **effort},
-        effort,
-    ]
+    forms: Sequence[Settings] = (
+        {"max_tokens": most, **greedy, **effort}, {"max_completion_tokens": most, **effort}, effort,
+    )  # fmt: skip
     cache = None if api.no_cache or plan.dry_run else AnswerCache(answers_path())
     asking = partial(
         Client, settings=forms if options.upstream else [{}], deadline=api.deadline, cache=cache, kept_for=kept_for
@@ -246,6 +253,8 @@ async def _ask(
                 async for outcome in outcomes:
                     placed.append(outcome)
                     bar.update(task, advance=1)
+    if client.reused:
+        note(f"{counted(client.reused, 'answer')} of a run that was interrupted used again: --no-cache asks anew")
     return f"{client.model} at {plan.gateway or options.upstream}" if options.upstream else client.model
 
 
@@ -262,17 +271,17 @@ def _known_to_tinyfacts(model: str, questions: Sequence[Question]) -> list[Quest
     return [question for question in questions if question not in unknown]
 
 
-def _show(outcomes: Sequence[Outcome], model: str) -> tuple[float, float]:
-    """Draw what took of each edit, and what failed; return the shares that took, and that did not leak."""
+def _show(outcomes: Sequence[Outcome], model: str) -> dict[str, float]:
+    """Draw what took of each edit, and what failed; return the shares that count."""
     by_edit: dict[int, list[Outcome]] = {}
     for outcome in outcomes:
         by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
     failures = [outcome for outcome in outcomes if outcome.problem]
-    failed = {outcome.question.edit.id for outcome in failures}
-    shown = by_edit if len(by_edit) <= _MAX_ROWS else {id: by_edit[id] for id in sorted(failed)[:_MAX_ROWS]}
+    failed = dict.fromkeys(outcome.question.edit.id for outcome in failures)
+    listed = [by_edit[id] for id in (by_edit if len(by_edit) <= _MAX_ROWS else list(failed)[:_MAX_ROWS])]
     header = ("edit", "asked", "took", "old", "both", "neither", "refused", "leaked", "tokens added", "latency p50")
-    if shown:
-        draw(Table(f"Edits on {model}", header, tuple(map(_row, shown.values()))))
+    if listed:
+        draw(Table(f"Edits on {model}", header, tuple(map(_row, listed))))
     for failure in failures[:_MAX_FAILURES]:
         question, edit = failure.question, failure.question.edit
         say(f'{edit.id}@{edit.version} {question.kind} "{_cut(question.text)}": {failure.problem}')
@@ -287,7 +296,7 @@ def _show(outcomes: Sequence[Outcome], model: str) -> tuple[float, float]:
     share = as_text(Estimate.share(took, len(concerned)))
     about = f"{counted(len(by_edit), 'edit')}: took on {took:,} of {counted(len(concerned), 'question')}, {share}"
     say(about + (leaks if others else "; nothing was asked that they do not concern"))
-    return took / max(1, len(concerned)), 1 - leaked / max(1, len(others))
+    return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
 
 
 def _row(outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
@@ -299,13 +308,9 @@ def _row(outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
     tokens = [outcome.tokens for outcome in concerned if outcome.tokens is not None]
     added = median(tokens) if tokens else None
     seconds = median(outcome.seconds for outcome in outcomes)
+    numbers = [Number(share, ".2f") for share in (*shares, leaked)]
     name = f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}"
-    cells: tuple[Cell, ...] = (
-        *(Number(share, ".2f") for share in (*shares, leaked)),
-        Number(added, "+,.0f"),
-        f"{seconds:.2f} s",
-    )
-    return name, Number(len(outcomes)), *cells
+    return name, Number(len(outcomes)), *numbers, Number(added, "+,.0f"), f"{seconds:.2f} s"
 
 
 def _split(outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
@@ -322,13 +327,8 @@ def _cut(text: str) -> str:
 
 def _values(outcome: Outcome) -> dict[str, object]:
     """An outcome as JSON has it."""
-    more = {
-        "problem": outcome.problem,
-        "first_turn": outcome.question.first,
-        "before": outcome.unedited,
-        "answer": outcome.answer,
-    }
-    kept = {name: getattr(outcome, name) for name in ("sent", "edits", "scope", "tokens", "seconds")}
+    more = {"problem": outcome.problem, "first_turn": outcome.question.first, "before": outcome.unedited}
+    kept = {name: getattr(outcome, name) for name in ("answer", "sent", "edits", "scope", "tokens", "seconds")}
     return {**asdict(outcome.kept), **more, **kept}
 
 

@@ -32,6 +32,7 @@ _KEPT_SECONDS = 86_400.0  # after which an interrupted run asks again
 _OURS = b"x-drike-"
 
 Messages = Sequence[Mapping[str, str]]
+Settings = Mapping[str, object]  # further fields of a request
 EditCall = Callable[[UpstreamCall], Awaitable[EditedRequest]]
 
 
@@ -117,13 +118,14 @@ class Client:
     """
 
     def __init__(
-        self, upstream: Upstream, model: str, settings: Sequence[Mapping[str, object]] = ({},), *,
+        self, upstream: Upstream, model: str, settings: Sequence[Settings] = ({},), *,
         headers: Headers | None = None, deadline: float = 120.0, cache: AnswerCache | None = None, kept_for: str = "",
     ) -> None:  # fmt: skip
         self.upstream, self.model = upstream, model
         self._settings, self._setting = settings, 0
         self._headers = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity"), *(headers or [])]
         self._deadline, self._cache, self._kept_for = deadline, cache, kept_for
+        self.reused = 0  # kept answers
         self._asked: dict[str, asyncio.Future[ChatAnswer]] = {}
 
     async def ask(
@@ -168,6 +170,7 @@ class Client:
         if self._cache and (row := self._cache.get([key]).get(key)):
             known = read(ChatAnswer, parse(row))
             if time.time() - known.at < _KEPT_SECONDS:
+                self.reused += 1
                 return known
         values, answer = await self._sent(call)
         answer = replace(answer, text=_text(values, self.upstream.name))
@@ -203,7 +206,7 @@ class Client:
                         remedy = "correct the address, the key or --model"
                         raise RefusedError(f"{name} refuses the request ({problem}): {remedy}", reply.status)
         except TimeoutError:
-            problem = f"no whole answer within {self._deadline:g} s"
+            problem = problem or f"no whole answer within {self._deadline:g} s"
         raise ServerError(f"{name} failed ({problem}): start or correct it, and give the same command again")
 
 

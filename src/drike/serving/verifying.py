@@ -157,6 +157,7 @@ async def verify(
     finally:
         for task in asked:
             task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
 
 
 def questions_about(edits: Sequence[EditVersion], index: EditIndex, *, follow_up: bool = True) -> Iterator[Question]:
