@@ -16,8 +16,8 @@ from drike.models.served.spending import Meter, Price
 from drike.serving import asking
 from drike.serving.asking import ChatAnswer, Client, MeteredUpstream
 from drike.serving.upstream import HttpUpstream
-from tests.worlds.answering import answering, obeys
 from tests.worlds.gateways import RawHandler, Received, Recorded, completed, upstream
+from tests.worlds.obeying import answering, obeys
 from tests.worlds.servers import nobody
 
 HELLO = [{"role": "user", "content": "Hello"}]

@@ -130,8 +130,8 @@ class Client:
 
     async def ask(
         self, messages: Messages, sample: int = 0, edit: EditCall | None = None
-    ) -> tuple[ChatAnswer, EditedRequest]:
-        """The answer to a chat, and its request as it was sent. sample: equal ones are asked once. edit: changes it.
+    ) -> tuple[ChatAnswer, EditedRequest | None]:
+        """The answer to a chat, and its request as `edit` changed it. sample: an equal chat is asked once for each.
 
         Raises ServerError, RefusedError, SpendingLimitError.
         """
@@ -140,8 +140,8 @@ class Client:
             body = json.dumps({"model": self.model, "messages": messages, **self._settings[setting]}).encode()
             call = UpstreamCall("POST", CHAT, self._headers, body)
             try:
-                edited = await edit(call) if edit else EditedRequest(body, "")
-                return await self._once(edited.in_place_of(call), sample), edited
+                edited = await edit(call) if edit else None
+                return await self._once(edited.in_place_of(call) if edited else call, sample), edited
             except RequestError as problem:
                 raise ServerError(f"the request was not edited: {problem}") from None
             except RefusedError as problem:

@@ -110,22 +110,21 @@ class DeployedPath:
         if question.first is not None:
             earlier, _ = await self.client.ask([_said("user", question.first)], sample, self.edit)
             messages[:0] = [_said("user", question.first), _said("assistant", earlier.text)]
-        answer, request = await self.client.ask(messages, sample, self.edit)
-        bare = None
+        answer, edited = await self.client.ask(messages, sample, self.edit)
+        sent = tokens = unedited = None
+        if edited:
+            edits, scope = tuple(f"{edit.id}@{edit.version}" for edit in edited.edits), edited.scope
+            sent = "\n".join(str(message["content"]) for message in json.loads(edited.body)["messages"])
+            tokens = estimated_tokens(sent[len("\n".join(message["content"] for message in messages)) :])
+        else:
+            edits, scope = _decided(answer, self.client.upstream.name)
         if self.unedited and question.first is None:
             bare, _ = await self.unedited.ask(messages)
-        edits = tuple(f"{edit.id}@{edit.version}" for edit in request.edits)
-        scope, sent, tokens = request.scope, None, None
-        if self.edit is None:
-            edits, scope = _decided(answer, self.client.upstream.name)
-        else:
-            sent = "\n".join(str(message["content"]) for message in json.loads(request.body)["messages"])
-            tokens = estimated_tokens(sent[len("\n".join(message["content"] for message in messages)) :])
-        if bare and answer.prompt_tokens and bare.prompt_tokens:
-            tokens = answer.prompt_tokens - bare.prompt_tokens
+            unedited = bare.text
+            if answer.prompt_tokens and bare.prompt_tokens:
+                tokens = answer.prompt_tokens - bare.prompt_tokens
         said = _stated(answer.text, question.edit.record)
-        text = None if bare is None else bare.text
-        return Outcome(question, answer.text, said, edits, scope, sent, text, tokens, answer.seconds)
+        return Outcome(question, answer.text, said, edits, scope, sent, unedited, tokens, answer.seconds)
 
 
 def editing(editor: RequestEditor, feed: EditFeed) -> EditCall:
