@@ -9,7 +9,14 @@ import pytest
 from drike.conversations.phrases import is_challenge, leans
 from drike.encoders import HashingEncoder
 from drike.gates.index import EditIndex
-from drike.serving.verifying import CHALLENGE, FOLLOW_UP, Outcome, Question, questions_about, unknown_to_tinyfacts
+from drike.serving.verifying import (
+    CHALLENGE,
+    FOLLOW_UP,
+    EditOutcome,
+    EditQuestion,
+    questions_about,
+    unknown_to_tinyfacts,
+)
 from drike.stated import Stated
 from drike.stores.records import EditRecord, Status
 from drike.stores.verifications import Kind
@@ -65,9 +72,9 @@ def test_the_nearest_questions_of_others_are_asked_with_an_encoder() -> None:
     assert not any(kind == "near" for _, kind, _ in asked(PERU, *towns))
 
 
-def outcome(kind: Kind, said: Stated, edits: tuple[str, ...] = ("1@1",), unedited: str | None = None) -> Outcome:
+def outcome(kind: Kind, said: Stated, edits: tuple[str, ...] = ("1@1",), unedited: str | None = None) -> EditOutcome:
     [edit] = stored(NORDLICHT)
-    return Outcome(Question(edit, kind, "?"), "", said, edits, "fired", None, unedited, None, 0.0)
+    return EditOutcome(EditQuestion(edit, kind, "?"), "", said, edits, "fired", None, unedited, None, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -104,5 +111,5 @@ def test_what_tinyfacts_does_not_hold_is_named() -> None:
     }
     assert unknown["Episodes of Nova ran on"] == unknown[CHALLENGE] == ""
     assert unknown["Nova was on"] == '"Nova was on"' and unknown["Episodes of NOVA TV ran on"]
-    assert unknown_to_tinyfacts(Question(edits[1], Kind.QUERY, PERU.query)) == "Peru"
-    assert unknown_to_tinyfacts(Question(edits[2], Kind.NEGATIVE, "Nova sells")) == '"Nova was made by"'
+    assert unknown_to_tinyfacts(EditQuestion(edits[1], Kind.QUERY, PERU.query)) == "Peru"
+    assert unknown_to_tinyfacts(EditQuestion(edits[2], Kind.NEGATIVE, "Nova sells")) == '"Nova was made by"'

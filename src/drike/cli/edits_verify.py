@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # these need the extra of drike serve
     from drike.serving.asking import Settings
     from drike.serving.start import Deployed
     from drike.serving.upstream import Upstream
-    from drike.serving.verifying import Outcome, Question
+    from drike.serving.verifying import EditOutcome, EditQuestion
 
 _MAX_ROWS, _MAX_FAILURES = 60, 20  # edits of a table, and failures; of more edits only those that failed are shown
 _BEGINNING, _END = 200, 120  # characters of a long text that is shown
@@ -123,7 +123,7 @@ test = verify  # its name in earlier versions
 
 
 @dataclass(frozen=True)
-class Plan:
+class VerifyPlan:
     """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests.
 
     unedited: whether the model can be asked past the gateway.
@@ -138,7 +138,7 @@ class Plan:
     dry_run: bool = False
 
 
-def _plan(gateway: str | None, upstream: str | None, model: str | None, api: ApiOptions) -> Plan:
+def _plan(gateway: str | None, upstream: str | None, model: str | None, api: ApiOptions) -> VerifyPlan:
     """Raises UsageError, ModelError."""
     from drike.serving.upstream import checked_address
 
@@ -159,7 +159,9 @@ def _plan(gateway: str | None, upstream: str | None, model: str | None, api: Api
         upstream=address, allow_http=urlsplit(address).hostname if address and api.allow_http else None,
         model=None if address else model, mode=Mode.ON, timeout=api.deadline, deadline_ms=_DEADLINE_MS,
     )  # fmt: skip
-    return Plan(api, options, gateway, model or (None if address else EMBEDDED), unedited=bool(upstream or not gateway))
+    return VerifyPlan(
+        api, options, gateway, model or (None if address else EMBEDDED), unedited=bool(upstream or not gateway)
+    )
 
 
 def _chosen(store: EditStore, edits: Sequence[int] | None) -> list[EditVersion]:
@@ -174,7 +176,9 @@ def _chosen(store: EditStore, edits: Sequence[int] | None) -> list[EditVersion]:
     return [in_force[id] for id in edits] if edits else list(in_force.values())
 
 
-def _carry_out(plan: Plan, store: EditStore, chosen: Sequence[EditVersion]) -> tuple[list[Outcome], Verification]:
+def _carry_out(
+    plan: VerifyPlan, store: EditStore, chosen: Sequence[EditVersion]
+) -> tuple[list[EditOutcome], Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
     from drike.serving.asking import DryUpstream, MeteredUpstream
     from drike.serving.start import deployed
@@ -193,7 +197,7 @@ def _carry_out(plan: Plan, store: EditStore, chosen: Sequence[EditVersion]) -> t
         note(f"{store.name} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
     # A run that was interrupted is kept under no number, so that the next one has its number, and its answers.
     kept_for = f"{stores.versions(store, 1)[0].checksum} {verifications.last_number(store) + 1}"
-    placed: list[tuple[int, Outcome]] = []
+    placed: list[tuple[int, EditOutcome]] = []
     try:
         model = asyncio.run(_ask(plan, around, gateway, chosen, kept_for=kept_for, placed=placed))
     except (KeyboardInterrupt, DrikeError):
@@ -204,6 +208,7 @@ def _carry_out(plan: Plan, store: EditStore, chosen: Sequence[EditVersion]) -> t
     if plan.dry_run:
         counting.calls, counting.read, counting.written = used.calls, used.prompt_tokens, used.completion_tokens
         draw(bound(counting, api))
+        say(f"{counted(len(placed), 'question')} about {counted(len(chosen), 'edit')}")
     elif plan.options.upstream:
         say(f"Used: {usage_sentence(used)}")
     outcomes = [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
@@ -213,8 +218,8 @@ def _carry_out(plan: Plan, store: EditStore, chosen: Sequence[EditVersion]) -> t
 
 
 async def _ask(
-    plan: Plan, around: Callable[[Upstream], Upstream], gateway: Deployed, chosen: Sequence[EditVersion], *,
-    kept_for: str, placed: list[tuple[int, Outcome]],
+    plan: VerifyPlan, around: Callable[[Upstream], Upstream], gateway: Deployed, chosen: Sequence[EditVersion], *,
+    kept_for: str, placed: list[tuple[int, EditOutcome]],
 ) -> str:  # fmt: skip
     """Ask about edits; add each outcome, with the place of its question, to `placed`. Return the model's name."""
     from drike.serving.asking import TOKENS, Client, GatewayUpstream
@@ -258,7 +263,7 @@ async def _ask(
     return f"{client.model} at {plan.gateway or options.upstream}" if options.upstream else client.model
 
 
-def _known_to_tinyfacts(model: str, questions: Sequence[Question]) -> list[Question]:
+def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[EditQuestion]:
     """The questions that a model can know which knows TinyFacts alone. Raises UsageError for none."""
     from drike.serving.verifying import unknown_to_tinyfacts
 
@@ -271,9 +276,9 @@ def _known_to_tinyfacts(model: str, questions: Sequence[Question]) -> list[Quest
     return [question for question in questions if question not in unknown]
 
 
-def _show(outcomes: Sequence[Outcome], model: str) -> dict[str, float]:
+def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
     """Draw what took of each edit, and what failed; return the shares that count."""
-    by_edit: dict[int, list[Outcome]] = {}
+    by_edit: dict[int, list[EditOutcome]] = {}
     for outcome in outcomes:
         by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
     failures = [outcome for outcome in outcomes if outcome.problem]
@@ -299,7 +304,7 @@ def _show(outcomes: Sequence[Outcome], model: str) -> dict[str, float]:
     return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
 
 
-def _row(outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
+def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
     edit, (concerned, others) = outcomes[0].question.edit, _split(outcomes)
     stated = Counter(outcome.stated for outcome in concerned)
     states = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
@@ -313,7 +318,7 @@ def _row(outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
     return name, Number(len(outcomes)), *numbers, Number(added, "+,.0f"), f"{seconds:.2f} s"
 
 
-def _split(outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
+def _split(outcomes: Sequence[EditOutcome]) -> tuple[list[EditOutcome], list[EditOutcome]]:
     """Those on questions that concern their edit, and the others."""
     concerned = [outcome for outcome in outcomes if outcome.question.kind.concerns]
     return concerned, [outcome for outcome in outcomes if not outcome.question.kind.concerns]
@@ -325,14 +330,14 @@ def _cut(text: str) -> str:
     return line if len(line) <= _BEGINNING + _END else f"{line[:_BEGINNING]} [...] {line[-_END:]}"
 
 
-def _values(outcome: Outcome) -> dict[str, object]:
+def _values(outcome: EditOutcome) -> dict[str, object]:
     """An outcome as JSON has it."""
     more = {"problem": outcome.problem, "first_turn": outcome.question.first, "before": outcome.unedited}
     kept = {name: getattr(outcome, name) for name in ("answer", "sent", "edits", "scope", "tokens", "seconds")}
     return {**asdict(outcome.kept), **more, **kept}
 
 
-def _junit(outcomes: Sequence[Outcome]) -> str:
+def _junit(outcomes: Sequence[EditOutcome]) -> str:
     """The outcomes as a test suite of JUnit."""
     failures = str(sum(bool(outcome.problem) for outcome in outcomes))
     suite = ElementTree.Element("testsuite", name="drike edits verify", tests=str(len(outcomes)), failures=failures)

@@ -30,7 +30,7 @@ _MOST_SHORT, _MOST_SIBLINGS, _MOST_NEAR = 2, 3, 2  # questions of an edit
 
 
 @dataclass(frozen=True)
-class Question:
+class EditQuestion:
     """What is asked about an edit. first: the question before it, where it is a second turn."""
 
     edit: EditVersion
@@ -40,7 +40,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EditOutcome:
     """An answer to a question.
 
     edits: as "ID@VERSION", those that the path applied. scope: why none. sent: the messages as the model got them;
@@ -48,7 +48,7 @@ class Outcome:
     to the request, if known. seconds: until the answer was there.
     """
 
-    question: Question
+    question: EditQuestion
     answer: str
     stated: Stated
     edits: tuple[str, ...]
@@ -104,7 +104,7 @@ class DeployedPath:
     edit: EditCall | None
     unedited: Client | None
 
-    async def outcome(self, question: Question, sample: int) -> Outcome:
+    async def outcome(self, question: EditQuestion, sample: int) -> EditOutcome:
         """Ask a question. Raises ModelError, StoreError."""
         messages = [_said("user", question.text)]
         if question.first is not None:
@@ -124,7 +124,7 @@ class DeployedPath:
             if answer.prompt_tokens and bare.prompt_tokens:
                 tokens = answer.prompt_tokens - bare.prompt_tokens
         said = _stated(answer.text, question.edit.record)
-        return Outcome(question, answer.text, said, edits, scope, sent, unedited, tokens, answer.seconds)
+        return EditOutcome(question, answer.text, said, edits, scope, sent, unedited, tokens, answer.seconds)
 
 
 def editing(editor: RequestEditor, feed: EditFeed) -> EditCall:
@@ -137,15 +137,15 @@ def editing(editor: RequestEditor, feed: EditFeed) -> EditCall:
 
 
 async def verify(
-    path: DeployedPath, questions: Sequence[Question], *, samples: int = 1, at_once: int = 8
-) -> AsyncGenerator[tuple[int, Outcome]]:
+    path: DeployedPath, questions: Sequence[EditQuestion], *, samples: int = 1, at_once: int = 8
+) -> AsyncGenerator[tuple[int, EditOutcome]]:
     """Ask each question so many times; yield the outcomes as they come, each with the place of its question.
 
     Raises ModelError, StoreError.
     """
     slots = asyncio.Semaphore(at_once)
 
-    async def ask(place: int, sample: int) -> tuple[int, Outcome]:
+    async def ask(place: int, sample: int) -> tuple[int, EditOutcome]:
         async with slots:
             return place, await path.outcome(questions[place], sample)
 
@@ -159,7 +159,9 @@ async def verify(
         await asyncio.gather(*asked, return_exceptions=True)
 
 
-def questions_about(edits: Sequence[EditVersion], index: EditIndex, *, follow_up: bool = True) -> Iterator[Question]:
+def questions_about(
+    edits: Sequence[EditVersion], index: EditIndex, *, follow_up: bool = True
+) -> Iterator[EditQuestion]:
     """The questions about edits in force, without repeats. index: of all edits. follow_up: for models that hold a chat.
 
     Of siblings, edits of the same subject that are not among these, the query is asked, too: it has their own answer.
@@ -181,26 +183,26 @@ def questions_about(edits: Sequence[EditVersion], index: EditIndex, *, follow_up
                 yield question
     others = {sibling.id: sibling for siblings in siblings_of.values() for sibling in siblings}
     yield from (
-        Question(other, Kind.QUERY, other.record.query) for id, other in others.items() if id not in siblings_of
+        EditQuestion(other, Kind.QUERY, other.record.query) for id, other in others.items() if id not in siblings_of
     )
 
 
 def _of_edit(
     edit: EditVersion, index: EditIndex, siblings: Iterable[EditVersion], near: Iterable[EditVersion]
-) -> Iterator[Question]:
+) -> Iterator[EditQuestion]:
     record = edit.record
-    yield Question(edit, Kind.QUERY, record.query)
-    yield from (Question(edit, Kind.WORDING, text) for text in record.paraphrases)
-    yield from (Question(edit, Kind.ALIAS, record.query_with(alias)) for alias in record.aliases)
-    yield from (Question(edit, Kind.SHORT, text) for text in _shortened(edit, index)[:_MOST_SHORT])
-    yield Question(edit, Kind.CHALLENGE, CHALLENGE, record.query)
-    yield Question(edit, Kind.FOLLOW_UP, FOLLOW_UP, record.query)
-    yield from (Question(edit, Kind.NEGATIVE, text) for text in record.negatives)
+    yield EditQuestion(edit, Kind.QUERY, record.query)
+    yield from (EditQuestion(edit, Kind.WORDING, text) for text in record.paraphrases)
+    yield from (EditQuestion(edit, Kind.ALIAS, record.query_with(alias)) for alias in record.aliases)
+    yield from (EditQuestion(edit, Kind.SHORT, text) for text in _shortened(edit, index)[:_MOST_SHORT])
+    yield EditQuestion(edit, Kind.CHALLENGE, CHALLENGE, record.query)
+    yield EditQuestion(edit, Kind.FOLLOW_UP, FOLLOW_UP, record.query)
+    yield from (EditQuestion(edit, Kind.NEGATIVE, text) for text in record.negatives)
     new = set(map(normalise, _new_names(record)))
     for kind, others in ((Kind.SIBLING, list(siblings)), (Kind.NEAR, list(near)[:_MOST_NEAR])):
         for other in others:
             if new.isdisjoint(map(normalise, _new_names(other.record))):  # else their own answer would seem a leak
-                yield Question(edit, kind, other.record.query)
+                yield EditQuestion(edit, kind, other.record.query)
 
 
 def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:
@@ -230,7 +232,7 @@ def _templates() -> frozenset[str]:
     return frozenset(normalise(template) for wordings in TEMPLATES.values() for template in wordings)
 
 
-def unknown_to_tinyfacts(question: Question) -> str:
+def unknown_to_tinyfacts(question: EditQuestion) -> str:
     """What a model that knows TinyFacts alone does not know of a question to complete; "" if it can complete it."""
     record = question.edit.record
     if not (known := [name for name in record.names if normalise(name) in _subjects()]):
