@@ -149,6 +149,13 @@ def test_what_proves_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> N
         assert "(it sends no x-drike-scope): give the address" in verify(capsys, "--gateway", above.url, code=1)
         with served(above.url, mode="shadow") as gateway:
             assert "its mode is shadow: start it with --mode on" in verify(capsys, "--gateway", gateway, code=1)
+        Path("others.jsonl").write_text(json.dumps({**PERU, "negatives": []}) + "\n", "utf-8")
+        run("edits", "import", "others.jsonl", "--store", "others.db")
+        run("edits", "retire", "1", "--store", "others.db")
+        run("edits", "rollback", "1", "--store", "others.db")
+        with served(above.url, store="others.db") as gateway:
+            said = verify(capsys, "--gateway", gateway, code=1)
+            assert "applies edit 1@3, and here is 1@1: give the gateway's own --store" in said
     assert "nothing can be proven, as embedded knows TinyFacts alone, so not Peru" in verify(capsys, code=2)
     for gone in (("--editor", "ike"), ("--template", "plain"), ("--prompt-tokens", "9")):
         assert f"{gone[0]} is gone, as requests are edited as by drike serve" in verify(capsys, *gone, code=2)
@@ -190,7 +197,7 @@ def test_comparing_runs_shows_what_a_new_model_broke_and_mended(capsys: pytest.C
     assert f"model: tiny at {good.url} -> tiny at {bad.url}" in said
     assert "takes the number of one run" in verify(capsys, "--compare", "1", "2", code=2)
     with closing(open_store("edits.db")) as store:
-        assert saved(store, 4).run.gate == "Named" and saved(store, 4).run.placement == "AsBlock"
+        assert saved(store, 4).gate == "Named" and saved(store, 4).placement == "AsBlock"
 
 
 def test_an_interrupted_run_goes_on_and_a_whole_one_asks_anew(capsys: pytest.CaptureFixture[str]) -> None:

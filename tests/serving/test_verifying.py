@@ -80,7 +80,7 @@ def outcome(kind: Kind, said: Stated, edits: tuple[str, ...] = ("1@1",), unedite
 @pytest.mark.parametrize(
     ("said", "edits", "problem"),
     [
-        (Stated.NEW, ("1@1",), ""), (Stated.NEW, (), ""), (Stated.OLD, ("2@1", "1@3"), "states the old object 'Bob'"),
+        (Stated.NEW, ("1@1",), ""), (Stated.NEW, (), ""), (Stated.OLD, ("2@1", "1@1"), "states the old object 'Bob'"),
         (Stated.BOTH, ("1@1",), "states both objects"), (Stated.NEITHER, ("1@1",), "does not state 'Ann'"),
         (Stated.REFUSED, ("1@1",), "refuses"), (Stated.OLD, ("11@1",), "the edit does not match (fired)"),
     ],

@@ -44,7 +44,7 @@ from drike.stores import log as stores
 from drike.stores import verifications
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
-from drike.stores.records import EditVersion, StoreError
+from drike.stores.records import EditVersion, StoreError, stamp
 from drike.stores.verifications import Verification, VerifiedQuestion
 from drike.support.escape import visible
 from drike.support.files import write_text
@@ -214,7 +214,7 @@ def _carry_out(
     outcomes = [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
     decided = gateway.described if not plan.gateway else {"gate": "its own", "threshold": None, "placement": "its own"}
     kept = tuple(outcome.kept for outcome in outcomes)
-    return outcomes, Verification(model=model, **decided, drike=version("drike"), questions=kept)
+    return outcomes, Verification(stamp(datetime.now(UTC)), model, **decided, drike=version("drike"), questions=kept)
 
 
 async def _ask(
@@ -356,18 +356,19 @@ def _compare(store: EditStore, numbers: Sequence[int]) -> None:
     last = verifications.last_number(store)
     if len(numbers) > 1:
         raise UsageError("--compare takes the number of one run: leave the others out")
-    before, after = (verifications.saved(store, number) for number in (numbers[0] if numbers else last - 1, last))
+    first = numbers[0] if numbers else last - 1
+    before, after = (verifications.saved(store, number) for number in (first, last))
     for name in ("model", "gate", "threshold", "placement", "drike"):
-        was, now = getattr(before.run, name), getattr(after.run, name)
+        was, now = getattr(before, name), getattr(after, name)
         if was != now:
             say(f"{name}: {was} -> {now}")
-    broken, mended = verifications.compare(before.run, after.run)
-    header = ("edit", "kind", "question", f"run {before.number}", f"run {after.number}")
+    broken, mended = verifications.compare(before, after)
+    header = ("edit", "kind", "question", f"run {first}", f"run {last}")
     for title, changes in (("Broken", broken), ("Mended", mended)):
         rows = tuple((f"{a.edit}@{a.version}", a.kind, shown(a.question), _said(b), _said(a)) for b, a in changes)
         if rows:
-            draw(Table(f"{title} since run {before.number} ({before.at})", header, rows, wide=True))
-    say(f"Run {before.number} to run {after.number}: {len(broken):,} broken, {len(mended):,} mended")
+            draw(Table(f"{title} since run {first} ({before.at})", header, rows, wide=True))
+    say(f"Run {first} to run {last}: {len(broken):,} broken, {len(mended):,} mended")
     if broken:
         raise StoreError(f"{counted(len(broken), 'question')} no longer answered as they should be: see above")
 
@@ -379,5 +380,5 @@ def _said(answer: VerifiedQuestion) -> str:
 def _since_the_one_before(store: EditStore, number: int) -> str:
     if number == 1:
         return ""
-    broken, mended = verifications.compare(*(verifications.saved(store, n).run for n in (number - 1, number)))
+    broken, mended = verifications.compare(*(verifications.saved(store, n) for n in (number - 1, number)))
     return f"; since {number - 1}: {len(broken):,} broken, {len(mended):,} mended (drike edits verify --compare)"

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -168,10 +168,11 @@ class Client:
 
     async def _answer(self, key: str, call: UpstreamCall) -> ChatAnswer:
         if self._cache and (row := self._cache.get([key]).get(key)):
-            known = read(ChatAnswer, parse(row))
-            if time.time() - known.at < _KEPT_SECONDS:
-                self.reused += 1
-                return known
+            with suppress(ValueError):  # another version of drike wrote it
+                known = read(ChatAnswer, parse(row))
+                if time.time() - known.at < _KEPT_SECONDS:
+                    self.reused += 1
+                    return known
         values, answer = await self._sent(call)
         answer = replace(answer, text=_text(values, self.upstream.name))
         if self._cache:

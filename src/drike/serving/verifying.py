@@ -61,7 +61,7 @@ class EditOutcome:
     @property
     def matched(self) -> bool:
         """Whether the edit was applied."""
-        return any(edit.partition("@")[0] == str(self.question.edit.id) for edit in self.edits)
+        return _named(self.question.edit) in self.edits
 
     @property
     def problem(self) -> str:
@@ -113,11 +113,11 @@ class DeployedPath:
         answer, edited = await self.client.ask(messages, sample, self.edit)
         sent = tokens = unedited = None
         if edited:
-            edits, scope = tuple(f"{edit.id}@{edit.version}" for edit in edited.edits), edited.scope
+            edits, scope = tuple(map(_named, edited.edits)), edited.scope
             sent = "\n".join(str(message["content"]) for message in json.loads(edited.body)["messages"])
             tokens = estimated_tokens(sent[len("\n".join(message["content"] for message in messages)) :])
         else:
-            edits, scope = _decided(answer, self.client.upstream.name)
+            edits, scope = _decided(answer, question.edit, self.client.upstream.name)
         if self.unedited and question.first is None:
             bare, _ = await self.unedited.ask(messages)
             unedited = bare.text
@@ -260,11 +260,17 @@ def _states_new(what: Stated) -> bool:
     return what in (Stated.NEW, Stated.BOTH)
 
 
-def _decided(answer: ChatAnswer, name: str) -> tuple[tuple[str, ...], str]:
-    """The edits that a gateway applied, and its scope. Raises StoreError for one that applies none."""
+def _named(edit: EditVersion) -> str:
+    return f"{edit.id}@{edit.version}"
+
+
+def _decided(answer: ChatAnswer, edit: EditVersion, name: str) -> tuple[tuple[str, ...], str]:
+    """The edits that a gateway applied, and its scope. Raises StoreError where it proves nothing about an edit."""
     if "x-drike-scope" not in answer.decided:
         raise StoreError(f"{name} is no gateway of drike's (it sends no x-drike-scope): give the address of one's API")
     if (mode := answer.decided.get("x-drike-mode")) != Mode.ON:
         raise StoreError(f"{name} applies no edits, as its mode is {mode}: start it with --mode on")
-    edits = answer.decided.get("x-drike-edits", "")
-    return tuple(filter(None, edits.split(","))), answer.decided["x-drike-scope"]
+    edits = tuple(filter(None, answer.decided.get("x-drike-edits", "").split(",")))
+    if other := next((has for has in edits if has.startswith(f"{edit.id}@") and has != _named(edit)), None):
+        raise StoreError(f"{name} applies edit {other}, and here is {_named(edit)}: give the gateway's own --store")
+    return edits, answer.decided["x-drike-scope"]

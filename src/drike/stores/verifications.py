@@ -15,8 +15,7 @@ from drike.support.records import parse, read
 
 _KEPT = 50  # runs
 _COUNT = "verifications"  # the setting with the number of the last run; where it is missing, so is the table
-_TABLE = """CREATE TABLE IF NOT EXISTS drike_verifications (
-    number BIGINT PRIMARY KEY, created_at TEXT NOT NULL, verification TEXT NOT NULL)"""
+_TABLE = "CREATE TABLE IF NOT EXISTS drike_verifications (number BIGINT PRIMARY KEY, verification TEXT NOT NULL)"
 
 
 class Kind(StrEnum):
@@ -53,23 +52,15 @@ class VerifiedQuestion:
 
 @dataclass(frozen=True)
 class Verification:
-    """A run. model, gate, placement: what answered, decided, and wrote the facts. drike: the version."""
+    """A run. at: when. model, gate, placement: what answered, decided, and wrote the facts. drike: the version."""
 
+    at: str
     model: str
     gate: str
     threshold: float | None
     placement: str
     drike: str
     questions: tuple[VerifiedQuestion, ...]
-
-
-@dataclass(frozen=True)
-class SavedVerification:
-    """A run of a store, with its number, from 1, and its time."""
-
-    number: int
-    at: str
-    run: Verification
 
 
 # A question whose answer held in one of two runs only, as it was in both.
@@ -88,23 +79,23 @@ def save(store: EditStore, run: Verification) -> int:
         if number == 1:
             store._run(_TABLE)
         text = json.dumps(asdict(run), ensure_ascii=False)
-        store._run("INSERT INTO drike_verifications VALUES (%s, %s, %s)", [number, store._now(), text])
+        store._run("INSERT INTO drike_verifications VALUES (%s, %s)", [number, text])
         store._run("DELETE FROM drike_verifications WHERE number <= %s", [number - _KEPT])
         store.save_setting(_COUNT, str(number))
     return number
 
 
-def saved(store: EditStore, number: int) -> SavedVerification:
+def saved(store: EditStore, number: int) -> Verification:
     """A run that is kept. Raises StoreError if there is none with this number, or it is damaged."""
     row = None
     if 0 < number <= last_number(store):
-        query = "SELECT created_at, verification FROM drike_verifications WHERE number = %s"
+        query = "SELECT verification FROM drike_verifications WHERE number = %s"
         with store._using():
             row = store._run(query, [number]).fetchone()
     if row is None:
         raise StoreError(f"{store.name} keeps no verification {number}: run drike edits verify (the last {_KEPT} stay)")
     try:
-        return SavedVerification(number, row[0], read(Verification, parse(row[1])))
+        return read(Verification, parse(row[0]))
     except ValueError as problem:
         raise damaged(store.name, f"verification {number}: {problem}") from None
 
