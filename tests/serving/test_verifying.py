@@ -19,7 +19,7 @@ from drike.serving.verifying import (
 )
 from drike.stated import Stated
 from drike.stores.records import EditRecord, Status
-from drike.stores.verifications import Kind
+from drike.stores.verifications import QuestionKind
 from tests.worlds.indexes import PERU, stored
 
 NORDLICHT = EditRecord(
@@ -72,7 +72,9 @@ def test_the_nearest_questions_of_others_are_asked_with_an_encoder() -> None:
     assert not any(kind == "near" for _, kind, _ in asked(PERU, *towns))
 
 
-def outcome(kind: Kind, said: Stated, edits: tuple[str, ...] = ("1@1",), unedited: str | None = None) -> EditOutcome:
+def outcome(
+    kind: QuestionKind, said: Stated, edits: tuple[str, ...] = ("1@1",), unedited: str | None = None
+) -> EditOutcome:
     [edit] = stored(NORDLICHT)
     return EditOutcome(EditQuestion(edit, kind, "?"), "", said, edits, "fired", None, unedited, None, 0.0)
 
@@ -86,14 +88,14 @@ def outcome(kind: Kind, said: Stated, edits: tuple[str, ...] = ("1@1",), unedite
     ],
 )  # fmt: skip
 def test_an_edit_takes_where_only_its_new_object_is_stated(said: Stated, edits: tuple[str, ...], problem: str) -> None:
-    for kind in Kind:
+    for kind in QuestionKind:
         if kind.concerns:
             assert outcome(kind, said, edits).problem == problem
             assert outcome(kind, said, edits).kept.holds is (problem == "")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if not kind.concerns])
-def test_an_edit_leaks_where_it_matches_or_only_under_edits_is_stated(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in QuestionKind if not kind.concerns])
+def test_an_edit_leaks_where_it_matches_or_only_under_edits_is_stated(kind: QuestionKind) -> None:
     assert outcome(kind, Stated.NEITHER).problem == "the edit matches"
     for said in (Stated.NEW, Stated.BOTH):
         assert outcome(kind, said, ("2@1",)).problem == "states 'Ann'"
@@ -111,5 +113,5 @@ def test_what_tinyfacts_does_not_hold_is_named() -> None:
     }
     assert unknown["Episodes of Nova ran on"] == unknown[CHALLENGE] == ""
     assert unknown["Nova was on"] == '"Nova was on"' and unknown["Episodes of NOVA TV ran on"]
-    assert unknown_to_tinyfacts(EditQuestion(edits[1], Kind.QUERY, PERU.query)) == "Peru"
-    assert unknown_to_tinyfacts(EditQuestion(edits[2], Kind.NEGATIVE, "Nova sells")) == '"Nova was made by"'
+    assert unknown_to_tinyfacts(EditQuestion(edits[1], QuestionKind.QUERY, PERU.query)) == "Peru"
+    assert unknown_to_tinyfacts(EditQuestion(edits[2], QuestionKind.NEGATIVE, "Nova sells")) == '"Nova was made by"'

@@ -13,13 +13,13 @@ from drike.stores import verifications
 from drike.stores.log import EditStore
 from drike.stores.records import StoreError
 from drike.stores.sqlite import SqliteStore
-from drike.stores.verifications import Kind, Verification, VerifiedQuestion, compare, last_number, save, saved
+from drike.stores.verifications import QuestionKind, Verification, VerifiedQuestion, compare, last_number, save, saved
 from tests.worlds.stores import PERU, Opener
 
 
 def answer(question: str = "The capital of Peru is", *, holds: bool = True, version: int = 1) -> VerifiedQuestion:
     said = Stated.NEW if holds else Stated.OLD
-    return VerifiedQuestion(1, version, Kind.QUERY, question, said, True, holds)
+    return VerifiedQuestion(1, version, QuestionKind.QUERY, question, said, True, holds)
 
 
 def run_of(*questions: VerifiedQuestion, model: str = "m") -> Verification:

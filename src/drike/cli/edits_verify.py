@@ -28,8 +28,6 @@ from drike.cli.encoding import watched_encoder
 from drike.cli.options import METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, AskModel, GateOptions, command, flag, option
 from drike.cli.serve import require_extra
 from drike.cli.watching import usage_sentence
-from drike.conversations.rendering import AsPrompt
-from drike.conversations.turns import Api
 from drike.datasets.rows import shown
 from drike.errors import DrikeError, UsageError
 from drike.gates.store_gate import needs_recalibration, open_gate
@@ -225,7 +223,7 @@ async def _ask(
     from drike.serving.asking import TOKENS, Client, GatewayUpstream
     from drike.serving.verifying import DeployedPath, editing, questions_about, verify
 
-    (above, editor, feed), options, api = gateway, plan.options, plan.api
+    (above, editor, feed, chats), options, api = gateway, plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
     most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
     forms: Sequence[Settings] = (
@@ -244,11 +242,10 @@ async def _ask(
         key = key_in(_KEY) if running else None
         client = asking(asked, plan.model or "", headers=[(b"authorization", f"Bearer {key}".encode())] if key else [])
         client.model = plan.model or await client.only_model()
-        completes = options.upstream is None and isinstance(editor.placements[Api.CHAT], AsPrompt)
         tiny = client.model in (EMBEDDED, READER)
         unedited = client if asked is above else asking(above, client.model)
         path = DeployedPath(client, None if running else editing(editor, feed), unedited if plan.unedited else None)
-        questions = list(questions_about(chosen, feed.index, follow_up=not completes and not tiny))
+        questions = list(questions_about(chosen, feed.index, follow_up=chats and not tiny))
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)
         at_once = api.concurrency if options.upstream else 1

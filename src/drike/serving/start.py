@@ -80,11 +80,12 @@ class Started:
 
 
 class Deployed(NamedTuple):
-    """What a gateway puts before a request: what answers it, what edits it, and the edits."""
+    """What a request meets: what answers it, what edits it, and the edits. chats: whether the model reads all turns."""
 
     upstream: Upstream
     editor: RequestEditor
     feed: EditFeed
+    chats: bool
 
     @property
     def described(self) -> dict[str, Any]:
@@ -151,11 +152,12 @@ def deployed(
     """The path of a gateway of these options, without the gateway. around: is put around the upstream. DrikeError."""
     _check(options)
     editor = _open_editor(options.run, options.demonstrations)
-    upstream, chat, _ = _upstream(options, editor, keyless=True)
-    upstream = around(upstream)
+    inner, chat, _ = _upstream(options, editor, keyless=True)
+    upstream = around(inner)
     requests = RequestEditor(upstream, chat=chat, completion=AsPrompt(editor), options=options, metrics=Metrics())
     opened = partial(encoder, relations=tuple(options.relations or ()))
-    return Deployed(upstream, requests, EditFeed(store, gate_for(options, store, editor), encoder=opened))
+    feed = EditFeed(store, gate_for(options, store, editor), encoder=opened)
+    return Deployed(upstream, requests, feed, getattr(inner, "chats", True))
 
 
 def _check(options: GatewayOptions) -> None:

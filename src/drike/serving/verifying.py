@@ -21,7 +21,7 @@ from drike.serving.options import Mode
 from drike.serving.upstream import UpstreamCall
 from drike.stated import Stated, stated
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError
-from drike.stores.verifications import Kind, VerifiedQuestion
+from drike.stores.verifications import QuestionKind, VerifiedQuestion
 from drike.tinyfacts import TEMPLATES, facts
 from drike.words import Words
 
@@ -34,7 +34,7 @@ class EditQuestion:
     """What is asked about an edit. first: the question before it, where it is a second turn."""
 
     edit: EditVersion
-    kind: Kind
+    kind: QuestionKind
     text: str
     first: str | None = None
 
@@ -178,12 +178,14 @@ def questions_about(
         near = [active[id] for id in _near(edit, index) if id in active and id not in ids and id != edit.id]
         for question in _of_edit(edit, index, siblings_of[edit.id], near):
             key = (edit.id, question.text, question.first)
-            if key not in seen and (follow_up or question.kind is not Kind.FOLLOW_UP):
+            if key not in seen and (follow_up or question.kind is not QuestionKind.FOLLOW_UP):
                 seen.add(key)
                 yield question
     others = {sibling.id: sibling for siblings in siblings_of.values() for sibling in siblings}
     yield from (
-        EditQuestion(other, Kind.QUERY, other.record.query) for id, other in others.items() if id not in siblings_of
+        EditQuestion(other, QuestionKind.QUERY, other.record.query)
+        for id, other in others.items()
+        if id not in siblings_of
     )
 
 
@@ -191,15 +193,15 @@ def _of_edit(
     edit: EditVersion, index: EditIndex, siblings: Iterable[EditVersion], near: Iterable[EditVersion]
 ) -> Iterator[EditQuestion]:
     record = edit.record
-    yield EditQuestion(edit, Kind.QUERY, record.query)
-    yield from (EditQuestion(edit, Kind.WORDING, text) for text in record.paraphrases)
-    yield from (EditQuestion(edit, Kind.ALIAS, record.query_with(alias)) for alias in record.aliases)
-    yield from (EditQuestion(edit, Kind.SHORT, text) for text in _shortened(edit, index)[:_MOST_SHORT])
-    yield EditQuestion(edit, Kind.CHALLENGE, CHALLENGE, record.query)
-    yield EditQuestion(edit, Kind.FOLLOW_UP, FOLLOW_UP, record.query)
-    yield from (EditQuestion(edit, Kind.NEGATIVE, text) for text in record.negatives)
+    yield EditQuestion(edit, QuestionKind.QUERY, record.query)
+    yield from (EditQuestion(edit, QuestionKind.WORDING, text) for text in record.paraphrases)
+    yield from (EditQuestion(edit, QuestionKind.ALIAS, record.query_with(alias)) for alias in record.aliases)
+    yield from (EditQuestion(edit, QuestionKind.SHORT, text) for text in _shortened(edit, index)[:_MOST_SHORT])
+    yield EditQuestion(edit, QuestionKind.CHALLENGE, CHALLENGE, record.query)
+    yield EditQuestion(edit, QuestionKind.FOLLOW_UP, FOLLOW_UP, record.query)
+    yield from (EditQuestion(edit, QuestionKind.NEGATIVE, text) for text in record.negatives)
     new = set(map(normalise, _new_names(record)))
-    for kind, others in ((Kind.SIBLING, list(siblings)), (Kind.NEAR, list(near)[:_MOST_NEAR])):
+    for kind, others in ((QuestionKind.SIBLING, list(siblings)), (QuestionKind.NEAR, list(near)[:_MOST_NEAR])):
         for other in others:
             if new.isdisjoint(map(normalise, _new_names(other.record))):  # else their own answer would seem a leak
                 yield EditQuestion(edit, kind, other.record.query)

@@ -18,7 +18,7 @@ _COUNT = "verifications"  # the setting with the number of the last run; where i
 _TABLE = "CREATE TABLE IF NOT EXISTS drike_verifications (number BIGINT PRIMARY KEY, verification TEXT NOT NULL)"
 
 
-class Kind(StrEnum):
+class QuestionKind(StrEnum):
     """What a question about an edit is."""
 
     QUERY = "query"
@@ -34,7 +34,7 @@ class Kind(StrEnum):
     @property
     def concerns(self) -> bool:
         """Whether the edit shall take on it; else it shall leave the answer alone."""
-        return self not in (Kind.NEGATIVE, Kind.SIBLING, Kind.NEAR)
+        return self not in (QuestionKind.NEGATIVE, QuestionKind.SIBLING, QuestionKind.NEAR)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class VerifiedQuestion:
 
     edit: int
     version: int
-    kind: Kind
+    kind: QuestionKind
     question: str
     stated: Stated
     matched: bool
@@ -111,7 +111,7 @@ def compare(before: Verification, after: Verification) -> tuple[list[Change], li
     return [pair for pair in changed if not pair[1].holds], [pair for pair in changed if pair[1].holds]
 
 
-def _by_question(run: Verification) -> Mapping[tuple[int, Kind, str], list[VerifiedQuestion]]:
+def _by_question(run: Verification) -> Mapping[tuple[int, QuestionKind, str], list[VerifiedQuestion]]:
     """The answers to each question, one that decides whether it holds first."""
     by_question = defaultdict(list)
     for answer in run.questions:
