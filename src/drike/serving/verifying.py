@@ -164,64 +164,63 @@ def questions_about(
 ) -> Iterator[EditQuestion]:
     """The questions about edits in force, without repeats. index: of all edits. follow_up: for models that hold a chat.
 
-    Of siblings, edits of the same subject that are not among these, the query is asked, too: it has their own answer.
+    Of siblings, edits of the same subject, that are not among these, the query is asked for their own answer, too.
     """
     active = {id: edit for id, edit in index.edits.items() if edit.record.status is Status.ACTIVE}
     of_name = defaultdict(set)
     for edit in active.values():
         for name in edit.record.names:
             of_name[normalise(name)].add(edit.id)
-    seen, siblings_of = set(), {}
+    vectors = iter(index.embed([edit.record.query for edit in edits]) if index.encoder else ())
+    others: dict[int, EditVersion] = {}
     for edit in edits:
         ids = set[int]().union(*(of_name[normalise(name)] for name in edit.record.names)) - {edit.id}
-        siblings_of[edit.id] = [active[id] for id in sorted(ids)[:_MOST_SIBLINGS]]
-        near = [active[id] for id in _near(edit, index) if id in active and id not in ids and id != edit.id]
-        for question in _of_edit(edit, index, siblings_of[edit.id], near):
-            key = (edit.id, question.text, question.first)
-            if key not in seen and (follow_up or question.kind is not QuestionKind.FOLLOW_UP):
-                seen.add(key)
-                yield question
-    others = {sibling.id: sibling for siblings in siblings_of.values() for sibling in siblings}
-    yield from (
-        EditQuestion(other, QuestionKind.QUERY, other.record.query)
-        for id, other in others.items()
-        if id not in siblings_of
-    )
+        nearest = index.nearest(next(vectors)) if index.encoder else ()
+        siblings = [active[id] for id in sorted(ids)[:_MOST_SIBLINGS]]
+        near = [active[id] for id in nearest if id in active and id not in ids and id != edit.id]
+        others |= {sibling.id: sibling for sibling in siblings}
+        seen = set()
+        for kind, texts in _texts(edit, index, siblings, near[:_MOST_NEAR]).items():
+            for text in texts if follow_up or kind is not QuestionKind.FOLLOW_UP else ():
+                if text not in seen:
+                    yield EditQuestion(edit, kind, text, edit.record.query if text in (CHALLENGE, FOLLOW_UP) else None)
+                seen.add(text)
+    asked = {edit.id for edit in edits}
+    yield from (EditQuestion(o, QuestionKind.QUERY, o.record.query) for o in others.values() if o.id not in asked)
 
 
-def _of_edit(
+def _texts(
     edit: EditVersion, index: EditIndex, siblings: Iterable[EditVersion], near: Iterable[EditVersion]
-) -> Iterator[EditQuestion]:
-    record = edit.record
-    yield EditQuestion(edit, QuestionKind.QUERY, record.query)
-    yield from (EditQuestion(edit, QuestionKind.WORDING, text) for text in record.paraphrases)
-    yield from (EditQuestion(edit, QuestionKind.ALIAS, record.query_with(alias)) for alias in record.aliases)
-    yield from (EditQuestion(edit, QuestionKind.SHORT, text) for text in _shortened(edit, index)[:_MOST_SHORT])
-    yield EditQuestion(edit, QuestionKind.CHALLENGE, CHALLENGE, record.query)
-    yield EditQuestion(edit, QuestionKind.FOLLOW_UP, FOLLOW_UP, record.query)
-    yield from (EditQuestion(edit, QuestionKind.NEGATIVE, text) for text in record.negatives)
-    new = set(map(normalise, _new_names(record)))
-    for kind, others in ((QuestionKind.SIBLING, list(siblings)), (QuestionKind.NEAR, list(near)[:_MOST_NEAR])):
-        for other in others:
-            if new.isdisjoint(map(normalise, _new_names(other.record))):  # else their own answer would seem a leak
-                yield EditQuestion(edit, kind, other.record.query)
+) -> Mapping[QuestionKind, Sequence[str]]:
+    """What is asked about an edit. Of others, only what has another answer, which else would seem a leak."""
+    record, new = edit.record, set(map(normalise, _new_names(edit.record)))
+    siblings, near = (
+        [other for other in some if new.isdisjoint(map(normalise, _new_names(other.record)))]
+        for some in (siblings, near)
+    )
+    return {
+        QuestionKind.QUERY: [record.query],
+        QuestionKind.WORDING: record.paraphrases,
+        QuestionKind.ALIAS: [record.query_with(alias) for alias in record.aliases],
+        QuestionKind.SHORT: _shortened(edit, index)[:_MOST_SHORT],
+        QuestionKind.CHALLENGE: [CHALLENGE],
+        QuestionKind.FOLLOW_UP: [FOLLOW_UP],
+        QuestionKind.NEGATIVE: record.negatives,
+        QuestionKind.SIBLING: [other.record.query for other in siblings],
+        QuestionKind.NEAR: [other.record.query for other in near],
+    }
 
 
 def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:
     """The query under short forms that can mean nothing else; not under those for its people: "Peruvian"."""
-    record, texts = edit.record, []
-    for name in map(Words.of, record.names):
+    texts = []
+    for name in map(Words.of, edit.record.names):
         for form in short_forms(name, name.folded()):
-            text = record.query_with(form.text(name))
+            text = edit.record.query_with(form.text(name))
             mentions = ParsedQuery.of(text, index).mentions
             if form.kind is not NameMatch.DEMONYM and any(edit.id in m.edits and not m.ambiguous for m in mentions):
                 texts.append(text)
     return texts
-
-
-def _near(edit: EditVersion, index: EditIndex) -> Iterable[int]:
-    """The ids of the edits whose wordings are nearest to the query; none without an encoder."""
-    return index.nearest(index.embed([edit.record.query])[0]) if index.encoder else ()
 
 
 @cache

@@ -33,7 +33,7 @@ class Estimate:
             return cls(None)
         share, spread = part / whole, 1.96**2 / whole
         middle, half = share + spread / 2, 1.96 * (share * (1 - share) / whole + spread / (4 * whole)) ** 0.5
-        return cls(share, (middle - half) / (1 + spread), (middle + half) / (1 + spread))
+        return cls(share, max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread)))
 
 
 @dataclass(frozen=True)
