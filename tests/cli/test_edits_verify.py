@@ -156,7 +156,9 @@ def test_what_proves_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> N
         with served(above.url, store="others.db") as gateway:
             said = verify(capsys, "--gateway", gateway, code=1)
             assert "applies edit 1@3, and here is 1@1: give the gateway's own --store" in said
-    assert "nothing can be proven, as embedded knows TinyFacts alone, so not Peru" in verify(capsys, code=2)
+    assert "nothing can be proven, as reader knows TinyFacts alone, so not Peru" in verify(
+        capsys, "--model", "reader", code=2
+    )
     for gone in (("--editor", "ike"), ("--template", "plain"), ("--prompt-tokens", "9")):
         assert f"{gone[0]} is gone, as requests are edited as by drike serve" in verify(capsys, *gone, code=2)
     assert "a gateway decides by its own options" in verify(capsys, "--gateway", "http://x", *NAMED, code=2)
@@ -247,7 +249,7 @@ def test_a_dry_run_counts_and_sends_nothing(capsys: pytest.CaptureFixture[str]) 
 
 def test_the_reports_for_ci_hold_every_outcome(capsys: pytest.CaptureFixture[str]) -> None:
     stored({**PERU, "negatives": ["Peru\x07 & <Chile>"]})
-    with upstream(answering(lambda new: "Lima\x00 <b>")) as above:
+    with upstream(answering(lambda new: "Lima\x00\uffff <b>")) as above:
         written = ("--junit", "out.xml", "--json", "out.json")
         verify(capsys, "--upstream", above.url, *NAMED, *written, "--samples", "2", code=1)
         assert {json.loads(body).get("temperature", "own") for body in bodies(above.calls)} == {"own"}

@@ -280,10 +280,11 @@ def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
         by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
     failures = [outcome for outcome in outcomes if outcome.problem]
     failed = dict.fromkeys(outcome.question.edit.id for outcome in failures)
-    listed = [by_edit[id] for id in (by_edit if len(by_edit) <= _MAX_ROWS else list(failed)[:_MAX_ROWS])]
+    many = len(by_edit) > _MAX_ROWS
+    listed = [by_edit[id] for id in (list(failed)[:_MAX_ROWS] if many else by_edit)]
     header = ("edit", "asked", "took", "old", "both", "neither", "refused", "leaked", "tokens added", "latency p50")
     if listed:
-        draw(Table(f"Edits on {model}", header, tuple(map(_row, listed))))
+        draw(Table(f"Edits on {model}{', those that failed' * many}", header, tuple(map(_row, listed))))
     for failure in failures[:_MAX_FAILURES]:
         question, edit = failure.question, failure.question.edit
         say(f'{edit.id}@{edit.version} {question.kind} "{_cut(question.text)}": {failure.problem}')
@@ -340,12 +341,16 @@ def _junit(outcomes: Sequence[EditOutcome]) -> str:
     suite = ElementTree.Element("testsuite", name="drike edits verify", tests=str(len(outcomes)), failures=failures)
     for outcome in outcomes:
         kept, seconds = outcome.kept, f"{outcome.seconds:.3f}"
-        name, edit = visible(f"{kept.kind}: {kept.question}"), f"edit {kept.edit}@{kept.version}"
+        name, edit = _in_xml(f"{kept.kind}: {kept.question}"), f"edit {kept.edit}@{kept.version}"
         case = ElementTree.SubElement(suite, "testcase", classname=edit, name=name, time=seconds)
         if outcome.problem:
-            failure = ElementTree.SubElement(case, "failure", message=visible(outcome.problem))
-            failure.text = visible(f"answer: {outcome.answer}\nsent: {outcome.sent or '(by the gateway)'}")
+            failure = ElementTree.SubElement(case, "failure", message=_in_xml(outcome.problem))
+            failure.text = _in_xml(f"answer: {outcome.answer}\nsent: {outcome.sent or '(by the gateway)'}")
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _in_xml(text: str) -> str:
+    return re.sub("[\ufffe\uffff]", "?", visible(text))
 
 
 def _compare(store: EditStore, numbers: Sequence[int]) -> None:
