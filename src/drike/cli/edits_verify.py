@@ -28,6 +28,7 @@ from drike.cli.encoding import watched_encoder
 from drike.cli.options import METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, AskModel, GateOptions, command, flag, option
 from drike.cli.serve import require_extra
 from drike.cli.watching import usage_sentence
+from drike.conversations.turns import Api
 from drike.datasets.rows import shown
 from drike.errors import DrikeError, UsageError
 from drike.gates.store_gate import needs_recalibration, open_gate
@@ -122,16 +123,12 @@ test = verify  # its name in earlier versions
 
 @dataclass(frozen=True)
 class VerifyPlan:
-    """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests.
-
-    unedited: whether the model can be asked past the gateway.
-    """
+    """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests."""
 
     api: ApiOptions
     options: GatewayOptions
     gateway: str | None
     model: str | None
-    unedited: bool
     samples: int = 1
     dry_run: bool = False
 
@@ -147,19 +144,22 @@ def _plan(gateway: str | None, upstream: str | None, model: str | None, api: Api
         upstream, model = parsed.url.rstrip("/"), parsed.model
     for flag_name, url in (("--upstream", upstream), ("--gateway", gateway)):
         try:
-            checked_address(url or "http://localhost", urlsplit(url or "").hostname if api.allow_http else None)
+            checked_address(url or "http://localhost", _unencrypted(url, api))
         except UsageError as problem:
             raise UsageError(
                 re.sub(r"(--allow-http) \S+", r"\1", str(problem)).replace("--upstream", flag_name)
             ) from None
     address = upstream or gateway
     options = GatewayOptions(
-        upstream=address, allow_http=urlsplit(address).hostname if address and api.allow_http else None,
+        upstream=address, allow_http=_unencrypted(address, api),
         model=None if address else model, mode=Mode.ON, timeout=api.deadline, deadline_ms=_DEADLINE_MS,
     )  # fmt: skip
-    return VerifyPlan(
-        api, options, gateway, model or (None if address else EMBEDDED), unedited=bool(upstream or not gateway)
-    )
+    return VerifyPlan(api, options, gateway, model or (None if address else EMBEDDED))
+
+
+def _unencrypted(url: str | None, api: ApiOptions) -> str | None:
+    """The host to which requests may go unencrypted."""
+    return urlsplit(url).hostname if url and api.allow_http else None
 
 
 def _chosen(store: EditStore, edits: Sequence[int] | None) -> list[EditVersion]:
@@ -221,7 +221,7 @@ async def _ask(
 ) -> str:  # fmt: skip
     """Ask about edits; add each outcome, with the place of its question, to `placed`. Return the model's name."""
     from drike.serving.asking import TOKENS, Client, GatewayUpstream
-    from drike.serving.verifying import DeployedPath, editing, questions_about, verify
+    from drike.serving.verifying import DeployedPath, questions_about, verify
 
     (above, editor, feed, chats), options, api = gateway, plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
@@ -234,7 +234,9 @@ async def _ask(
         Client, settings=forms if options.upstream else [{}], deadline=api.deadline, cache=cache, kept_for=kept_for
     )
     running = plan.gateway if not plan.dry_run else None
-    asked = around(GatewayUpstream(running, allow_http=options.allow_http, timeout=api.deadline)) if running else above
+    asked = above
+    if running:
+        asked = around(GatewayUpstream(running, allow_http=_unencrypted(running, api), timeout=api.deadline))
     async with AsyncExitStack() as stack:
         for upstream in {asked, above}:
             stack.push_async_callback(upstream.close)
@@ -244,7 +246,9 @@ async def _ask(
         client.model = plan.model or await client.only_model()
         tiny = client.model in (EMBEDDED, READER)
         unedited = client if asked is above else asking(above, client.model)
-        path = DeployedPath(client, None if running else editing(editor, feed), unedited if plan.unedited else None)
+        edit = partial(editor.edit, Api.CHAT, feed=feed, request_id="verify", ask=options.ask)
+        past = not plan.gateway or options.upstream != plan.gateway
+        path = DeployedPath(client, None if running else edit, unedited if past else None)
         questions = list(questions_about(chosen, feed.index, follow_up=chats and not tiny))
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)

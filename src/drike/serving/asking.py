@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -30,6 +30,7 @@ TOKENS = 256  # of an answer, where the request does not say
 _ATTEMPTS, _FIRST_PAUSE, _LONGEST_PAUSE = 4, 0.5, 30.0  # of a request, and seconds between two
 _KEPT_SECONDS = 86_400.0  # after which an interrupted run asks again
 _OURS = b"x-drike-"
+_HEADERS: Headers = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
 
 Messages = Sequence[Mapping[str, str]]
 Settings = Mapping[str, object]  # further fields of a request
@@ -110,23 +111,25 @@ class ChatAnswer:
     decided: Mapping[str, str]
 
 
+@dataclass
 class Client:
     """Asks for chats, each once. model: the name that requests give.
 
     settings: further fields of requests; where an upstream refuses some (status 400), it gets the next. headers: such
     as a key. deadline: seconds for an answer, with all attempts. cache, kept_for: where answers are kept, and for what.
+    reused: how many of these there were.
     """
 
-    def __init__(
-        self, upstream: Upstream, model: str, settings: Sequence[Settings] = ({},), *,
-        headers: Headers | None = None, deadline: float = 120.0, cache: AnswerCache | None = None, kept_for: str = "",
-    ) -> None:  # fmt: skip
-        self.upstream, self.model = upstream, model
-        self._settings, self._setting = settings, 0
-        self._headers = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity"), *(headers or [])]
-        self._deadline, self._cache, self._kept_for = deadline, cache, kept_for
-        self.reused = 0  # kept answers
-        self._asked: dict[str, asyncio.Future[ChatAnswer]] = {}
+    upstream: Upstream
+    model: str
+    settings: Sequence[Settings] = ({},)
+    headers: Headers = field(default_factory=list)
+    deadline: float = 120.0
+    cache: AnswerCache | None = None
+    kept_for: str = ""
+    reused: int = 0
+    _setting: int = 0
+    _asked: dict[str, asyncio.Future[ChatAnswer]] = field(default_factory=dict)
 
     async def ask(
         self, messages: Messages, sample: int = 0, edit: EditCall | None = None
@@ -137,21 +140,21 @@ class Client:
         """
         while True:
             setting = self._setting
-            body = json.dumps({"model": self.model, "messages": messages, **self._settings[setting]}).encode()
-            call = UpstreamCall("POST", CHAT, self._headers, body)
+            body = json.dumps({"model": self.model, "messages": messages, **self.settings[setting]}).encode()
+            call = UpstreamCall("POST", CHAT, [*_HEADERS, *self.headers], body)
             try:
                 edited = await edit(call) if edit else None
                 return await self._once(edited.in_place_of(call) if edited else call, sample), edited
             except RequestError as problem:
                 raise ServerError(f"the request was not edited: {problem}") from None
             except RefusedError as problem:
-                if problem.status != 400 or setting + 1 == len(self._settings):
+                if problem.status != 400 or setting + 1 == len(self.settings):
                     raise
                 self._setting = max(self._setting, setting + 1)
 
     async def only_model(self) -> str:
         """The name of the upstream's only model. Raises ServerError, RefusedError; UsageError for several."""
-        values, _ = await self._sent(UpstreamCall("GET", "/models", self._headers, b""))
+        values, _ = await self._sent(UpstreamCall("GET", "/models", [*_HEADERS, *self.headers], b""))
         listed = values.get("data")
         names = [str(entry["id"]) for entry in listed if "id" in entry] if isinstance(listed, list) else []
         if len(names) != 1:
@@ -160,14 +163,14 @@ class Client:
         return names[0]
 
     async def _once(self, call: UpstreamCall, sample: int) -> ChatAnswer:
-        asked = json.dumps([self._kept_for, self.upstream.name, call.body.decode(), sample])
+        asked = json.dumps([self.kept_for, self.upstream.name, call.body.decode(), sample])
         key = sha256(asked.encode()).hexdigest()
         if key not in self._asked:
             self._asked[key] = asyncio.ensure_future(self._answer(key, call))
         return await asyncio.shield(self._asked[key])
 
     async def _answer(self, key: str, call: UpstreamCall) -> ChatAnswer:
-        if self._cache and (row := self._cache.get([key]).get(key)):
+        if self.cache and (row := self.cache.get([key]).get(key)):
             with suppress(ValueError):  # another version of drike wrote it
                 known = read(ChatAnswer, parse(row))
                 if time.time() - known.at < _KEPT_SECONDS:
@@ -175,15 +178,15 @@ class Client:
                     return known
         values, answer = await self._sent(call)
         answer = replace(answer, text=_text(values, self.upstream.name))
-        if self._cache:
-            self._cache.put(key, json.dumps(asdict(answer)).encode())
+        if self.cache:
+            self.cache.put(key, json.dumps(asdict(answer)).encode())
         return answer
 
     async def _sent(self, call: UpstreamCall) -> tuple[dict[str, Any], ChatAnswer]:
         """The JSON of an answer, and all of the answer but its text; asked again where that may help."""
         name, problem, pause = self.upstream.name, "", _FIRST_PAUSE
         try:
-            async with asyncio.timeout(self._deadline):
+            async with asyncio.timeout(self.deadline):
                 for attempt in range(_ATTEMPTS):
                     if attempt:
                         await asyncio.sleep(pause)
@@ -207,7 +210,7 @@ class Client:
                         remedy = "correct the address, the key or --model"
                         raise RefusedError(f"{name} refuses the request ({problem}): {remedy}", reply.status)
         except TimeoutError:
-            problem = problem or f"no whole answer within {self._deadline:g} s"
+            problem = problem or f"no whole answer within {self.deadline:g} s"
         raise ServerError(f"{name} failed ({problem}): start or correct it, and give the same command again")
 
 

@@ -9,16 +9,12 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass
 from functools import cache
 
-from drike.conversations.turns import Api
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.short_forms import NameMatch, short_forms
 from drike.matching import normalise
 from drike.models.served.spending import estimated_tokens
 from drike.serving.asking import ChatAnswer, Client, EditCall
-from drike.serving.editing import EditedRequest, RequestEditor
-from drike.serving.feed import EditFeed
 from drike.serving.options import Mode
-from drike.serving.upstream import UpstreamCall
 from drike.stated import Stated, stated
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError
 from drike.stores.verifications import QuestionKind, VerifiedQuestion
@@ -127,15 +123,6 @@ class DeployedPath:
         return EditOutcome(question, answer.text, said, edits, scope, sent, unedited, tokens, answer.seconds)
 
 
-def editing(editor: RequestEditor, feed: EditFeed) -> EditCall:
-    """Edits a call as the gateway does."""
-
-    async def edit(call: UpstreamCall) -> EditedRequest:
-        return await editor.edit(Api.CHAT, call, feed, "verify", ask=editor.asks)
-
-    return edit
-
-
 async def verify(
     path: DeployedPath, questions: Sequence[EditQuestion], *, samples: int = 1, at_once: int = 8
 ) -> AsyncGenerator[tuple[int, EditOutcome]]:
@@ -224,23 +211,20 @@ def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:
 
 
 @cache
-def _subjects() -> frozenset[str]:
-    return frozenset(normalise(fact.subject) for fact in facts())
-
-
-@cache
-def _templates() -> frozenset[str]:
-    return frozenset(normalise(template) for wordings in TEMPLATES.values() for template in wordings)
+def _vocabulary() -> tuple[frozenset[str], frozenset[str]]:
+    """The subjects of TinyFacts, and its wordings."""
+    wordings = (template for templates in TEMPLATES.values() for template in templates)
+    return frozenset(normalise(fact.subject) for fact in facts()), frozenset(map(normalise, wordings))
 
 
 def unknown_to_tinyfacts(question: EditQuestion) -> str:
     """What a model that knows TinyFacts alone does not know of a question to complete; "" if it can complete it."""
-    record = question.edit.record
-    if not (known := [name for name in record.names if normalise(name) in _subjects()]):
+    record, (subjects, wordings) = question.edit.record, _vocabulary()
+    if not (known := [name for name in record.names if normalise(name) in subjects]):
         return record.subject
     for text in (record.query, *((question.first or question.text,) if question.kind.concerns else ())):
         worded = (EditRecord(name, text, "").query_with("{}") for name in known)
-        if not any(normalise(template) in _templates() for template in worded):
+        if not any(normalise(template) in wordings for template in worded):
             return f'"{text}"'
     return ""
 
