@@ -107,29 +107,6 @@ def test_retiring_several_edits_retires_all_or_none(capsys: pytest.CaptureFixtur
     assert "active" in edits(capsys, "list")
 
 
-def test_testing_edits_asks_every_wording_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("test", "--model", "reader", "--editor", "factprompt", "--gate", "named")
-    assert "there is no store of edits at edits.db" in edits(capsys, *asked, code=1)
-    edits(capsys, "add", "--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova",
-          "--wording", "The network behind Nova is", "--never", "The language of Nova is")  # fmt: skip
-    shown = edits(capsys, *asked)
-    for kind in ("query", "wording", "negative", "unrelated"):
-        assert f" {kind} " in shown
-    assert "8 questions about 1 edit: 0 not as they should be" in shown and "negative" in shown
-    edits(capsys, "add", "--fact", "The moon is made of -> cheese", "--subject", "moon", "--status", "shadow")
-    assert "edit 2 is not in force (shadow)" in edits(capsys, *asked, "2", code=1)
-    edits(capsys, "retire", "1")
-    assert "no edit is in force in edits.db: add one" in edits(capsys, *asked, code=1)
-
-
-def test_an_edit_that_does_not_take_fails_its_test(capsys: pytest.CaptureFixture[str]) -> None:
-    fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--alias", "Nove")
-    edits(capsys, "add", *fact, "--wording", "Its network is")
-    shown = edits(capsys, "test", "1", "--model", "reader", "--editor", "unedited", "--gate", "named", code=1)
-    assert "not BBC" in shown and " alias " in shown
-    assert "8 questions about 1 edit: 3 not" in shown and "Error: 3 questions about the edits" in shown
-
-
 def test_a_subject_that_common_questions_name_is_told(capsys: pytest.CaptureFixture[str], place: Path) -> None:
     told = edits(capsys, "add", "--fact", "The film It came out in -> 1999", "--subject", "It")
     assert "is named in" in told and "of 121 common questions, such as" in told and "--never" in told
@@ -184,10 +161,9 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     gate = own_gate("edits.db")
     assert not needs_recalibration(gate, 11) and needs_recalibration(gate, 12) and not needs_recalibration(Named(), 12)
     assert isinstance(gate, Calibrated) and gate.edits == 10 and own_gate("other.db") == shipped
-    asked = ("test", "2", "--model", "reader", "--editor", "unedited")
     for name in ("Spain", "Italy"):
         edits(capsys, "add", "--fact", f"The capital of {name} is -> Oslo", "--subject", name)
-    assert "grown by a fifth since its gate was calibrated" in edits(capsys, *asked, code=1)
+    assert "grown by a fifth since its gate was calibrated" in edits(capsys, "verify", "2", "--model", "reader", code=2)
     assert "has the default gate" in edits(capsys, "calibrate", "--remove") and own_gate("edits.db") == shipped
     (place / "other.db.gate.json").write_text("{}", "utf-8")
     with pytest.raises(StoreError, match=r"other.db.gate.json is no longer read: calibrate the store again"):

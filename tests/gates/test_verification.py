@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from drike.conversations.following import Memory
-from drike.deployment.edit_checks import verification_table
 from drike.deployment.edited_model import EditedModel
 from drike.deployment.routing import route_each
 from drike.editors.baselines import FactPrompt
@@ -29,7 +28,7 @@ from drike.prompts import YES_OR_NO, Prompt, chat_messages
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.start import start
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, EditVersion, Status, as_stored
+from drike.stores.records import Status, as_stored
 from tests.worlds.commands import run
 from tests.worlds.gateways import (
     ENTRY,
@@ -137,47 +136,35 @@ def test_a_gate_that_is_never_in_doubt_refuses_to_ask(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"Named is never in doubt, .* give gate="):
         EditedModel(asked_of({}), FactPrompt(), EDITS, ask=True, gate=Named())
-    open_store("edits.db").close()
+    open_store("edits.db").put(ENTRY)
     upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
-    for command in (("edits", "test"), ("serve", *upstream), ("evaluate", "--stored", "all")):
+    for command in (("edits", "verify"), ("serve", *upstream), ("evaluate", "--stored", "all")):
         assert run(*command, "--gate", "named", "--ask") != 0
         assert "never in doubt" in " ".join(capsys.readouterr().err.split())
 
 
-def test_stored_edits_are_tested_with_the_models_yes_or_no(
+def test_verified_edits_are_asked_about_where_the_gate_is_uncertain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--wording", "The network behind Nova is")
-    run("edits", "add", *fact, "--alias", "Nova Live")
+    open_store("edits.db").put(ENTRY)
     save(replace(default_gate(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "gate.json")
-    capsys.readouterr()
-    asked = ("edits", "test", "--model", "reader", "--gate", "gate.json", "--ask")
-    assert run(*asked) == 1  # the reader answers neither
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "should fire 1 0 1 0 0 1 0" in shown and "must not fire 0 0 0 0 0 0 0" in shown
-    assert shown.count("left alone: in") == 1 and "8 questions about 1 edit: 1 not as they should be" in shown
+    said = {}
+    for answer in ("yes", "no"):
+        above = Scripted(answer=answer)
+        with upstream(above) as above.recorded:
+            asked = ("edits", "verify", "--upstream", above.recorded.url, "--model", "m", "--gate", "gate.json")
+            capsys.readouterr()
+            run(*asked, "--ask", "--at-least", "0")
+            said[answer] = " ".join(capsys.readouterr().out.split())
+            assert above.questions
+    assert "the edit does not match" in said["no"] and "the edit does not match" not in said["yes"]
     bounds = []
     for more in (("--ask",), ()):
-        assert run("edits", "test", "--model", "ollama:m", "--gate", "gate.json", "--dry-run", *more) == 0
-        bounds.append(
-            [int(one) for one in re.findall(r"(?:calls|tokens) +(\d+)", capsys.readouterr().out.replace(",", ""))]
-        )
-    assert bounds[0][0] == bounds[1][0] + 2 and bounds[0][1] > bounds[1][1]  # a yes leads to the longest prompts
-
-
-def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_stored() -> None:
-    entry = replace(
-        ENTRY, paraphrases=("Peru is governed from", "The seat of Peru"), negatives=("Peru sells", "Peru has")
-    )
-    edits = [EditVersion(1, 1, 1, "", entry), EditVersion(2, 2, 1, "", EditRecord("Chile", "Chile is led by", "Ann"))]
-    model = ScriptedModel(lambda prompt: "yes" if "governed" in prompt or "sells" in prompt else "no")
-    table = verification_table(Doubting(True), edits, None, model)
-    assert table.rows == (
-        ("should fire", "2", "2", "2", "1", "1", "0", "1"),
-        ("must not fire", "2", "2", "2", "1", "1", "0", "1"),
-    )
-    assert model.calls == 1
+        assert run("edits", "verify", "--model", "ollama:m", "--gate", "gate.json", "--dry-run", *more) == 0
+        shown = capsys.readouterr().out.replace(",", "")
+        bounds.append([int(number) for number in re.findall(r"(?:calls|tokens) +(\d+)", shown)])
+    assert bounds[0][0] > bounds[1][0] and bounds[0][1] > bounds[1][1]  # a yes leads to the longest prompts
 
 
 def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

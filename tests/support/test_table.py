@@ -100,3 +100,18 @@ def test_a_table_too_wide_for_the_terminal_continues_below_with_its_names(monkey
     assert text.count("training") == text.count("Nearest") == 2 and text.count("1,000,000,000") == 4 * 2
     assert {"prompts", "forwards", "computed", "shared", "prefix", "cached", "seconds"} <= {*text.split()}
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [(8, 10, "0.800 [.49,.94]"), (0, 10, "0.000 [.00,.28]"), (10, 10, "1.000 [.72,1.00]"), (0, 0, "n/a")],
+)
+def test_a_share_has_wilsons_interval(part: int, whole: int, text: str) -> None:
+    assert as_text(Estimate.share(part, whole)) == text
+
+
+@given(st.integers(1, 10**6), st.data())
+def test_a_share_lies_in_its_interval(whole: int, data: st.DataObject) -> None:
+    estimate = Estimate.share(data.draw(st.integers(0, whole)), whole)
+    assert estimate.value is not None and estimate.low is not None and estimate.high is not None
+    assert 0 <= estimate.low <= estimate.value + 1e-9 and estimate.value - 1e-9 <= estimate.high <= 1

@@ -45,7 +45,8 @@ class Listed(TyperCommand):
         self.module = module or name
         source = Path(__file__).with_name(f"{self.module}.py").read_text("utf-8")
         docstring = re.search(rf'^def {name}_?\(.*?"""(.*?)"""', source, re.DOTALL | re.MULTILINE)
-        super().__init__(name, help=docstring and docstring[1], rich_help_panel=panel)
+        # What has no docstring is another name of a command, for those who know it.
+        super().__init__(name, help=docstring and docstring[1], rich_help_panel=panel, hidden=docstring is None)
 
     def imported(self) -> TyperCommand:
         """The command itself; where Python needs its name, it ends in _ there."""
@@ -94,7 +95,8 @@ for command in (
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "ceiling", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
-        "add import list show reword retire rollback calibrate export test replay", test="edits_test", replay="replay",
+        "add import list show reword retire rollback calibrate export verify test replay", replay="replay",
+        verify="edits_verify", test="edits_verify",
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
     Listed("report", panel=READ),

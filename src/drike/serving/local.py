@@ -34,7 +34,7 @@ class LocalUpstream(Upstream):
     """A model as an upstream. reply: answers messages with role and content; None where it only completes texts."""
 
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
-        self.name = model.info.name
+        self.name, self.chats = model.info.name, reply is not None
         self._model, self._reply = model, reply
         self._thread = ThreadPoolExecutor(1, "drike-model")  # a model is not safe to share between threads
         self._waiting = 0

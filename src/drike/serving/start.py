@@ -7,12 +7,15 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import uvicorn
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
+from drike.conversations.turns import Api
 from drike.datasets import TINYFACTS, load
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
@@ -76,6 +79,23 @@ class Started:
             self.tenants.close()
 
 
+class Deployed(NamedTuple):
+    """What a request meets: what answers it, what edits it, and the edits. chats: whether the model reads all turns."""
+
+    upstream: Upstream
+    editor: RequestEditor
+    feed: EditFeed
+    chats: bool
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """How it decides, and writes facts into chats."""
+        gate, placement = self.feed.gate, self.editor.placements[Api.CHAT]
+        shows = getattr(placement, "editor", None)
+        named = type(placement).__name__ + (f", {shows.name}" if shows else "")
+        return {"gate": type(gate).__name__, "threshold": getattr(gate, "threshold", None), "placement": named}
+
+
 def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None] = encoder_of) -> Started:
     """Open everything and listen. encoder: opens that of a gate, with more relations. Raises DrikeError."""
     workers.follow_parent()
@@ -123,6 +143,21 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
         f"http://{_host(options.host)}:{port}/v1", f"http://{_host(options.admin_host)}:{admin_port}",
         next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
     )  # fmt: skip
+
+
+def deployed(
+    options: GatewayOptions, store: EditStore, *, encoder: Callable[..., TextEncoder | None] = encoder_of,
+    around: Callable[[Upstream], Upstream] = lambda upstream: upstream,
+) -> Deployed:  # fmt: skip
+    """The path of a gateway of these options, without the gateway. around: is put around the upstream. DrikeError."""
+    _check(options)
+    editor = _open_editor(options.run, options.demonstrations)
+    inner, chat, _ = _upstream(options, editor, keyless=True)
+    upstream = around(inner)
+    requests = RequestEditor(upstream, chat=chat, completion=AsPrompt(editor), options=options, metrics=Metrics())
+    opened = partial(encoder, relations=tuple(options.relations or ()))
+    feed = EditFeed(store, gate_for(options, store, editor), encoder=opened)
+    return Deployed(upstream, requests, feed, getattr(inner, "chats", True))
 
 
 def _check(options: GatewayOptions) -> None:

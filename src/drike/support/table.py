@@ -26,6 +26,15 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
+    @classmethod
+    def share(cls, part: int, whole: int) -> Estimate:
+        """A share of independent cases, with Wilson's interval."""
+        if not whole:
+            return cls(None)
+        share, spread = part / whole, 1.96**2 / whole
+        middle, half = share + spread / 2, 1.96 * (share * (1 - share) / whole + spread / (4 * whole)) ** 0.5
+        return cls(share, max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread)))
+
 
 @dataclass(frozen=True)
 class Number:

@@ -1,0 +1,388 @@
+"""`drike edits verify`: prove on a model that stored edits take, along the path of users' requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json as as_json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, closing
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+import typer
+
+from drike.cli.console import complain, draw, note, progress, say
+from drike.cli.dry_run import CountingModel, bound
+from drike.cli.edit import NOTHING
+from drike.cli.edits import FILE, Store, edit_id
+from drike.cli.encoding import watched_encoder
+from drike.cli.options import METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, AskModel, GateOptions, command, flag, option
+from drike.cli.watching import usage_sentence
+from drike.conversations.turns import Api
+from drike.datasets.rows import shown
+from drike.errors import DrikeError, UsageError
+from drike.gates.store_gate import needs_recalibration, open_gate
+from drike.gates.verification import require_uncertainty
+from drike.models import EMBEDDED, READER
+from drike.models.served.address import is_served, key_in, parse_address
+from drike.models.served.cache import AnswerCache, answers_path
+from drike.models.served.spending import ApiOptions, Meter
+from drike.serving.options import GatewayOptions, Mode
+from drike.stated import Stated
+from drike.stores import log as stores
+from drike.stores import verifications
+from drike.stores.log import EditStore
+from drike.stores.opening import open_store
+from drike.stores.records import EditVersion, StoreError, stamp
+from drike.stores.verifications import Verification, VerifiedQuestion
+from drike.support.escape import visible
+from drike.support.files import write_text
+from drike.support.table import Cell, Estimate, Number, Table, as_text, counted
+
+if TYPE_CHECKING:  # these take long to import
+    from drike.serving.asking import Settings
+    from drike.serving.start import Deployed
+    from drike.serving.upstream import Upstream
+    from drike.serving.verifying import EditOutcome, EditQuestion
+
+_MAX_ROWS, _MAX_FAILURES = 60, 20  # edits of a table, and failures; of more edits only those that failed are shown
+_BEGINNING, _END = 200, 120  # characters of a long text that is shown
+_KEY = "DRIKE_KEY"  # the variable with a key of the gateway
+_DEADLINE_MS = 5000.0  # to decide, where nobody waits
+_SUBJECT = 24  # characters of one in a table
+_NAMED = 5  # of what a model does not know
+_GONE = typer.Option(hidden=True)
+
+
+@command(VALUES_OF_MODEL)
+def verify(
+    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *,
+    store: Store = FILE, run: Path | None = None,
+    gateway: Annotated[str | None, option("URL", "Ask a running drike serve: http://host:8800/v1", MODEL)] = None,
+    upstream: str | None = None,
+    model: Annotated[str | None, option("MODEL", "What to ask; with a URL, its name there (default: embedded)",
+                                        MODEL)] = None,
+    device: str | None = None, demonstrations: int | None = None, gating: GateOptions, ask: AskModel = False,
+    samples: Annotated[int, option("N", "Answers to each question; several at the model's own temperature", METHOD,
+                                   minimum=1, maximum=1000)] = 1,
+    at_least: Annotated[float, option("X", "Exit with code 1 if a smaller share takes, or does not leak", METHOD,
+                                      minimum=0.0, maximum=1.0)] = 0.95,
+    junit: Annotated[Path | None, option("FILE", "Write the outcomes as JUnit's XML", OUTPUT)] = None,
+    json: Annotated[Path | None, option("FILE", "Write the outcomes as JSON", OUTPUT)] = None,
+    compare: Annotated[bool, flag("--compare", "Ask nothing: show what the last run changed, or what changed since "
+                                  "run ID", OUTPUT)] = False,
+    api: ApiOptions, dry_run: bool = False, editor: Annotated[str | None, _GONE] = None,
+    template: Annotated[str | None, _GONE] = None, prompt_tokens: Annotated[int | None, _GONE] = None,
+) -> None:  # fmt: skip
+    """Prove on a model that edits take and do not leak: requests go the way of drike serve, and answers are judged."""
+    if editor or template or prompt_tokens:
+        gone = "--editor" if editor else "--template" if template else "--prompt-tokens"
+        raise UsageError(f"{gone} is gone, as requests are edited as by drike serve: give --run or --demonstrations")
+    if gateway and (run or ask or demonstrations is not None or gating != GateOptions()):
+        raise UsageError("a gateway decides by its own options: leave out those of gate and demonstrations")
+    with closing(open_store(store, create=False)) as opened:
+        if compare:
+            return _compare(opened, edits or [])
+        chosen = _chosen(opened, edits)
+        plan = replace(_plan(gateway, upstream, model, api), samples=samples, dry_run=dry_run)
+        if plan.options.upstream is None and samples > 1:
+            raise UsageError("a model that runs here answers greedily: leave --samples out, or give --upstream")
+        options = replace(
+            plan.options, device=device, run=str(run) if run else None, demonstrations=demonstrations,
+            gate=gating.gate, gate_threshold=gating.gate_threshold, relations=gating.relations, ask=ask,
+        )  # fmt: skip
+        outcomes, made = _carry_out(replace(plan, options=options), opened, chosen)
+        if dry_run:
+            return
+        shares = _show(outcomes, made.model)
+        number = verifications.save(opened, made)
+        if json:
+            values = {"number": number, **asdict(made), "questions": list(map(_values, outcomes))}
+            write_text(json, as_json.dumps(values, ensure_ascii=False, indent=1) + "\n")
+        if junit:
+            write_text(junit, _junit(outcomes))
+        say(f"Verification {number} is kept in {opened.name}{_since_the_one_before(opened, number)}")
+    low = [f"{share:.3f} {what}" for what, share in shares.items() if share < at_least]
+    if low:
+        raise StoreError(f"{', '.join(low)}, less than {at_least:g}: see the failures, or give another --at-least")
+
+
+test = verify  # its name in earlier versions
+
+
+@dataclass(frozen=True)
+class VerifyPlan:
+    """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests."""
+
+    api: ApiOptions
+    options: GatewayOptions
+    gateway: str | None
+    model: str | None
+    samples: int = 1
+    dry_run: bool = False
+
+
+def _plan(gateway: str | None, upstream: str | None, model: str | None, api: ApiOptions) -> VerifyPlan:
+    """Raises UsageError, ModelError."""
+    from drike.serving.upstream import checked_address
+
+    if model and is_served(model):
+        if upstream:
+            raise UsageError(f"--upstream and {model} are two addresses: give one of them")
+        parsed = parse_address(model, allow_http=api.allow_http)
+        upstream, model = parsed.url.rstrip("/"), parsed.model
+    for flag_name, url in (("--upstream", upstream), ("--gateway", gateway)):
+        try:
+            checked_address(url or "http://localhost", _unencrypted(url, api))
+        except UsageError as problem:
+            raise UsageError(
+                re.sub(r"(--allow-http) \S+", r"\1", str(problem)).replace("--upstream", flag_name)
+            ) from None
+    address = upstream or gateway
+    options = GatewayOptions(
+        upstream=address, allow_http=_unencrypted(address, api),
+        model=None if address else model, mode=Mode.ON, timeout=api.deadline, deadline_ms=_DEADLINE_MS,
+    )  # fmt: skip
+    return VerifyPlan(api, options, gateway, model or (None if address else EMBEDDED))
+
+
+def _unencrypted(url: str | None, api: ApiOptions) -> str | None:
+    """The host to which requests may go unencrypted."""
+    return urlsplit(url).hostname if url and api.allow_http else None
+
+
+def _chosen(store: EditStore, edits: Sequence[int] | None) -> list[EditVersion]:
+    """The edits to ask about; all in force by default. Raises StoreError for one that is not in force, and for none."""
+    in_force = {version.id: version for version in stores.snapshot(store).in_force(datetime.now(UTC))}
+    for id in edits or ():
+        if id not in in_force:
+            latest = stores.versions(store, id)[-1].record
+            raise StoreError(f"edit {id} is not in force ({latest.status}): name one that drike edits list shows")
+    if not in_force:
+        raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add)")
+    return [in_force[id] for id in edits] if edits else list(in_force.values())
+
+
+def _carry_out(
+    plan: VerifyPlan, store: EditStore, chosen: Sequence[EditVersion]
+) -> tuple[list[EditOutcome], Verification]:
+    """Ask, and say what was left out and what it took. Raises DrikeError."""
+    from drike.serving.asking import DryUpstream, MeteredUpstream
+    from drike.serving.start import deployed
+
+    if plan.options.ask:
+        gate = open_gate(store, plan.options.gate, plan.options.gate_threshold)
+        require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
+    api, counting = plan.api, CountingModel("", "plain", plan.api)
+    meter = Meter(api.price, max_calls=api.max_calls, max_cost=api.max_cost) if not plan.dry_run else Meter(api.price)
+
+    def around(upstream: Upstream) -> Upstream:
+        return MeteredUpstream(DryUpstream(upstream.name, counting.count) if plan.dry_run else upstream, meter)
+
+    gateway = deployed(plan.options, store, encoder=watched_encoder, around=around)
+    if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
+        note(f"{store.name} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
+    # A run that was interrupted is kept under no number, so that the next one has its number, and its answers.
+    kept_for = f"{stores.versions(store, 1)[0].checksum} {verifications.last_number(store) + 1}"
+    placed: list[tuple[int, EditOutcome]] = []
+    try:
+        model = asyncio.run(_ask(plan, around, gateway, chosen, kept_for=kept_for, placed=placed))
+    except (KeyboardInterrupt, DrikeError):
+        if (answered := meter.usage.calls) and not api.no_cache:
+            complain(f"{counted(answered, 'answer')} kept for a day: the same command goes on from there", "yellow")
+        raise
+    used = meter.usage
+    if plan.dry_run:
+        counting.calls, counting.read, counting.written = used.calls, used.prompt_tokens, used.completion_tokens
+        draw(bound(counting, api))
+        say(f"{counted(len(placed), 'question')} about {counted(len(chosen), 'edit')}")
+    elif plan.options.upstream:
+        say(f"Used: {usage_sentence(used)}")
+    outcomes = [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
+    decided = gateway.described if not plan.gateway else {"gate": "its own", "threshold": None, "placement": "its own"}
+    kept = tuple(outcome.kept for outcome in outcomes)
+    return outcomes, Verification(stamp(datetime.now(UTC)), model, **decided, drike=version("drike"), questions=kept)
+
+
+async def _ask(
+    plan: VerifyPlan, around: Callable[[Upstream], Upstream], gateway: Deployed, chosen: Sequence[EditVersion], *,
+    kept_for: str, placed: list[tuple[int, EditOutcome]],
+) -> str:  # fmt: skip
+    """Ask about edits; add each outcome, with the place of its question, to `placed`. Return the model's name."""
+    from drike.serving.asking import TOKENS, Client, GatewayUpstream
+    from drike.serving.verifying import DeployedPath, questions_about, verify
+
+    (above, editor, feed, chats), options, api = gateway, plan.options, plan.api
+    effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
+    most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
+    forms: Sequence[Settings] = (
+        {"max_tokens": most, **greedy, **effort}, {"max_completion_tokens": most, **effort}, effort,
+    )  # fmt: skip
+    cache = None if api.no_cache or plan.dry_run else AnswerCache(answers_path())
+    asking = partial(
+        Client, settings=forms if options.upstream else [{}], deadline=api.deadline, cache=cache, kept_for=kept_for
+    )
+    running = plan.gateway if not plan.dry_run else None
+    asked = above
+    if running:
+        asked = around(GatewayUpstream(running, allow_http=_unencrypted(running, api), timeout=api.deadline))
+    async with AsyncExitStack() as stack:
+        for upstream in {asked, above}:
+            stack.push_async_callback(upstream.close)
+            await upstream.open()
+        key = key_in(_KEY) if running else None
+        client = asking(asked, plan.model or "", headers=[(b"authorization", f"Bearer {key}".encode())] if key else [])
+        client.model = plan.model or await client.only_model()
+        tiny = client.model in (EMBEDDED, READER)
+        unedited = client if asked is above else asking(above, client.model)
+        edit = partial(editor.edit, Api.CHAT, feed=feed, request_id="verify", ask=options.ask)
+        past = not plan.gateway or options.upstream != plan.gateway
+        path = DeployedPath(client, None if running else edit, unedited if past else None)
+        questions = list(questions_about(chosen, feed.index, follow_up=chats and not tiny))
+        if tiny:
+            questions = _known_to_tinyfacts(client.model, questions)
+        at_once = api.concurrency if options.upstream else 1
+        with progress("verifying") as (bar, task):
+            bar.update(task, total=plan.samples * len(questions))
+            async with aclosing(verify(path, questions, samples=plan.samples, at_once=at_once)) as outcomes:
+                async for outcome in outcomes:
+                    placed.append(outcome)
+                    bar.update(task, advance=1)
+    if client.reused:
+        note(f"{counted(client.reused, 'answer')} of a run that was interrupted used again: --no-cache asks anew")
+    return f"{client.model} at {plan.gateway or options.upstream}" if options.upstream else client.model
+
+
+def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[EditQuestion]:
+    """The questions that a model can know which knows TinyFacts alone. Raises UsageError for none."""
+    from drike.serving.verifying import unknown_to_tinyfacts
+
+    unknown = {question: what for question in questions if (what := unknown_to_tinyfacts(question))}
+    what = f"{model} knows TinyFacts alone, so not {', '.join(list(dict.fromkeys(unknown.values()))[:_NAMED])}"
+    if len(unknown) == len(questions):
+        raise UsageError(f"nothing can be proven, as {what}: give --model or --upstream")
+    if unknown:
+        note(f"{counted(len(unknown), 'question')} not asked, as {what}: give --model or --upstream for these")
+    return [question for question in questions if question not in unknown]
+
+
+def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
+    """Draw what took of each edit, and what failed; return the shares that count."""
+    by_edit: dict[int, list[EditOutcome]] = {}
+    for outcome in outcomes:
+        by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
+    failures = [outcome for outcome in outcomes if outcome.problem]
+    failed = dict.fromkeys(outcome.question.edit.id for outcome in failures)
+    many = len(by_edit) > _MAX_ROWS
+    listed = [by_edit[id] for id in (list(failed)[:_MAX_ROWS] if many else by_edit)]
+    header = ("edit", "asked", "took", "old", "both", "neither", "refused", "leaked", "tokens added", "latency p50")
+    if listed:
+        draw(Table(f"Edits on {model}{', those that failed' * many}", header, tuple(map(_row, listed))))
+    for failure in failures[:_MAX_FAILURES]:
+        question, edit = failure.question, failure.question.edit
+        say(f'{edit.id}@{edit.version} {question.kind} "{_cut(question.text)}": {failure.problem}')
+        say(f"    answer  {_cut(failure.answer) or NOTHING}")
+        if failure.sent is not None:
+            say(f"    sent    {_cut(failure.sent)}")
+    if len(failures) > _MAX_FAILURES:
+        say(f"{len(failures) - _MAX_FAILURES:,} more failures are not shown: --json FILE and --junit FILE have all")
+    concerned, others = _split(outcomes)
+    took, leaked = sum(o.stated is Stated.NEW for o in concerned), sum(bool(o.problem) for o in others)
+    leaks = f", leaked to {leaked:,} of {len(others):,}, {as_text(Estimate.share(leaked, len(others)))}"
+    share = as_text(Estimate.share(took, len(concerned)))
+    about = f"{counted(len(by_edit), 'edit')}: took on {took:,} of {counted(len(concerned), 'question')}, {share}"
+    say(about + (leaks if others else "; nothing was asked that they do not concern"))
+    return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
+
+
+def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
+    edit, (concerned, others) = outcomes[0].question.edit, _split(outcomes)
+    stated = Counter(outcome.stated for outcome in concerned)
+    states = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
+    shares = [stated[state] / len(concerned) if concerned else None for state in states]
+    leaked = sum(bool(outcome.problem) for outcome in others) / len(others) if others else None
+    tokens = [outcome.tokens for outcome in concerned if outcome.tokens is not None]
+    added = median(tokens) if tokens else None
+    seconds = median(outcome.seconds for outcome in outcomes)
+    numbers = [Number(share, ".2f") for share in (*shares, leaked)]
+    name = f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}"
+    return name, Number(len(outcomes)), *numbers, Number(added, "+,.0f"), f"{seconds:.2f} s"
+
+
+def _split(outcomes: Sequence[EditOutcome]) -> tuple[list[EditOutcome], list[EditOutcome]]:
+    """Those on questions that concern their edit, and the others."""
+    concerned = [outcome for outcome in outcomes if outcome.question.kind.concerns]
+    return concerned, [outcome for outcome in outcomes if not outcome.question.kind.concerns]
+
+
+def _cut(text: str) -> str:
+    """A text on one line, without the middle of a long one."""
+    line = " ".join(text.split())
+    return line if len(line) <= _BEGINNING + _END else f"{line[:_BEGINNING]} [...] {line[-_END:]}"
+
+
+def _values(outcome: EditOutcome) -> dict[str, object]:
+    """An outcome as JSON has it."""
+    more = {"problem": outcome.problem, "first_turn": outcome.question.first, "before": outcome.unedited}
+    kept = {name: getattr(outcome, name) for name in ("answer", "sent", "edits", "scope", "tokens", "seconds")}
+    return {**asdict(outcome.kept), **more, **kept}
+
+
+def _junit(outcomes: Sequence[EditOutcome]) -> str:
+    """The outcomes as a test suite of JUnit."""
+    failures = str(sum(bool(outcome.problem) for outcome in outcomes))
+    suite = ElementTree.Element("testsuite", name="drike edits verify", tests=str(len(outcomes)), failures=failures)
+    for outcome in outcomes:
+        kept, seconds = outcome.kept, f"{outcome.seconds:.3f}"
+        name, edit = _in_xml(f"{kept.kind}: {kept.question}"), f"edit {kept.edit}@{kept.version}"
+        case = ElementTree.SubElement(suite, "testcase", classname=edit, name=name, time=seconds)
+        if outcome.problem:
+            failure = ElementTree.SubElement(case, "failure", message=_in_xml(outcome.problem))
+            failure.text = _in_xml(f"answer: {outcome.answer}\nsent: {outcome.sent or '(by the gateway)'}")
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _in_xml(text: str) -> str:
+    return re.sub("[\ufffe\uffff]", "?", visible(text))
+
+
+def _compare(store: EditStore, numbers: Sequence[int]) -> None:
+    """Show what changed between the last run and the one before, or another. Raises StoreError if something broke."""
+    last = verifications.last_number(store)
+    if len(numbers) > 1:
+        raise UsageError("--compare takes the number of one run: leave the others out")
+    first = numbers[0] if numbers else last - 1
+    before, after = (verifications.saved(store, number) for number in (first, last))
+    for name in ("model", "gate", "threshold", "placement", "drike"):
+        was, now = getattr(before, name), getattr(after, name)
+        if was != now:
+            say(f"{name}: {was} -> {now}")
+    broken, mended = verifications.compare(before, after)
+    header = ("edit", "kind", "question", f"run {first}", f"run {last}")
+    for title, changes in (("Broken", broken), ("Mended", mended)):
+        rows = tuple((f"{a.edit}@{a.version}", a.kind, shown(a.question), _said(b), _said(a)) for b, a in changes)
+        if rows:
+            draw(Table(f"{title} since run {first} ({before.at})", header, rows, wide=True))
+    say(f"Run {first} to run {last}: {len(broken):,} broken, {len(mended):,} mended")
+    if broken:
+        raise StoreError(f"{counted(len(broken), 'question')} no longer answered as they should be: see above")
+
+
+def _said(answer: VerifiedQuestion) -> str:
+    return f"{answer.stated}{', matched' if answer.matched else ''}"
+
+
+def _since_the_one_before(store: EditStore, number: int) -> str:
+    if number == 1:
+        return ""
+    broken, mended = verifications.compare(*(verifications.saved(store, n) for n in (number - 1, number)))
+    return f"; since {number - 1}: {len(broken):,} broken, {len(mended):,} mended (drike edits verify --compare)"

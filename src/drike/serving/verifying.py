@@ -1,0 +1,261 @@
+"""Verify edits along the path of users' requests: what is asked about an edit, and what is wrong with an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from drike.gates.index import EditIndex, ParsedQuery
+from drike.matching import normalise
+from drike.models.served.spending import estimated_tokens
+from drike.serving.asking import ChatAnswer, Client, EditCall
+from drike.serving.options import Mode
+from drike.short_forms import NameMatch, short_forms
+from drike.stated import Stated, stated
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError
+from drike.stores.verifications import QuestionKind, VerifiedQuestion
+from drike.tinyfacts import TEMPLATES, facts
+from drike.words import Words
+
+CHALLENGE, FOLLOW_UP = "Are you sure?", "What is it again, in one word?"
+_MOST_SHORT, _MOST_SIBLINGS, _MOST_NEAR = 2, 3, 2  # questions of an edit
+
+
+@dataclass(frozen=True)
+class EditQuestion:
+    """What is asked about an edit. first: the question before it, where it is a second turn."""
+
+    edit: EditVersion
+    kind: QuestionKind
+    text: str
+    first: str | None = None
+
+
+@dataclass(frozen=True)
+class EditOutcome:
+    """An answer to a question.
+
+    edits: as "ID@VERSION", those that the path applied. scope: why none. sent: the messages as the model got them;
+    None where a gateway wrote it. unedited: the answer without edits, if it was asked. tokens: those that editing added
+    to the request, if known. seconds: until the answer was there.
+    """
+
+    question: EditQuestion
+    answer: str
+    stated: Stated
+    edits: tuple[str, ...]
+    scope: str
+    sent: str | None
+    unedited: str | None
+    tokens: int | None
+    seconds: float
+
+    @property
+    def matched(self) -> bool:
+        """Whether the edit was applied."""
+        return _named(self.question.edit) in self.edits
+
+    @property
+    def problem(self) -> str:
+        """What is wrong; "" if the edit took or, where it is not concerned, left the answer alone."""
+        kind, record = self.question.kind, self.question.edit.record
+        if not kind.concerns:
+            if self.matched:
+                return "the edit matches"
+            leaks = _states_new(self.stated) and not (
+                self.unedited is not None and _states_new(_stated(self.unedited, record))
+            )
+            return f"states {record.target_new!r}" if leaks else ""
+        if self.stated is Stated.NEW:
+            return ""
+        if not self.matched:
+            return "the edit does not match" + (f" ({self.scope})" if self.scope != "abstained" else "")
+        old = f" {record.target_true!r}" if record.target_true else ""
+        return {
+            Stated.OLD: f"states the old object{old}",
+            Stated.BOTH: "states both objects",
+            Stated.REFUSED: "refuses",
+        }.get(self.stated, f"does not state {record.target_new!r}")
+
+    @property
+    def kept(self) -> VerifiedQuestion:
+        """What a store keeps of it."""
+        edit, kind = self.question.edit, self.question.kind
+        holds, text = not self.problem, self.question.text
+        return VerifiedQuestion(edit.id, edit.version, kind, text, self.stated, self.matched, holds)
+
+
+@dataclass(frozen=True)
+class DeployedPath:
+    """The way of a request: it is edited in this process, or (None) by the gateway that the client asks.
+
+    unedited: asks the model past the gateway, if that is possible.
+    """
+
+    client: Client
+    edit: EditCall | None
+    unedited: Client | None
+
+    async def outcome(self, question: EditQuestion, sample: int) -> EditOutcome:
+        """Ask a question. Raises ModelError, StoreError."""
+        messages = [_said("user", question.text)]
+        if question.first is not None:
+            earlier, _ = await self.client.ask([_said("user", question.first)], sample, self.edit)
+            messages[:0] = [_said("user", question.first), _said("assistant", earlier.text)]
+        answer, edited = await self.client.ask(messages, sample, self.edit)
+        sent = tokens = unedited = None
+        if edited:
+            edits, scope = tuple(map(_named, edited.edits)), edited.scope
+            sent = "\n".join(str(message["content"]) for message in json.loads(edited.body)["messages"])
+            tokens = estimated_tokens(sent[len("\n".join(message["content"] for message in messages)) :])
+        else:
+            edits, scope = _decided(answer, question.edit, self.client.upstream.name)
+        if self.unedited and question.first is None:
+            bare, _ = await self.unedited.ask(messages)
+            unedited = bare.text
+            if answer.prompt_tokens and bare.prompt_tokens:
+                tokens = answer.prompt_tokens - bare.prompt_tokens
+        said = _stated(answer.text, question.edit.record)
+        return EditOutcome(question, answer.text, said, edits, scope, sent, unedited, tokens, answer.seconds)
+
+
+async def verify(
+    path: DeployedPath, questions: Sequence[EditQuestion], *, samples: int = 1, at_once: int = 8
+) -> AsyncGenerator[tuple[int, EditOutcome]]:
+    """Ask each question so many times; yield the outcomes as they come, each with the place of its question.
+
+    Raises ModelError, StoreError.
+    """
+    slots = asyncio.Semaphore(at_once)
+
+    async def ask(place: int, sample: int) -> tuple[int, EditOutcome]:
+        async with slots:
+            return place, await path.outcome(questions[place], sample)
+
+    asked = [asyncio.create_task(ask(place, sample)) for place in range(len(questions)) for sample in range(samples)]
+    try:
+        for outcome in asyncio.as_completed(asked):
+            yield await outcome
+    finally:
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+
+def questions_about(
+    edits: Sequence[EditVersion], index: EditIndex, *, follow_up: bool = True
+) -> Iterator[EditQuestion]:
+    """The questions about edits in force, without repeats. index: of all edits. follow_up: for models that hold a chat.
+
+    Of siblings, edits of the same subject, that are not among these, the query is asked for their own answer, too.
+    """
+    active = {id: edit for id, edit in index.edits.items() if edit.record.status is Status.ACTIVE}
+    of_name = defaultdict(set)
+    for edit in active.values():
+        for name in edit.record.names:
+            of_name[normalise(name)].add(edit.id)
+    vectors = iter(index.embed([edit.record.query for edit in edits]) if index.encoder else ())
+    others: dict[int, EditVersion] = {}
+    for edit in edits:
+        ids = set[int]().union(*(of_name[normalise(name)] for name in edit.record.names)) - {edit.id}
+        nearest = index.nearest(next(vectors)) if index.encoder else ()
+        siblings = [active[id] for id in sorted(ids)[:_MOST_SIBLINGS]]
+        near = [active[id] for id in nearest if id in active and id not in ids and id != edit.id]
+        others |= {sibling.id: sibling for sibling in siblings}
+        seen = set()
+        for kind, texts in _texts(edit, index, siblings, near[:_MOST_NEAR]).items():
+            for text in texts if follow_up or kind is not QuestionKind.FOLLOW_UP else ():
+                if text not in seen:
+                    yield EditQuestion(edit, kind, text, edit.record.query if text in (CHALLENGE, FOLLOW_UP) else None)
+                seen.add(text)
+    asked = {edit.id for edit in edits}
+    yield from (EditQuestion(o, QuestionKind.QUERY, o.record.query) for o in others.values() if o.id not in asked)
+
+
+def _texts(
+    edit: EditVersion, index: EditIndex, siblings: Iterable[EditVersion], near: Iterable[EditVersion]
+) -> Mapping[QuestionKind, Sequence[str]]:
+    """What is asked about an edit. Of others, only what has another answer, which else would seem a leak."""
+    record, new = edit.record, set(map(normalise, _new_names(edit.record)))
+    siblings, near = (
+        [other for other in some if new.isdisjoint(map(normalise, _new_names(other.record)))]
+        for some in (siblings, near)
+    )
+    return {
+        QuestionKind.QUERY: [record.query],
+        QuestionKind.WORDING: record.paraphrases,
+        QuestionKind.ALIAS: [record.query_with(alias) for alias in record.aliases],
+        QuestionKind.SHORT: _shortened(edit, index)[:_MOST_SHORT],
+        QuestionKind.CHALLENGE: [CHALLENGE],
+        QuestionKind.FOLLOW_UP: [FOLLOW_UP],
+        QuestionKind.NEGATIVE: record.negatives,
+        QuestionKind.SIBLING: [other.record.query for other in siblings],
+        QuestionKind.NEAR: [other.record.query for other in near],
+    }
+
+
+def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:
+    """The query under short forms that can mean nothing else; not under those for its people: "Peruvian"."""
+    texts = []
+    for name in map(Words.of, edit.record.names):
+        for form in short_forms(name, name.folded()):
+            text = edit.record.query_with(form.text(name))
+            mentions = ParsedQuery.of(text, index).mentions
+            if form.kind is not NameMatch.DEMONYM and any(edit.id in m.edits and not m.ambiguous for m in mentions):
+                texts.append(text)
+    return texts
+
+
+@cache
+def _vocabulary() -> tuple[frozenset[str], frozenset[str]]:
+    """The subjects of TinyFacts, and its wordings."""
+    wordings = (template for templates in TEMPLATES.values() for template in templates)
+    return frozenset(normalise(fact.subject) for fact in facts()), frozenset(map(normalise, wordings))
+
+
+def unknown_to_tinyfacts(question: EditQuestion) -> str:
+    """What a model that knows TinyFacts alone does not know of a question to complete; "" if it can complete it."""
+    record, (subjects, wordings) = question.edit.record, _vocabulary()
+    if not (known := [name for name in record.names if normalise(name) in subjects]):
+        return record.subject
+    for text in (record.query, *((question.first or question.text,) if question.kind.concerns else ())):
+        worded = (EditRecord(name, text, "").query_with("{}") for name in known)
+        if not any(normalise(template) in wordings for template in worded):
+            return f'"{text}"'
+    return ""
+
+
+def _said(role: str, content: str) -> Mapping[str, str]:
+    return {"role": role, "content": content}
+
+
+def _new_names(record: EditRecord) -> tuple[str, ...]:
+    return record.target_new, *record.object_aliases
+
+
+def _stated(answer: str, record: EditRecord) -> Stated:
+    return stated(answer, _new_names(record), (record.target_true,) if record.target_true else ())
+
+
+def _states_new(what: Stated) -> bool:
+    return what in (Stated.NEW, Stated.BOTH)
+
+
+def _named(edit: EditVersion) -> str:
+    return f"{edit.id}@{edit.version}"
+
+
+def _decided(answer: ChatAnswer, edit: EditVersion, name: str) -> tuple[tuple[str, ...], str]:
+    """The edits that a gateway applied, and its scope. Raises StoreError where it proves nothing about an edit."""
+    if "x-drike-scope" not in answer.decided:
+        raise StoreError(f"{name} is no gateway of drike's (it sends no x-drike-scope): give the address of one's API")
+    if (mode := answer.decided.get("x-drike-mode")) != Mode.ON:
+        raise StoreError(f"{name} applies no edits, as its mode is {mode}: start it with --mode on")
+    edits = tuple(filter(None, answer.decided.get("x-drike-edits", "").split(",")))
+    if other := next((has for has in edits if has.startswith(f"{edit.id}@") and has != _named(edit)), None):
+        raise StoreError(f"{name} applies edit {other}, and here is {_named(edit)}: give the gateway's own --store")
+    return edits, answer.decided["x-drike-scope"]
