@@ -60,6 +60,7 @@ _BEGINNING, _END = 200, 120  # characters of a long text that is shown
 _KEY = "DRIKE_KEY"  # the variable with a key of the gateway
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
 _SUBJECT = 24  # characters of one in a table
+_MOST_AT_ONCE = 100  # so that none waits too long for a decision
 _NAMED = 5  # of what a model does not know
 _GONE = typer.Option(hidden=True)
 
@@ -252,7 +253,7 @@ async def _ask(
         questions = list(questions_about(chosen, feed.index, follow_up=chats and not tiny))
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)
-        at_once = api.concurrency if options.upstream else 1
+        at_once = min(api.concurrency, _MOST_AT_ONCE) if options.upstream else 1
         with progress("verifying") as (bar, task):
             bar.update(task, total=plan.samples * len(questions))
             async with aclosing(verify(path, questions, samples=plan.samples, at_once=at_once)) as outcomes:
