@@ -62,7 +62,7 @@ _DEADLINE_MS = 5000.0  # to decide, where nobody waits
 _SUBJECT = 24  # characters of one in a table
 _MOST_AT_ONCE = 100  # so that none waits too long for a decision
 _NAMED = 5  # of what a model does not know
-_GONE = typer.Option(hidden=True)
+_GONE = typer.Option(help="Of earlier versions", metavar="", hidden=True)
 
 
 @command(VALUES_OF_MODEL)
