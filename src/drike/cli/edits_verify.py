@@ -172,7 +172,7 @@ def _chosen(store: EditStore, edits: Sequence[int] | None) -> list[EditVersion]:
             raise StoreError(f"edit {id} is not in force ({latest.status}): name one that drike edits list shows")
     if not in_force:
         raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add)")
-    return [in_force[id] for id in edits] if edits else list(in_force.values())
+    return [in_force[id] for id in dict.fromkeys(edits)] if edits else list(in_force.values())
 
 
 def _carry_out(
@@ -203,13 +203,14 @@ def _carry_out(
         if (answered := meter.usage.calls) and not api.no_cache:
             complain(f"{counted(answered, 'answer')} kept for a day: the same command goes on from there", "yellow")
         raise
-    used = meter.usage
+    finally:
+        if plan.options.upstream and not plan.dry_run:
+            say(f"Used: {usage_sentence(meter.usage)}")
     if plan.dry_run:
+        used = meter.usage
         counting.calls, counting.read, counting.written = used.calls, used.prompt_tokens, used.completion_tokens
         draw(bound(counting, api))
         say(f"{counted(len(placed), 'question')} about {counted(len(chosen), 'edit')}")
-    elif plan.options.upstream:
-        say(f"Used: {usage_sentence(used)}")
     outcomes = [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
     decided = gateway.described if not plan.gateway else {"gate": "its own", "threshold": None, "placement": "its own"}
     kept = tuple(outcome.kept for outcome in outcomes)
