@@ -199,7 +199,7 @@ def test_comparing_runs_shows_what_a_new_model_broke_and_mended(capsys: pytest.C
     assert f"model: tiny at {good.url} -> tiny at {bad.url}" in said
     assert "takes the number of one run" in verify(capsys, "--compare", "1", "2", code=2)
     with closing(open_store("edits.db")) as store:
-        assert saved(store, 4).gate == "Named" and saved(store, 4).placement == "AsBlock"
+        assert saved(store, 4).gate == "Named" and saved(store, 4).placement == "AsBlock, facts alone"
 
 
 def test_an_interrupted_run_goes_on_and_a_whole_one_asks_anew(capsys: pytest.CaptureFixture[str]) -> None:

@@ -212,9 +212,14 @@ def _carry_out(
         draw(bound(counting, api))
         say(f"{counted(len(placed), 'question')} about {counted(len(chosen), 'edit')}")
     outcomes = [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
-    decided = gateway.described if not plan.gateway else {"gate": "its own", "threshold": None, "placement": "its own"}
+    gate, placement = gateway.feed.gate, gateway.editor.placements[Api.CHAT]
+    shows = getattr(getattr(placement, "editor", None), "name", "facts alone")
+    written = f"{type(placement).__name__}, {shows}"
+    decided = type(gate).__name__, getattr(gate, "threshold", None), written
+    if plan.gateway:
+        decided = "its own", None, "its own"
     kept = tuple(outcome.kept for outcome in outcomes)
-    return outcomes, Verification(stamp(datetime.now(UTC)), model, **decided, drike=version("drike"), questions=kept)
+    return outcomes, Verification(stamp(datetime.now(UTC)), model, *decided, version("drike"), kept)
 
 
 async def _ask(
