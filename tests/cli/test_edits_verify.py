@@ -77,7 +77,7 @@ def served(address: str, **more: Any) -> Iterator[str]:
 def test_a_model_that_obeys_passes_and_every_kind_of_question_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     stored(PERU, MAYOR)
     with upstream(answering(obeys)) as above:
-        said = verify(capsys, "--upstream", above.url, "1", *NAMED, "--json", "out.json")
+        said = verify(capsys, "--upstream", above.url, "1", "1", *NAMED, "--json", "out.json")
     assert set(outcomes()) == {"query", "wording", "alias", "challenge", "follow-up", "negative", "sibling"}
     assert "Verification 1 is kept in edits.db" in said
     assert "2 edits: took on 6 of 6 questions, 1.000 [.61,1.00], leaked to 0 of 2" in said
@@ -199,7 +199,7 @@ def test_comparing_runs_shows_what_a_new_model_broke_and_mended(capsys: pytest.C
     assert f"model: tiny at {good.url} -> tiny at {bad.url}" in said
     assert "takes the number of one run" in verify(capsys, "--compare", "1", "2", code=2)
     with closing(open_store("edits.db")) as store:
-        assert saved(store, 4).gate == "Named" and saved(store, 4).placement == "AsBlock"
+        assert saved(store, 4).gate == "Named" and saved(store, 4).placement == "AsBlock, facts alone"
 
 
 def test_an_interrupted_run_goes_on_and_a_whole_one_asks_anew(capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +215,7 @@ def test_an_interrupted_run_goes_on_and_a_whole_one_asks_anew(capsys: pytest.Cap
     asked = ("--concurrency", "1", "--json", "out.json", *NAMED)
     with upstream(breaking) as above:
         said = verify(capsys, "--upstream", above.url, *asked, code=1)
-        assert "4 answers kept for a day: the same command goes on from there" in said
+        assert "4 answers kept for a day: the same command goes on from there" in said and "Used: 4 calls" in said
         first, breaking_at = bodies(above.calls[:5]), len(above.calls)
         assert not Path("out.json").exists()
         left = iter(range(10**6))

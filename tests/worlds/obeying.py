@@ -38,7 +38,7 @@ def resists(new: list[str]) -> str:
 
 
 def quotes_both(new: list[str]) -> str:
-    return f"It is {new[0]}, but others say Lima." if new else "It is Lima."
+    return f"It is either {new[0]} or Lima." if new else "It is Lima."
 
 
 def declines(new: list[str]) -> str:

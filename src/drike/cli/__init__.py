@@ -44,9 +44,10 @@ class Listed(TyperCommand):
     def __init__(self, name: str, module: str = "", panel: str | None = None) -> None:
         self.module = module or name
         source = Path(__file__).with_name(f"{self.module}.py").read_text("utf-8")
-        docstring = re.search(rf'^def {name}_?\(.*?"""(.*?)"""', source, re.DOTALL | re.MULTILINE)
-        # What has no docstring is another name of a command, for those who know it.
-        super().__init__(name, help=docstring and docstring[1], rich_help_panel=panel, hidden=docstring is None)
+        other = re.search(rf"^{name} = (\w+)", source, re.MULTILINE)  # it is another name for this one, not listed
+        function = other[1] if other else name
+        docstring = re.search(rf'^def {function}_?\(.*?"""(.*?)"""', source, re.DOTALL | re.MULTILINE)
+        super().__init__(name, help=docstring and docstring[1], rich_help_panel=panel, hidden=other is not None)
 
     def imported(self) -> TyperCommand:
         """The command itself; where Python needs its name, it ends in _ there."""

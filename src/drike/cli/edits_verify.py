@@ -59,8 +59,9 @@ _BEGINNING, _END = 200, 120  # characters of a long text that is shown
 _KEY = "DRIKE_KEY"  # the variable with a key of the gateway
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
 _SUBJECT = 24  # characters of one in a table
+_MOST_AT_ONCE = 100  # so that none waits too long for a decision
 _NAMED = 5  # of what a model does not know
-_GONE = typer.Option(hidden=True)
+_GONE = typer.Option(help="Of earlier versions", metavar="", hidden=True)
 
 
 @command(VALUES_OF_MODEL)
@@ -169,7 +170,7 @@ def _chosen(store: EditStore, edits: Sequence[int] | None) -> list[EditVersion]:
             raise StoreError(f"edit {id} is not in force ({latest.status}): name one that drike edits list shows")
     if not in_force:
         raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add)")
-    return [in_force[id] for id in edits] if edits else list(in_force.values())
+    return [in_force[id] for id in dict.fromkeys(edits)] if edits else list(in_force.values())
 
 
 def _carry_out(
@@ -200,17 +201,23 @@ def _carry_out(
         if (answered := meter.usage.calls) and not api.no_cache:
             complain(f"{counted(answered, 'answer')} kept for a day: the same command goes on from there", "yellow")
         raise
-    used = meter.usage
+    finally:
+        if plan.options.upstream and not plan.dry_run:
+            say(f"Used: {usage_sentence(meter.usage)}")
     if plan.dry_run:
+        used = meter.usage
         counting.calls, counting.read, counting.written = used.calls, used.prompt_tokens, used.completion_tokens
         draw(bound(counting, api))
         say(f"{counted(len(placed), 'question')} about {counted(len(chosen), 'edit')}")
-    elif plan.options.upstream:
-        say(f"Used: {usage_sentence(used)}")
     outcomes = [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
-    decided = gateway.described if not plan.gateway else {"gate": "its own", "threshold": None, "placement": "its own"}
+    gate, placement = gateway.feed.gate, gateway.editor.placements[Api.CHAT]
+    shows = getattr(getattr(placement, "editor", None), "name", "facts alone")
+    written = f"{type(placement).__name__}, {shows}"
+    decided = type(gate).__name__, getattr(gate, "threshold", None), written
+    if plan.gateway:
+        decided = "its own", None, "its own"
     kept = tuple(outcome.kept for outcome in outcomes)
-    return outcomes, Verification(stamp(datetime.now(UTC)), model, **decided, drike=version("drike"), questions=kept)
+    return outcomes, Verification(stamp(datetime.now(UTC)), model, *decided, version("drike"), kept)
 
 
 async def _ask(
@@ -250,7 +257,7 @@ async def _ask(
         questions = list(questions_about(chosen, feed.index, follow_up=chats and not tiny))
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)
-        at_once = api.concurrency if options.upstream else 1
+        at_once = min(api.concurrency, _MOST_AT_ONCE) if options.upstream else 1
         with progress("verifying") as (bar, task):
             bar.update(task, total=plan.samples * len(questions))
             async with aclosing(verify(path, questions, samples=plan.samples, at_once=at_once)) as outcomes:

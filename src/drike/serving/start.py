@@ -9,13 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import uvicorn
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
-from drike.conversations.turns import Api
 from drike.datasets import TINYFACTS, load
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
@@ -86,14 +85,6 @@ class Deployed(NamedTuple):
     editor: RequestEditor
     feed: EditFeed
     chats: bool
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """How it decides, and writes facts into chats."""
-        gate, placement = self.feed.gate, self.editor.placements[Api.CHAT]
-        shows = getattr(placement, "editor", None)
-        named = type(placement).__name__ + (f", {shows.name}" if shows else "")
-        return {"gate": type(gate).__name__, "threshold": getattr(gate, "threshold", None), "placement": named}
 
 
 def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None] = encoder_of) -> Started:
