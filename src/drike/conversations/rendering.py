@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
@@ -74,6 +74,11 @@ class Around(NamedTuple):
 
     before: str = ""
     behind: str = ""
+
+
+def estimated_tokens(added: Iterable[Around]) -> int:
+    """About how many tokens all this takes."""
+    return sum(len("".join(parts).encode("utf-8", "replace")) for parts in added) // _BYTES_PER_TOKEN
 
 
 class Placement(Protocol):

@@ -22,6 +22,7 @@ from drike.gates.index import EditIndex
 from drike.gates.reliability import Bin, curve
 from drike.serving import page
 from drike.serving.admission import permit
+from drike.serving.answers import text_of
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys, Principal
@@ -127,7 +128,7 @@ class Admin:
         feed = await self.tenants.feed(principal.tenant)
         problems = await self._problems(self.tenants.problems_shown_to(principal))
         return {
-            "mode": self.editor.mode, "upstream": self.upstream.name, "tenant": principal.tenant,
+            "mode": self.editor.mode_for(feed), "upstream": self.upstream.name, "tenant": principal.tenant,
             "role": principal.role, "problems": problems, "edits": len(feed.index.edits),
             "revision": feed.snapshot.revision,
         }  # fmt: skip
@@ -278,7 +279,7 @@ class Admin:
                         raise UpstreamError("the upstream's answer has more than 4 MB")
             answer = json.loads(raw)
             answered = reply.status == 200
-            return str(answer["choices"][0]["message"]["content"] if answered else answer["error"]["message"])
+            return text_of({"choices": [answer["choices"][0]]}) if answered else str(answer["error"]["message"])
         except (ValueError, LookupError, TypeError, RecursionError):
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
 

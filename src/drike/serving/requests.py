@@ -17,13 +17,14 @@ from drike.serving.bodies import read_json, read_object, text_spans, unpacked
 
 # Below the address of an API: where requests are read, and the form of each.
 CHAT, COMPLETION, RESPONSES, MESSAGES = "/chat/completions", "/completions", "/responses", "/messages"
+COUNTS_TOKENS = (f"{RESPONSES}/input_tokens", f"{MESSAGES}/count_tokens")  # of a request that is not answered
 APIS: Mapping[str, Api] = {
     CHAT: Api.CHAT,
     COMPLETION: Api.COMPLETIONS,
     RESPONSES: Api.RESPONSES,
-    f"{RESPONSES}/input_tokens": Api.RESPONSES,
     MESSAGES: Api.MESSAGES,
-    f"{MESSAGES}/count_tokens": Api.MESSAGES,
+    COUNTS_TOKENS[0]: Api.RESPONSES,
+    COUNTS_TOKENS[1]: Api.MESSAGES,
 }
 _LOGGED = ("body", "request")  # keys under which logs keep a request
 _QUESTIONS = ("query", "question")

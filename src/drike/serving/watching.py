@@ -1,0 +1,134 @@
+"""What is counted of requests and their answers, for the health of edits: gathered here, and kept in the store.
+
+A request only leaves a note. A thread judges the answer, forgets its text, and adds numbers to the store from time to
+time; a kill loses those since the last time.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from drike.serving.answers import PassingAnswer
+from drike.serving.metrics import Metrics
+from drike.serving.options import Mode
+from drike.stated import stated
+from drike.stores import counts
+from drike.stores.counts import MODELS, OTHER, Counted, Counts
+from drike.stores.log import EditStore
+from drike.stores.records import EditVersion, Status, StoreError
+
+_LOG = logging.getLogger(__name__)
+_MODEL, _NAME_LENGTH = re.compile(r"[\w./:@+,=-]+"), 100  # names of models; other texts may be a user's
+_FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
+_MOST_HELD, _MOST_NOTED = 32 << 20, 100_000  # bytes of answers, and requests, that wait to be judged
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What is counted of a request. scope: as in `EditedRequest`.
+
+    asked: the edits that its answer is about. written: those that its texts state, or would state if edits were on.
+    tokens: that these add. doubted: edits about which the gate was in doubt.
+    """
+
+    scope: str
+    mode: Mode
+    model: object = None
+    asked: tuple[EditVersion, ...] = ()
+    written: tuple[EditVersion, ...] = ()
+    tokens: int = 0
+    doubted: tuple[EditVersion, ...] = ()
+
+
+class Watch:
+    """Counts what passes for one store. problem: why the numbers could not be kept there the last time."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self.problem: str | None = None
+        self._clock = clock
+        self._noted: deque[tuple[Noted, PassingAnswer | None, Metrics]] = deque(maxlen=_MOST_NOTED)
+        self._held = 0  # about how many bytes of answers
+        self._counts: Counts = Counter()
+        self._models: set[str] = set()
+        self._judging = threading.Lock()
+
+    def note(self, noted: Noted, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        """Take a request whose answer has passed, or has failed; None where it passes elsewhere."""
+        if answer and noted.asked:
+            answer.complete = answer.complete and self._held + answer.size < _MOST_HELD
+            self._held += answer.size if answer.complete else 0
+        self._noted.append((noted, answer, metrics))
+
+    def judge(self) -> None:
+        """Count what has passed so far."""
+        with self._judging:
+            while self._noted:
+                try:
+                    self._count(*self._noted.popleft())
+                except Exception as error:  # whatever an answer holds, the others are counted
+                    _LOG.error("an answer was not counted: %s", type(error).__name__)
+                time.sleep(0)  # the event loop goes first
+            self._held = 0
+
+    def flush(self, store: EditStore) -> None:
+        """Add what was counted to a store; what it does not take now is kept for the next time."""
+        self.judge()
+        with self._judging:
+            if not self._counts:
+                return
+            try:
+                counts.add(store, self._counts)
+                self.problem = None
+            except StoreError as problem:
+                if self.problem is None:
+                    _LOG.warning("counts cannot be kept: %s", problem)
+                self.problem = str(problem)
+                return
+            self._counts, self._models = Counter(), set()
+
+    def _count(self, noted: Noted, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        day, model = self._clock().date().isoformat(), self._model(noted.model, answer)
+
+        def count(what: str, edit: EditVersion | None = None, number: int = 1) -> None:
+            id, version, mode = (edit.id, edit.version, mode_of(edit, noted.mode)) if edit else (0, 0, noted.mode)
+            self._counts[Counted(day, id, version, model, mode, what)] += number
+
+        of_request = {"matched": noted.asked, "doubted": noted.doubted, noted.scope: noted.scope in _FAILED}
+        for what in ("requests", *(what for what, happened in of_request.items() if happened)):
+            count(what)
+        for edit in noted.doubted:
+            count("doubted", edit)
+        for i, edit in enumerate(noted.written):  # each its share
+            count("tokens", edit, noted.tokens // len(noted.written) + (i < noted.tokens % len(noted.written)))
+        text = answer.text() if answer and noted.asked else None
+        for edit in noted.asked:
+            outcome = "unread" if answer is None or answer.ok else "failed"
+            if text is not None:
+                record = edit.record
+                olds = (record.target_true,) if record.target_true else ()
+                outcome = stated(text, (record.target_new, *record.object_aliases), olds)
+            count("matched", edit)
+            count(outcome, edit)
+            metrics.answers.labels(outcome, mode_of(edit, noted.mode)).inc()
+
+    def _model(self, name: object, answer: PassingAnswer | None) -> str:
+        """The model of a request, if an upstream knows it; so nobody fills the counts with other names."""
+        if not (isinstance(name, str) and answer and answer.ok and _MODEL.fullmatch(name)):
+            return OTHER
+        name = name[:_NAME_LENGTH]
+        if name in self._models or len(self._models) < MODELS:
+            self._models.add(name)
+            return name
+        return OTHER
+
+
+def mode_of(edit: EditVersion, mode: Mode) -> Mode:
+    """How an edit takes effect in a request of this mode: one in shadow changes none."""
+    return Mode.SHADOW if edit.record.status is Status.SHADOW and mode is Mode.ON else mode
