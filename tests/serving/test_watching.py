@@ -264,3 +264,19 @@ def test_a_first_chunk_is_passed_on_before_the_next_one_comes(tmp_path: Path) ->
         assert response.read().endswith(b"[DONE]\n\n")
         connection.close()
         assert of_edit(counts(gateway)) == {"matched": 1, "new": 1}
+
+
+def test_the_admin_port_says_how_edits_fare(tmp_path: Path) -> None:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU) as gateway:
+        for name in ("obeys", "obeys", "resists"):
+            send(gateway, name)
+        counts(gateway)
+        gateway.manage("POST", "/admin/v1/mode", {"mode": "shadow"})
+        send(gateway, "resists")
+        counts(gateway)
+        _, found = gateway.manage("GET", "/admin/v1/health?days=1")
+        [edit], [shadow] = found["edits"], found["shadow"]
+        assert edit["numbers"]["new"] == 2 and edit["took"]["value"] == pytest.approx(2 / 3)
+        assert shadow["numbers"]["old"] == 1 and found["problem"] is None
+        assert found["sentences"][0] == "Of 4 requests in 1 day, 4 (100.0 %) concern an edit."
+        assert gateway.manage("GET", "/admin/v1/health?days=x")[0] == 400

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from drike.conversations.turns import Conversation, Speaker
 from drike.serving.options import Mode
 from drike.stores.log import EditStore, damaged
+from drike.stores.records import EditVersion
 from drike.support.records import read
 
 _SETTING, _KEPT = "modes", 100
@@ -35,10 +36,9 @@ class Switch:
     def mode_of(self, conversation: Conversation | None, otherwise: Mode) -> Mode:
         """The mode for a conversation, by its first question; None for a request that is not read."""
         mode = self.mode or otherwise
-        if mode is not Mode.ON or self.share >= 1:
+        if mode is not Mode.ON or self.share >= 1 or conversation is None:
             return mode
-        turns = conversation.turns if conversation else ()
-        first = next((turn.said for turn in turns if turn.speaker is Speaker.USER), "")
+        first = next((turn.said for turn in conversation.turns if turn.speaker is Speaker.USER), "")
         digest = hashlib.blake2b(first.encode("utf-8", "surrogatepass"), digest_size=6).digest()
         return Mode.ON if int.from_bytes(digest) < self.share * 2**48 else Mode.SHADOW
 
@@ -51,8 +51,9 @@ def switches(store: EditStore) -> Sequence[Switch]:
         raise damaged(store.name, f"its modes: {problem}") from None
 
 
-def switch(store: EditStore, new: Switch) -> None:
-    """Put a switch in force, from now on. Raises StoreError."""
+def switch(store: EditStore, new: Switch) -> Sequence[EditVersion]:
+    """Put a switch in force, from now on, which changes no edit. Raises StoreError."""
     with store.transaction():
         kept = [*switches(store), replace(new, at=store._now())][-_KEPT:]
         store.save_setting(_SETTING, json.dumps([asdict(each) for each in kept]))
+    return ()
