@@ -74,6 +74,7 @@ def test_what_is_not_an_answer_in_text_is_unread() -> None:
         ({"choices": [{"message": {"content": None, "refusal": "I cannot."}}]}, "I cannot."),
         ({"choices": [{"delta": {"content": [{"type": "text", "text": "a"}, "b", {"thinking": "c"}]}}]}, "ab"),
         ({"choices": []}, ""),
+        ({"choices": [{"delta": [1]}, {"delta": {"content": "Oslo"}}]}, ""),
         ({"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}, 3]}, "No."),
         ({"error": {"message": "Oslo"}}, ""),
         ([1], ""),
@@ -82,3 +83,10 @@ def test_what_is_not_an_answer_in_text_is_unread() -> None:
 )
 def test_texts_of_forms(values: object, text: str) -> None:
     assert text_of(values) == text
+
+
+def test_an_event_may_have_other_lines_and_several_of_data() -> None:
+    raw = b'id: 1\nevent: x\ndata: {"choices": [{"delta":\ndata: {"content": "Oslo"}}]}\nretry: 3\n\n'
+    assert passed(EVENTS, [raw]).text() == "Oslo"
+    deep = b'data: {"choices": [{"delta": {"content": ' + b"[" * 900 + b"]" * 900 + b"}}]}\n\n"
+    assert passed(EVENTS, [deep * 10, raw]).text() == "Oslo"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 
 from drike.serving.upstream import Reply
 
 _MOST_TEXT = 64 << 10  # characters; what follows is not read
 _MOST_RAW = 1 << 20  # bytes of an answer in JSON, or of one event
 _BATCH = 8 << 10  # bytes of a stream that are read at once
-_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _OK = 200
 
 
@@ -46,58 +45,55 @@ class PassingAnswer:
             self._raw.append(b"\n\n")
             self._read()
         else:
-            self._text = text_of(_json(b"".join(self._raw)))
+            self._text = _said(b"".join(self._raw))
         return self._text[:_MOST_TEXT] if self._text.strip() else None
 
     def _read(self) -> None:
-        *events, rest = _EVENT_END.split(b"".join(self._raw))
-        said = (text_of(_json(_data(event))) for event in events if event)
-        self._text += "".join(said)
-        self._raw, self.size = [rest], len(rest)
+        raw = b"".join(self._raw)
+        ends = [place + len(end) for end in _EVENT_ENDS if (place := raw.rfind(end)) >= 0]
+        whole = max(ends, default=0)
+        lines = raw[:whole].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+        self._text += "".join([_said(_data(event)) for event in lines.split("\n\n") if event])
+        self._raw, self.size = [raw[whole:]], len(raw) - whole
         self._due = 2 * self.size + _BATCH  # so that a long event is not gone through with each of its chunks
 
 
 def text_of(values: object) -> str:
     """The text of the first choice of an answer, or what an event adds to it; "" for all else."""
     match values:
-        case {"choices": [{"index": int(index)}, *_]} if index:
-            said: object = None
-        case {"choices": [{"delta": dict(message)} | {"message": dict(message)}, *_]}:
-            said = [message.get("content"), message.get("refusal")]
+        case {"choices": [dict(choice), *_]}:
+            message = choice.get("delta") or choice.get("message") or choice
+            first = isinstance(message, dict) and not choice.get("index")
+            return _text(message.get("content")) + _text(message) if first else ""
         case (
-            {"choices": [{"text": said}, *_]}
-            | {"type": "response.output_text.delta" | "response.refusal.delta", "delta": said}
-            | {"type": "content_block_delta", "delta": {"text": said}}
+            {"type": "response.output_text.delta" | "response.refusal.delta", "delta": said}
+            | {"type": "content_block_delta", "delta": said}
+            | {"content": said}
         ):
-            pass
+            return _text(said)
         case {"output": list(items)}:
-            messages = [item for item in items if isinstance(item, dict) and item.get("type") == "message"]
-            said = [message.get("content") for message in messages]
-        case {"content": said}:
-            pass
-        case _:
-            said = None
-    return _text(said)
+            messages = (item for item in items if isinstance(item, dict) and item.get("type") == "message")
+            return "".join(_text(message.get("content")) for message in messages)
+    return ""
 
 
 def _text(content: object) -> str:
     """A text, or the texts of its parts."""
-    match content:
-        case str():
-            return content
-        case list():
-            return "".join(map(_text, content))
-        case dict():
-            return _text(content.get("text")) + _text(content.get("refusal"))
-    return ""
+    if isinstance(content, dict):
+        return _text(content.get("text")) + _text(content.get("refusal"))
+    if isinstance(content, list):
+        return "".join(map(_text, content))
+    return content if isinstance(content, str) else ""
 
 
-def _data(event: bytes) -> bytes:
-    return b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+def _data(event: str) -> str:
+    if "\n" not in event and event.startswith("data:"):  # most
+        return event[5:]
+    return "\n".join(line[5:] for line in event.split("\n") if line.startswith("data:"))
 
 
-def _json(raw: bytes) -> object:
+def _said(raw: bytes | str) -> str:
     try:
-        return json.loads(raw)
+        return text_of(json.loads(raw)) if raw else ""
     except (ValueError, RecursionError):
-        return None
+        return ""
