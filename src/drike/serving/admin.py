@@ -219,7 +219,8 @@ class Admin:
             decision, edited = await self.editor.trial(chat, _CHAT, feed, ask=True)
             calls = [replace(_CHAT, body=body) for body in dict.fromkeys((chat.body, edited))]
             texts = [await self._answer(call) for call in calls]
-        return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1]}
+        sent = json.loads(edited)["messages"][-1]["content"]
+        return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1], "sent": sent}
 
     async def matched(self, request: Request, principal: Principal) -> Json:
         """The last decisions on requests."""
