@@ -76,7 +76,7 @@ class Unwatched(RequestEditor):
     async def edit(self, *arguments: Any, **named: Any) -> EditedRequest:
         """As the other one."""
         edited = await super().edit(*arguments, **named)
-        return replace(edited, noted=None, note=lambda answer: None)
+        return replace(edited, noted=None, note=lambda answer, slipped: None)
 
 
 async def ask(gateway: Gateway, body: bytes) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
 
-from drike.serving.health import EditHealth, ShadowReport, health, wilson
+from drike.serving.health import health, shadow_report, wilson
 from drike.stores.counts import Counted, Counts
 from drike.stores.log import Snapshot
 from drike.stores.records import EditRecord, EditVersion, Status
@@ -40,10 +41,10 @@ def test_edits_below_come_first_and_those_with_little_traffic_are_said_to_have_i
     lines = health(EDITS, counts(*rows))
     assert [(line.edit.id, line.verdict) for line in lines] == [(2, "below"), (3, "open"), (1, "holds")]
     assert lines[0].numbers["both"] == 50 and lines[1].judged == 9
-    assert lines[1].verdict_in_words == "too little traffic: 9 of at least 73 answers"
-    assert lines[2].verdict_in_words == "as it should be" and lines[0].verdict_in_words == "below 95%"
+    assert lines[1].words == "too little traffic: 9 of at least 73 answers"
+    assert lines[2].words == "as it should be" and lines[0].words == "below 95%"
     [line] = health(EDITS, counts((1, 1, "on", "new", 93), (1, 1, "on", "old", 7)))
-    assert line.verdict_in_words == "around 95%"
+    assert line.words == "around 95%"
 
 
 def test_only_the_latest_version_and_one_mode_count() -> None:
@@ -62,21 +63,22 @@ def test_the_report_says_what_switching_on_would_do() -> None:
             (0, 0, "shadow", "unread", 3), (1, 1, "shadow", "old", 71), (1, 1, "shadow", "neither", 19),
             (1, 1, "shadow", "new", 10), (1, 1, "shadow", "tokens", 118_000), (2, 2, "shadow", "doubted", 5),
             (3, 1, "shadow", "doubted", 7)]  # fmt: skip
-    made = ShadowReport.of(EDITS, counts(*rows))
-    assert made.sentences(0.15) == [
+    sentences, lines = shadow_report(EDITS, counts(*rows), 0.15)
+    assert [line.edit.id for line in lines] == [1, 2, 3] and sentences == [
         "Of 41,203 requests in 1 day, 1,310 (3.2 %) concern an edit.",
         "Without the edit the model states the old object in 71 % of 100 answers, and the new one in 10 %.",
         "Switching on adds about 118,000 tokens a day (0.02 a day at 0.15 a million).",
         "12 decisions in doubt: look at edits 3, 2 (drike edits replay).",
         "3 requests could not be read, or not be decided on in time.",
     ]
-    assert "a million" not in " ".join(made.sentences())
-    assert ShadowReport.of(EDITS, Counter()).sentences() == [
+    assert "a million" not in " ".join(shadow_report(EDITS, counts(*rows))[0])
+    assert shadow_report(EDITS, Counter())[0] == [
         "No request was counted in these days: send some through drike serve."
     ]
 
 
 def test_figures_are_json_with_texts_of_the_edit_alone() -> None:
-    values = EditHealth(EDITS.edits[1], {DAY: Counter(new=2)}).values()
+    [line] = health(EDITS, counts((1, 1, "on", "new", 2)))
+    values = json.loads(json.dumps(line.values))
     assert values["took"] == {"value": 1.0, "low": pytest.approx(0.3424, abs=1e-4), "high": 1.0}
     assert values["by_day"] == {DAY: {"new": 2}} and values["verdict"] == "open"

@@ -17,7 +17,7 @@ from drike.cli.edits import FILE, Store
 from drike.cli.options import DATA, METHOD, OUTPUT, command, flag, option
 from drike.datasets.rows import shown
 from drike.errors import UsageError
-from drike.serving.health import AT_LEAST, EditHealth, ShadowReport
+from drike.serving.health import AT_LEAST, EditHealth, shadow_report
 from drike.serving.health import health as fared
 from drike.stated import Stated
 from drike.stores.counts import Counts, counts_since
@@ -42,7 +42,7 @@ def health(
     edits, counts = _read(store, days)
     lines = fared(edits, counts, at_least)
     if json_:
-        say(json.dumps({"days": days, "at_least": at_least, "edits": [line.values() for line in lines]}))
+        say(json.dumps({"days": days, "at_least": at_least, "edits": [line.values for line in lines]}))
     elif lines:
         draw(_table(f"Edits in the last {counted(days, 'day')}", lines[:_MOST_ROWS]))
     else:
@@ -60,16 +60,15 @@ def report(
     """Show what came while edits were in shadow, and what switching them on would do."""
     if out and out.suffix != ".html":
         raise UsageError(f"--out names the page: let {out} end in .html")
-    made = ShadowReport.of(*_read(store, days))
-    sentences = made.sentences(price_in)
+    sentences, edits = shadow_report(*_read(store, days), price_in)
     for sentence in sentences:
         say(sentence)
-    table = _table("Edits in shadow, the most asked first", made.edits[:_MOST_ROWS], shadow=True)
-    if made.edits:
+    table = _table("Edits in shadow, the most asked first", edits[:_MOST_ROWS], shadow=True)
+    if edits:
         draw(table)
     if out:
         text = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        page, rows = files("drike.serving") / "page", table._repr_html_() if made.edits else ""
+        page, rows = files("drike.serving") / "page", table._repr_html_() if edits else ""
         style, form = ((page / name).read_text("utf-8") for name in ("page.css", "report.html"))
         write_text(out, Template(form).substitute(style=style, sentences=text, table=rows))
         say(f"\nThe report is in {out}")
@@ -85,7 +84,7 @@ def _table(title: str, edits: Sequence[EditHealth], *, shadow: bool = False) -> 
     outcomes = [outcome for outcome in (*Stated, "unread") if outcome is not Stated.NEW]
 
     def row(line: EditHealth) -> tuple[Cell, ...]:
-        verdict = "" if shadow else f", {line.verdict_in_words}"
+        verdict = "" if shadow else f", {line.words}"
         numbers = (Number(line.numbers[outcome]) for outcome in outcomes)
         asked, tokens = Number(line.numbers["matched"]), Number(line.tokens_a_day, ",.0f")
         return f"{line.edit.id}: {shown(line.edit.record.edit.fact)}{verdict}", asked, line.took, *numbers, tokens

@@ -107,6 +107,19 @@ class AsBlock:
 
 
 @dataclass(frozen=True)
+class Restating:
+    """Facts as `placement` writes them and, behind a question, as a block once more."""
+
+    placement: Placement
+
+    def around(self, facts: Facts, text: str, tenant: str) -> Around:
+        """What is written before, and behind."""
+        before, behind = self.placement.around(facts, text, tenant)
+        again = AsBlock().around(replace(facts, occasion=Occasion.SOURCE), text, tenant).behind
+        return Around(before, behind if facts.occasion is Occasion.SOURCE else behind + again)
+
+
+@dataclass(frozen=True)
 class AsPrompt:
     """The prompt of `editor`: around a question, or behind a challenge; behind a source nothing is written."""
 

@@ -26,7 +26,7 @@ from drike.serving.admission import permit
 from drike.serving.answers import text_of
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
-from drike.serving.health import ShadowReport, health
+from drike.serving.health import health, shadow_report
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
 from drike.serving.modes import Switch, switch, switches
@@ -255,9 +255,11 @@ class Admin:
             return counts_since(feed.store, since)
 
         counts = await in_daemon_thread(work)
-        made, edits = ShadowReport.of(feed.snapshot, counts), health(feed.snapshot, counts)
-        on, shadow = ([edit.values() for edit in lines[:_MAX_LISTED]] for lines in (edits, made.edits))
-        return {"edits": on, "shadow": shadow, "sentences": made.sentences(), "problem": feed.watch.problem}
+        sentences, in_shadow = shadow_report(feed.snapshot, counts)
+        on, shadow = (
+            [edit.values for edit in some[:_MAX_LISTED]] for some in (health(feed.snapshot, counts), in_shadow)
+        )
+        return {"edits": on, "shadow": shadow, "sentences": sentences, "problem": feed.watch.problem}
 
     async def calibration(self, request: Request, principal: Principal) -> Json:
         """How well the gate's probabilities hold on the tenant's own texts."""

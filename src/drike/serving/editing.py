@@ -12,13 +12,13 @@ import logging
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from drike.conversations.following import Followed, Memory
-from drike.conversations.rendering import Placement, estimated_tokens
+from drike.conversations.rendering import Placement, Restating, estimated_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError, encodable
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
@@ -30,8 +30,9 @@ from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError
 from drike.serving.requests import COUNTS_TOKENS, EditableRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
-from drike.serving.watching import Noted
-from drike.stores.records import EditVersion
+from drike.serving.watching import Noted, outcome_of
+from drike.stated import Stated
+from drike.stores.records import EditVersion, Status
 
 _LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
@@ -57,7 +58,8 @@ class EditedRequest:
     scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those in force that match,
     those of later turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what
     was decided under the id by which the upstream keeps the conversation; None where it keeps none. noted: what is to
-    be counted. note: takes the answer, once it has passed; None where the answer is not asked for.
+    be counted. note: takes the answer, once it has passed (None where it passes elsewhere), and the ids of edits that
+    one before it slipped at. again: writes a body with the facts twice, for when an answer slips.
     """
 
     body: bytes
@@ -67,12 +69,19 @@ class EditedRequest:
     contradicted: tuple[int, ...] = ()
     keep: Callable[[str], None] | None = None
     noted: Noted | None = None
-    note: Callable[[PassingAnswer | None], None] = lambda answer: None
+    note: Callable[[PassingAnswer | None, Sequence[int]], None] = lambda answer, slipped: None
+    again: Callable[[], Awaitable[bytes]] | None = None
 
     @property
     def answer_is_read(self) -> bool:
         """Whether the answer is to be judged."""
         return bool(self.noted and self.noted.asked)
+
+    def slipped(self, text: str | None) -> list[int]:
+        """The ids of edits of which an answer states only the old object; None for an answer that is not read."""
+        asked = self.noted.asked if self.noted and text else ()
+        active = (edit for edit in asked if edit.record.status is Status.ACTIVE)
+        return [edit.id for edit in active if outcome_of(text or "", edit) is Stated.OLD]
 
     def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
         """The call with this body, which is not compressed if it has changed; nor may an answer be that is read."""
@@ -182,12 +191,23 @@ class RequestEditor:
             followed.edits, estimated_tokens(followed.around.values()),
             tuple(candidate.edit for candidate in last.uncertain),
         )  # fmt: skip
-        return EditedRequest(body, scope, mode, followed.edits, followed.contradicted, keep, noted)
+        retries = self._options.retry_slips and mode is Mode.ON and conversation.api is not Api.COMPLETIONS
+        retries = retries and bool(noted.asked) and not request.values.get("stream")
+
+        async def again() -> bytes:
+            return (await self._followed(request, call, feed, ask=ask, twice=True))[1]
+
+        edited = EditedRequest(body, scope, mode, followed.edits, followed.contradicted, keep, noted)
+        return replace(edited, again=again if retries else None)
 
     async def _followed(
-        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False
-    ) -> tuple[Followed, bytes]:
-        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits."""
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False,
+        twice: bool = False,
+    ) -> tuple[Followed, bytes]:  # fmt: skip
+        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits.
+
+        twice: state the facts of questions behind them, too.
+        """
         conversation, began = request.conversation, time.perf_counter()
         seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
         until = began + (_SECONDS_TO_TRY if trying else seconds)
@@ -198,6 +218,7 @@ class RequestEditor:
         def follow() -> tuple[Followed, bytes]:
             given, sources = answers if ask else None, self._options.tool_results == "on"
             placement = self.placements[conversation.api]
+            placement = Restating(placement) if twice else placement
             follower = feed.follower(placement, sources=sources, answers=given, until=until, memory=memory)
             followed = follower.follow(conversation, feed.earlier.standing(conversation.before, follower.index))
             changed, sent = followed.texts(conversation), conversation.texts

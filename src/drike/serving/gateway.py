@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from starlette.types import Message, Receive, Scope, Send
@@ -25,6 +25,7 @@ from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
 from drike.serving.relay import ClientDisconnectError, RequestError
 from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES
+from drike.serving.slips import answered
 from drike.serving.upstream import Headers, Reply, Upstream, UpstreamCall, UpstreamError
 
 _ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
@@ -96,16 +97,19 @@ class Gateway:
         self, call: UpstreamCall, edited: EditedRequest, receive: Receive, send: Send, *, more: Headers, overhead: float
     ) -> None:
         """Pass a call on and its answer back. overhead: seconds until then. more: headers. Raises UpstreamError."""
-        answer = None
+        answer: PassingAnswer | None = None
+        slipped: Sequence[int] = ()
         try:
-            async with relay.while_connected(receive), self.upstream.exchange(call) as reply:
+            async with relay.while_connected(receive), self.upstream.exchange(call) as first:
+                reply, slipped = await answered(self.upstream, call, edited, first)
+                more += [(b"x-drike-slip", b",".join(b"%d" % id for id in slipped))] if slipped else []
                 answer = PassingAnswer(reply)
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
                 await relay.stream_response(_read(reply, edited, answer), send, more)
         finally:
-            edited.note(answer)
+            edited.note(answer, slipped)
 
     async def _answer_webhook(
         self, call: UpstreamCall, feed: EditFeed, request_id: str, send: Send, more: Headers
@@ -118,7 +122,7 @@ class Gateway:
             plain = replace(call, body=chat, headers=[])
             edited = await self.editor.edit(Api.CHAT, plain, feed, request_id, ask=False)
             decided = edited.scope
-            edited.note(None)
+            edited.note(None, ())
             more.extend(self._headers(edited))
             return edited.body
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil, sqrt
 
 from drike.serving.options import Mode
@@ -18,62 +17,58 @@ from drike.support.table import Estimate, counted
 AT_LEAST = 0.95
 _Z = 1.959964  # of a 95 % interval
 _MOST_NAMED = 10  # edits in a sentence
-_Numbers = Counter[str]
 
 
 @dataclass(frozen=True)
 class EditHealth:
-    """How the latest version of an edit fared in one mode. by_day: how often what was counted, on days with requests.
+    """How the latest version of an edit fared in one mode.
 
-    at_least: the share of answers that should take the edit.
+    by_day: how often what was counted, on each day with requests. numbers: on all of them. judged: answers. took: the
+    share of these that state the new object and not the old one, with its 95 % interval. verdict: below or holds what
+    is asked for, or open; words: the same in words, with the reason. tokens_a_day: that it added, about.
     """
 
     edit: EditVersion
-    by_day: Mapping[str, _Numbers]
-    at_least: float = AT_LEAST
-
-    @cached_property
-    def numbers(self) -> _Numbers:
-        """How often what was counted on all days; "tokens" are those that it added."""
-        return sum(self.by_day.values(), Counter())
-
-    @property
-    def judged(self) -> int:
-        """How many answers were judged."""
-        return sum(self.numbers[outcome] for outcome in Stated)
+    by_day: Mapping[str, Counter[str]]
+    numbers: Counter[str]
+    judged: int
+    took: Estimate
+    verdict: str
+    words: str
+    tokens_a_day: float
 
     @property
-    def took(self) -> Estimate:
-        """The share of judged answers that state the new object and not the old one, with its 95 % interval."""
-        return wilson(self.numbers[Stated.NEW], self.judged)
-
-    @property
-    def tokens_a_day(self) -> float:
-        """About how many tokens it added on a day with requests."""
-        return self.numbers["tokens"] / max(1, len(self.by_day))
-
-    @property
-    def verdict(self) -> str:
-        """Whether it is taken as often as it should be: below, holds, or open where too few answers say."""
-        low, high = self.took.low or 0.0, 1.0 if self.took.high is None else self.took.high
-        return "below" if high < self.at_least else "holds" if low >= self.at_least else "open"
-
-    @property
-    def verdict_in_words(self) -> str:
-        """The verdict, and why it is open."""
-        least = ceil(self.at_least / (1 - self.at_least) * _Z**2)  # if all of them take it
-        few = f"too little traffic: {self.judged:,} of at least {least:,} answers"
-        undecided = few if self.judged < least else f"around {self.at_least:.0%}"
-        return {"below": f"below {self.at_least:.0%}", "holds": "as it should be", "open": undecided}[self.verdict]
-
     def values(self) -> dict[str, object]:
         """All figures, for JSON."""
-        return {
-            "id": self.edit.id, "version": self.edit.version, "query": self.edit.record.query,
-            "target_new": self.edit.record.target_new, "verdict": self.verdict, "words": self.verdict_in_words,
-            "judged": self.judged, "took": vars(self.took), "numbers": self.numbers, "by_day": self.by_day,
-            "tokens_a_day": round(self.tokens_a_day, 1),
-        }  # fmt: skip
+        edit, record = self.edit, self.edit.record
+        named = {"id": edit.id, "version": edit.version, "query": record.query, "target_new": record.target_new}
+        return {**vars(self), **named, "edit": edit.id, "took": vars(self.took)}
+
+
+def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mode = Mode.ON) -> list[EditHealth]:
+    """How each active or shadow edit fared in a mode, those below `at_least` first, then by the interval's low end."""
+    days, numbers = sorted({key.day for key in counts}), dict[EditVersion, dict[str, Counter[str]]]()
+    for key, number in counts.items():
+        edit = edits.edits.get(key.edit)
+        in_use = edit and edit.record.status in (Status.ACTIVE, Status.SHADOW)
+        if edit and in_use and (key.version, key.mode) == (edit.version, mode):
+            numbers.setdefault(edit, {day: Counter() for day in days})[key.day][key.what] += number
+    all_ = (_health(edit, by_day, at_least) for edit, by_day in numbers.items())
+    return sorted(all_, key=lambda line: (line.verdict != "below", line.took.low is None, line.took.low))
+
+
+def _health(edit: EditVersion, by_day: Mapping[str, Counter[str]], at_least: float) -> EditHealth:
+    numbers = sum(by_day.values(), Counter[str]())
+    judged = sum(numbers[outcome] for outcome in Stated)
+    took, least = wilson(numbers[Stated.NEW], judged), ceil(at_least / (1 - at_least) * _Z**2)  # if all take it
+    verdict, words = "open", f"around {at_least:.0%}"
+    if took.high is not None and took.high < at_least:
+        verdict, words = "below", f"below {at_least:.0%}"
+    elif took.low is not None and took.low >= at_least:
+        verdict, words = "holds", "as it should be"
+    elif judged < least:
+        words = f"too little traffic: {judged:,} of at least {least:,} answers"
+    return EditHealth(edit, by_day, numbers, judged, took, verdict, words, round(numbers["tokens"] / len(by_day), 1))
 
 
 def wilson(successes: int, trials: int) -> Estimate:
@@ -82,69 +77,40 @@ def wilson(successes: int, trials: int) -> Estimate:
         return Estimate(None)
     share, square = successes / trials, _Z**2 / trials
     centre, half = share + square / 2, _Z * sqrt(share * (1 - share) / trials + square / trials / 4)
-    low, high = ((centre + side * half) / (1 + square) for side in (-1, 1))
-    return Estimate(share, max(low, 0.0), min(high, 1.0))
+    return Estimate(share, max((centre - half) / (1 + square), 0.0), min((centre + half) / (1 + square), 1.0))
 
 
-def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mode = Mode.ON) -> list[EditHealth]:
-    """How each active or shadow edit fared in a mode, those below `at_least` first, then by the interval's low end."""
-    days = dict.fromkeys(sorted({counted.day for counted in counts}))
-    numbers: dict[int, dict[str, _Numbers]] = {}
-    for counted_, number in counts.items():
-        edit = edits.edits.get(counted_.edit)
-        if edit and (counted_.version, counted_.mode) == (edit.version, mode):
-            of_edit = numbers.setdefault(edit.id, {day: Counter() for day in days})
-            of_edit[counted_.day][counted_.what] += number
-    in_use = [edit for edit in edits.edits.values() if edit.record.status in (Status.ACTIVE, Status.SHADOW)]
-    all_ = [EditHealth(edit, numbers[edit.id], at_least) for edit in in_use if edit.id in numbers]
-    return sorted(all_, key=lambda edit: (edit.verdict != "below", edit.took.low is None, edit.took.low))
+def shadow_report(edits: Snapshot, counts: Counts, price_in: float | None = None) -> tuple[list[str], list[EditHealth]]:
+    """What came and what switching edits on would do, in sentences; how edits fared in shadow, the most asked first.
 
-
-@dataclass(frozen=True)
-class ShadowReport:
-    """What requests came, and what switching edits on would do. requests: how many of which kind. days: with any.
-
-    edits: how those fared that changed no answer, the most asked first. doubted: ids of edits, the most doubted first.
+    price_in: of a million tokens.
     """
+    requests, doubted = Counter[str](), Counter[int]()
+    for key, number in counts.items():
+        if not key.edit:
+            requests[key.what] += number
+        elif key.what == "doubted":
+            doubted[key.edit] += number
+    lines = sorted(health(edits, counts, mode=Mode.SHADOW), key=lambda line: -line.numbers["matched"])
+    if not requests["requests"]:
+        return ["No request was counted in these days: send some through drike serve."], lines
+    days, share = counted(len({key.day for key in counts}), "day"), requests["matched"] / requests["requests"]
+    asked = f"Of {counted(requests['requests'], 'request')} in {days}, {requests['matched']:,}"
+    said = [f"{asked} ({_percent(share, 1)}) concern an edit."]
+    if judged := sum(line.judged for line in lines):
+        old, new = (sum(line.numbers[what] for line in lines) / judged for what in (Stated.OLD, Stated.NEW))
+        of = f"of {counted(judged, 'answer')}, and the new one in {_percent(new)}"
+        said.append(f"Without the edit the model states the old object in {_percent(old)} {of}.")
+    if tokens := sum(line.tokens_a_day for line in lines):
+        cost = "" if price_in is None else f" ({tokens * price_in / 1e6:,.2f} a day at {price_in:g} a million)"
+        said.append(f"Switching on adds about {tokens:,.0f} tokens a day{cost}.")
+    if number := requests["doubted"]:
+        where = ", ".join(str(edit) for edit, _ in doubted.most_common(_MOST_NAMED))
+        said.append(f"{counted(number, 'decision')} in doubt: look at edits {where} (drike edits replay).")
+    if lost := requests["unread"] + requests["degraded"]:
+        said.append(f"{counted(lost, 'request')} could not be read, or not be decided on in time.")
+    return said, lines
 
-    requests: _Numbers
-    days: int
-    edits: Sequence[EditHealth]
-    doubted: Sequence[int]
 
-    @classmethod
-    def of(cls, edits: Snapshot, counts: Counts) -> ShadowReport:
-        """The report on the counts of a store."""
-        requests, doubted = Counter[str](), Counter[int]()
-        for counted_, number in counts.items():
-            if not counted_.edit:
-                requests[counted_.what] += number
-            elif counted_.what == "doubted":
-                doubted[counted_.edit] += number
-        fared = sorted(health(edits, counts, mode=Mode.SHADOW), key=lambda edit: -edit.numbers["matched"])
-        days = {counted_.day for counted_ in counts}
-        return cls(requests, len(days), fared, [edit for edit, _ in doubted.most_common()])
-
-    def sentences(self, price_in: float | None = None) -> list[str]:
-        """The report in sentences. price_in: of a million tokens."""
-        requests, matched = self.requests["requests"], self.requests["matched"]
-        if not requests:
-            return ["No request was counted in these days: send some through drike serve."]
-        share, days = f"{100 * matched / requests:.1f} %", counted(self.days, "day")
-        said = [f"Of {counted(requests, 'request')} in {days}, {matched:,} ({share}) concern an edit."]
-        if judged := sum(edit.judged for edit in self.edits):
-            old, new = (sum(edit.numbers[outcome] for edit in self.edits) for outcome in (Stated.OLD, Stated.NEW))
-            share_old, share_new = (f"{100 * number / judged:.0f} %" for number in (old, new))
-            said.append(
-                f"Without the edit the model states the old object in {share_old} of {counted(judged, 'answer')}, and "
-                f"the new one in {share_new}."
-            )
-        if tokens := sum(edit.tokens_a_day for edit in self.edits):
-            cost = "" if price_in is None else f" ({tokens * price_in / 1e6:,.2f} a day at {price_in:g} a million)"
-            said.append(f"Switching on adds about {tokens:,.0f} tokens a day{cost}.")
-        if number := self.requests["doubted"]:
-            where = ", ".join(map(str, self.doubted[:_MOST_NAMED]))
-            said.append(f"{counted(number, 'decision')} in doubt: look at edits {where} (drike edits replay).")
-        if lost := self.requests["unread"] + self.requests["degraded"]:
-            said.append(f"{counted(lost, 'request')} could not be read, or not be decided on in time.")
-        return said
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"

@@ -11,14 +11,14 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from drike.serving.answers import PassingAnswer
 from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
-from drike.stated import stated
+from drike.stated import Stated, stated
 from drike.stores import counts
 from drike.stores.counts import MODELS, OTHER, Counted, Counts
 from drike.stores.log import EditStore
@@ -53,18 +53,18 @@ class Watch:
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self.problem: str | None = None
         self._clock = clock
-        self._noted: deque[tuple[Noted, PassingAnswer | None, Metrics]] = deque(maxlen=_MOST_NOTED)
+        self._noted: deque[tuple[Noted, PassingAnswer | None, Sequence[int], Metrics]] = deque(maxlen=_MOST_NOTED)
         self._held = 0  # about how many bytes of answers
         self._counts: Counts = Counter()
         self._models: set[str] = set()
         self._judging = threading.Lock()
 
-    def note(self, noted: Noted, answer: PassingAnswer | None, metrics: Metrics) -> None:
-        """Take a request whose answer has passed, or has failed; None where it passes elsewhere."""
+    def note(self, noted: Noted, answer: PassingAnswer | None, slipped: Sequence[int], *, metrics: Metrics) -> None:
+        """Take a request whose answer has passed, as in `EditedRequest`."""
         if answer and noted.asked:
             answer.complete = answer.complete and self._held + answer.size < _MOST_HELD
             self._held += answer.size if answer.complete else 0
-        self._noted.append((noted, answer, metrics))
+        self._noted.append((noted, answer, slipped, metrics))
 
     def judge(self) -> None:
         """Count what has passed so far."""
@@ -93,7 +93,7 @@ class Watch:
                 return
             self._counts, self._models = Counter(), set()
 
-    def _count(self, noted: Noted, answer: PassingAnswer | None, metrics: Metrics) -> None:
+    def _count(self, noted: Noted, answer: PassingAnswer | None, slipped: Sequence[int], metrics: Metrics) -> None:
         day, model = self._clock().date().isoformat(), self._model(noted.model, answer)
 
         def count(what: str, edit: EditVersion | None = None, number: int = 1) -> None:
@@ -109,13 +109,10 @@ class Watch:
             count("tokens", edit, noted.tokens // len(noted.written) + (i < noted.tokens % len(noted.written)))
         text = answer.text() if answer and noted.asked else None
         for edit in noted.asked:
-            outcome = "unread" if answer is None or answer.ok else "failed"
-            if text is not None:
-                record = edit.record
-                olds = (record.target_true,) if record.target_true else ()
-                outcome = stated(text, (record.target_new, *record.object_aliases), olds)
-            count("matched", edit)
-            count(outcome, edit)
+            unread = "unread" if answer is None or answer.ok else "failed"
+            outcome = unread if text is None else outcome_of(text, edit)
+            for what in ("matched", outcome, *(["slips"] if edit.id in slipped else [])):
+                count(what, edit)
             metrics.answers.labels(outcome, mode_of(edit, noted.mode)).inc()
 
     def _model(self, name: object, answer: PassingAnswer | None) -> str:
@@ -127,6 +124,12 @@ class Watch:
             self._models.add(name)
             return name
         return OTHER
+
+
+def outcome_of(text: str, edit: EditVersion) -> Stated:
+    """What an answer states of an edit."""
+    record = edit.record
+    return stated(text, (record.target_new, *record.object_aliases), [record.target_true] if record.target_true else ())
 
 
 def mode_of(edit: EditVersion, mode: Mode) -> Mode:
