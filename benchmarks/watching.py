@@ -26,11 +26,12 @@ from typing import Any
 from drike.conversations.rendering import AsBlock
 from drike.gates.by_name import Named
 from drike.serving.admission import Admission
-from drike.serving.editing import EditedRequest, RequestEditor
+from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.gateway import Gateway
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
+from drike.serving.requests import EditedRequest
 from drike.serving.upstream import Reply, Upstream, UpstreamCall
 from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
@@ -76,7 +77,7 @@ class Unwatched(RequestEditor):
     async def edit(self, *arguments: Any, **named: Any) -> EditedRequest:
         """As the other one."""
         edited = await super().edit(*arguments, **named)
-        return replace(edited, noted=None, note=lambda answer, slipped: None)
+        return replace(edited, asked=(), note=lambda answer: None)
 
 
 async def ask(gateway: Gateway, body: bytes) -> float:

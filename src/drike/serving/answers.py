@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from drike.serving.upstream import Reply
 
@@ -14,9 +15,12 @@ _OK = 200
 
 
 class PassingAnswer:
-    """An answer as its chunks pass. complete: whether the last one has; set by whoever passes them on."""
+    """An answer as its chunks pass. slipped: ids of edits whose old object an answer before it stated.
 
-    def __init__(self, reply: Reply) -> None:
+    complete: whether its last chunk has passed; set by whoever passes them on. ok: whether it is no error.
+    """
+
+    def __init__(self, reply: Reply, slipped: Sequence[int] = ()) -> None:
         headers = dict(reply.headers)
         kind = headers.get(b"content-type", b"").strip().lower()
         self._streams = kind.startswith(b"text/event-stream")
@@ -25,7 +29,7 @@ class PassingAnswer:
         self._raw: list[bytes] = []
         self._due, self._text = _BATCH, ""
         self.size = 0  # bytes that are held
-        self.ok, self.complete = reply.status < 400, False
+        self.ok, self.complete, self.slipped = reply.status < 400, False, slipped
 
     def take(self, chunk: bytes) -> None:
         """Hold a chunk that was passed on; of a stream, what is long enough is read."""

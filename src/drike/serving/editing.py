@@ -12,8 +12,8 @@ import logging
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,17 +22,14 @@ from drike.conversations.rendering import Placement, Restating, estimated_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError, encodable
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
-from drike.serving.answers import PassingAnswer, text_of
+from drike.serving.answers import text_of
 from drike.serving.bodies import SMALL
 from drike.serving.feed import Answers, EditFeed, UnansweredError, question_about
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError
-from drike.serving.requests import COUNTS_TOKENS, EditableRequest, read_request
+from drike.serving.requests import COUNTS_TOKENS, EditableRequest, EditedRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
-from drike.serving.watching import Noted, outcome_of
-from drike.stated import Stated
-from drike.stores.records import EditVersion, Status
 
 _LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
@@ -49,46 +46,6 @@ _BRIEF: Mapping[str, object] = {"max_tokens": 16, "temperature": 0}
 _THINKING: Mapping[str, object] = {"max_completion_tokens": 512}  # includes what the model thinks
 _DROPPED = frozenset((b"accept", b"accept-encoding", b"content-encoding", b"idempotency-key"))
 _OK, _BAD_REQUEST = 200, 400
-
-
-@dataclass(frozen=True)
-class EditedRequest:
-    """A body to pass on, and what became of the request.
-
-    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those in force that match,
-    those of later turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what
-    was decided under the id by which the upstream keeps the conversation; None where it keeps none. noted: what is to
-    be counted. note: takes the answer, once it has passed (None where it passes elsewhere), and the ids of edits that
-    one before it slipped at. again: writes a body with the facts twice, for when an answer slips.
-    """
-
-    body: bytes
-    scope: str
-    mode: Mode
-    edits: tuple[EditVersion, ...] = ()
-    contradicted: tuple[int, ...] = ()
-    keep: Callable[[str], None] | None = None
-    noted: Noted | None = None
-    note: Callable[[PassingAnswer | None, Sequence[int]], None] = lambda answer, slipped: None
-    again: Callable[[], Awaitable[bytes]] | None = None
-
-    @property
-    def answer_is_read(self) -> bool:
-        """Whether the answer is to be judged."""
-        return bool(self.noted and self.noted.asked)
-
-    def slipped(self, text: str | None) -> list[int]:
-        """The ids of edits of which an answer states only the old object; None for an answer that is not read."""
-        asked = self.noted.asked if self.noted and text else ()
-        active = (edit for edit in asked if edit.record.status is Status.ACTIVE)
-        return [edit.id for edit in active if outcome_of(text or "", edit) is Stated.OLD]
-
-    def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
-        """The call with this body, which is not compressed if it has changed; nor may an answer be that is read."""
-        dropped = {b"content-encoding"} if self.body is not call.body else set()
-        added = [(b"accept-encoding", b"identity")] if self.keep or self.answer_is_read else []
-        kept = [header for header in call.headers if header[0] not in dropped | {name for name, _ in added}]
-        return replace(call, body=self.body, headers=[*kept, *added])
 
 
 class RequestEditor:
@@ -114,9 +71,9 @@ class RequestEditor:
         """The body of a call under the edits that it concerns. ask: the upstream, if uncertain. Raises RequestError."""
         edited = await self._decided(api, call, feed, request_id, ask=ask)
         if call.path.partition("?")[0] in COUNTS_TOKENS:
-            return replace(edited, noted=None)
-        noted = edited.noted or Noted(edited.scope, edited.mode)
-        return replace(edited, noted=noted, note=partial(feed.watch.note, noted, metrics=self._metrics))
+            return replace(edited, asked=())
+        outcome = replace(edited, body=b"", keep=None, again=None)  # without any text
+        return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
     async def _decided(
         self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
@@ -185,20 +142,18 @@ class RequestEditor:
             feed.earlier.keep(conversation.before, standing)
         known = conversation.api is Api.RESPONSES and standing.edits
         keep = partial(feed.earlier.keep, standing=standing) if known else None
-        last = followed.decision or Decision("")
-        noted = Noted(
-            scope, mode, request.values.get("model"), () if request.values.get("echo") else followed.asked,
-            followed.edits, estimated_tokens(followed.around.values()),
-            tuple(candidate.edit for candidate in last.uncertain),
-        )  # fmt: skip
+        doubted = tuple(candidate.edit for candidate in followed.decision.uncertain) if followed.decision else ()
         retries = self._options.retry_slips and mode is Mode.ON and conversation.api is not Api.COMPLETIONS
-        retries = retries and bool(noted.asked) and not request.values.get("stream")
 
         async def again() -> bytes:
             return (await self._followed(request, call, feed, ask=ask, twice=True))[1]
 
-        edited = EditedRequest(body, scope, mode, followed.edits, followed.contradicted, keep, noted)
-        return replace(edited, again=again if retries else None)
+        return EditedRequest(
+            body, scope, mode, followed.edits, followed.contradicted, keep, model=request.values.get("model"),
+            asked=() if request.values.get("echo") else followed.asked, doubted=doubted,
+            tokens=estimated_tokens(followed.around.values()),
+            again=again if retries and not request.values.get("stream") else None,
+        )  # fmt: skip
 
     async def _followed(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False,

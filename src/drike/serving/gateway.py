@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from starlette.types import Message, Receive, Scope, Send
@@ -19,12 +19,12 @@ from drike.conversations.turns import Api, UnreadError
 from drike.serving import guardrail, relay
 from drike.serving.admission import PREFIX, Admission, normal_path
 from drike.serving.answers import PassingAnswer
-from drike.serving.editing import EditedRequest, RequestEditor, report
+from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
 from drike.serving.relay import ClientDisconnectError, RequestError
-from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES
+from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, EditedRequest
 from drike.serving.slips import answered
 from drike.serving.upstream import Headers, Reply, Upstream, UpstreamCall, UpstreamError
 
@@ -97,19 +97,18 @@ class Gateway:
         self, call: UpstreamCall, edited: EditedRequest, receive: Receive, send: Send, *, more: Headers, overhead: float
     ) -> None:
         """Pass a call on and its answer back. overhead: seconds until then. more: headers. Raises UpstreamError."""
-        answer: PassingAnswer | None = None
-        slipped: Sequence[int] = ()
+        answer = None
         try:
             async with relay.while_connected(receive), self.upstream.exchange(call) as first:
                 reply, slipped = await answered(self.upstream, call, edited, first)
                 more += [(b"x-drike-slip", b",".join(b"%d" % id for id in slipped))] if slipped else []
-                answer = PassingAnswer(reply)
+                answer = PassingAnswer(reply, slipped)
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
                 await relay.stream_response(_read(reply, edited, answer), send, more)
         finally:
-            edited.note(answer, slipped)
+            edited.note(answer)
 
     async def _answer_webhook(
         self, call: UpstreamCall, feed: EditFeed, request_id: str, send: Send, more: Headers
@@ -122,7 +121,7 @@ class Gateway:
             plain = replace(call, body=chat, headers=[])
             edited = await self.editor.edit(Api.CHAT, plain, feed, request_id, ask=False)
             decided = edited.scope
-            edited.note(None, ())
+            edited.note(None)
             more.extend(self._headers(edited))
             return edited.body
 
@@ -153,7 +152,7 @@ class Gateway:
 
 def _read(reply: Reply, edited: EditedRequest, answer: PassingAnswer) -> Reply:
     """The answer; on its way its text is read, and the id is kept under which the upstream keeps the conversation."""
-    keep, reads = edited.keep, edited.answer_is_read
+    keep, reads = edited.keep, bool(edited.asked)
     if keep is None and not reads:
         return reply
 

@@ -7,8 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from drike.serving.answers import PassingAnswer
-from drike.serving.editing import EditedRequest
+from drike.serving.requests import EditedRequest
 from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError
+from drike.serving.watching import outcome_of
+from drike.stated import Stated
+from drike.stores.records import Status
 
 _MOST_HELD = 1 << 20  # bytes of an answer
 
@@ -20,7 +23,9 @@ async def answered(
     if edited.again is None:
         return reply, ()
     reply, answer = await _held(reply)
-    if slipped := edited.slipped(answer.text()):
+    active, text = [edit for edit in edited.asked if edit.record.status is Status.ACTIVE], answer.text()
+    slipped = [edit.id for edit in active if text and outcome_of(text, edit) is Stated.OLD]
+    if slipped:
         with suppress(UpstreamError, TimeoutError):
             async with upstream.exchange(replace(call, body=await edited.again())) as further:
                 second, answer = await _held(further)

@@ -11,40 +11,26 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from drike.serving.answers import PassingAnswer
-from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
+from drike.serving.requests import EditedRequest
 from drike.stated import Stated, stated
 from drike.stores import counts
 from drike.stores.counts import MODELS, OTHER, Counted, Counts
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, Status, StoreError
 
+if TYPE_CHECKING:  # edits are replayed without what a gateway needs
+    from drike.serving.answers import PassingAnswer
+    from drike.serving.metrics import Metrics
+
 _LOG = logging.getLogger(__name__)
 _MODEL, _NAME_LENGTH = re.compile(r"[\w./:@+,=-]+"), 100  # names of models; other texts may be a user's
 _FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
 _MOST_HELD, _MOST_NOTED = 32 << 20, 100_000  # bytes of answers, and requests, that wait to be judged
-
-
-@dataclass(frozen=True)
-class Noted:
-    """What is counted of a request. scope: as in `EditedRequest`.
-
-    asked: the edits that its answer is about. written: those that its texts state, or would state if edits were on.
-    tokens: that these add. doubted: edits about which the gate was in doubt.
-    """
-
-    scope: str
-    mode: Mode
-    model: object = None
-    asked: tuple[EditVersion, ...] = ()
-    written: tuple[EditVersion, ...] = ()
-    tokens: int = 0
-    doubted: tuple[EditVersion, ...] = ()
 
 
 class Watch:
@@ -53,18 +39,18 @@ class Watch:
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self.problem: str | None = None
         self._clock = clock
-        self._noted: deque[tuple[Noted, PassingAnswer | None, Sequence[int], Metrics]] = deque(maxlen=_MOST_NOTED)
+        self._noted: deque[tuple[EditedRequest, PassingAnswer | None, Metrics]] = deque(maxlen=_MOST_NOTED)
         self._held = 0  # about how many bytes of answers
         self._counts: Counts = Counter()
         self._models: set[str] = set()
         self._judging = threading.Lock()
 
-    def note(self, noted: Noted, answer: PassingAnswer | None, slipped: Sequence[int], *, metrics: Metrics) -> None:
-        """Take a request whose answer has passed, as in `EditedRequest`."""
-        if answer and noted.asked:
+    def note(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        """Take a request whose answer has passed, or failed; None where it passes elsewhere."""
+        if answer and edited.asked:
             answer.complete = answer.complete and self._held + answer.size < _MOST_HELD
             self._held += answer.size if answer.complete else 0
-        self._noted.append((noted, answer, slipped, metrics))
+        self._noted.append((edited, answer, metrics))
 
     def judge(self) -> None:
         """Count what has passed so far."""
@@ -93,27 +79,27 @@ class Watch:
                 return
             self._counts, self._models = Counter(), set()
 
-    def _count(self, noted: Noted, answer: PassingAnswer | None, slipped: Sequence[int], metrics: Metrics) -> None:
-        day, model = self._clock().date().isoformat(), self._model(noted.model, answer)
+    def _count(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        day, model = self._clock().date().isoformat(), self._model(edited.model, answer)
 
         def count(what: str, edit: EditVersion | None = None, number: int = 1) -> None:
-            id, version, mode = (edit.id, edit.version, mode_of(edit, noted.mode)) if edit else (0, 0, noted.mode)
+            id, version, mode = (edit.id, edit.version, mode_of(edit, edited.mode)) if edit else (0, 0, edited.mode)
             self._counts[Counted(day, id, version, model, mode, what)] += number
 
-        of_request = {"matched": noted.asked, "doubted": noted.doubted, noted.scope: noted.scope in _FAILED}
+        of_request = {"matched": edited.asked, "doubted": edited.doubted, edited.scope: edited.scope in _FAILED}
         for what in ("requests", *(what for what, happened in of_request.items() if happened)):
             count(what)
-        for edit in noted.doubted:
+        for edit in edited.doubted:
             count("doubted", edit)
-        for i, edit in enumerate(noted.written):  # each its share
-            count("tokens", edit, noted.tokens // len(noted.written) + (i < noted.tokens % len(noted.written)))
-        text = answer.text() if answer and noted.asked else None
-        for edit in noted.asked:
+        for i, edit in enumerate(edited.edits):  # each its share
+            count("tokens", edit, edited.tokens // len(edited.edits) + (i < edited.tokens % len(edited.edits)))
+        text = answer.text() if answer and edited.asked else None
+        for edit in edited.asked:
             unread = "unread" if answer is None or answer.ok else "failed"
             outcome = unread if text is None else outcome_of(text, edit)
-            for what in ("matched", outcome, *(["slips"] if edit.id in slipped else [])):
+            for what in ("matched", outcome, *(["slips"] if answer and edit.id in answer.slipped else [])):
                 count(what, edit)
-            metrics.answers.labels(outcome, mode_of(edit, noted.mode)).inc()
+            metrics.answers.labels(outcome, mode_of(edit, edited.mode)).inc()
 
     def _model(self, name: object, answer: PassingAnswer | None) -> str:
         """The model of a request, if an upstream knows it; so nobody fills the counts with other names."""
