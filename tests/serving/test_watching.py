@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,9 @@ from drike.stated import stated
 from drike.stores.counts import Counts, counts_since
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, Status, StoreError
+from tests.serving.test_workers import serving
 from tests.worlds.answering import PATHS, SAYINGS, pieces_of, request, split, stream, whole
+from tests.worlds.databases import Database
 from tests.worlds.gateways import Doubting, Failing, RawHandler, Received, Running, ask, running, upstream
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
@@ -280,3 +283,41 @@ def test_the_admin_port_says_how_edits_fare(tmp_path: Path) -> None:
         assert shadow["numbers"]["old"] == 1 and found["problem"] is None
         assert found["sentences"][0] == "Of 4 requests in 1 day, 4 (100.0 %) concern an edit."
         assert gateway.manage("GET", "/admin/v1/health?days=x")[0] == 400
+
+
+@pytest.mark.postgres
+def test_gateways_over_one_database_count_together_and_follow_one_switch(postgres: Database, tmp_path: Path) -> None:
+    store = postgres.of(tmp_path)
+    with upstream(answer) as above, running(above.url, store, PERU) as one, running(above.url, store) as two:
+        for gateway in (one, two):
+            send(gateway, "obeys")
+            counts(gateway)
+        assert of_edit(counts(one)) == {"matched": 2, "new": 2} and of_edit(counts(two), 0) == {
+            "requests": 2,
+            "matched": 2,
+        }
+        one.manage("POST", "/admin/v1/mode", {"mode": "off"})
+        until = time.monotonic() + 5
+        while send(two, "obeys")["x-drike-mode"] != "off":
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_processes_of_one_gateway_count_together_and_what_was_stored_survives_a_kill(tmp_path: Path) -> None:
+    store = tmp_path / "edits.db"
+    with closing(open_store(store)) as opened:
+        opened.put(PERU)
+        with (
+            upstream(answer) as above,
+            serving(above.url, str(store), tmp_path, "--workers", "2", "--deadline-ms", "5000") as (process, urls),
+        ):
+            for _ in range(30):
+                body = json.dumps(request("chat", f"(obeys) {ABOUT}")).encode()
+                assert ask(f"{urls[0]}{PATHS['chat']}", "POST", body)[1]["x-drike-edits"] == "1@1"
+            until = time.monotonic() + 30
+            while of_edit(counts_since(opened, TODAY)).get("new") != 30:
+                assert time.monotonic() < until
+                time.sleep(0.1)
+            process.kill()
+        assert of_edit(counts_since(opened, TODAY)) == {"matched": 30, "new": 30}
