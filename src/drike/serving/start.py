@@ -116,6 +116,9 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     in_force = tenants.feeds[TENANT].index.edits.values()
     if not in_force:
         notes.append("no edit is in force, so that every request passes as it is: add one (drike edits add)")
+    switch = tenants.feeds[TENANT].switch
+    if switch.mode:
+        notes.append(f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode")
     if (room := max_connections()) < Limits().at_once:
         notes.append(f"{room} clients at once at most: raise the limit on open files (ulimit -n)")
     return Started(
