@@ -90,6 +90,12 @@ def test_streams_prompts_other_questions_and_long_answers_are_not_asked_again(
         assert len(body) >= int(str(more.get("padding", 0)))
 
 
+def test_an_answer_that_is_held_back_is_bounded(tmp_path: Path) -> None:
+    with serving(tmp_path) as (gateway, above):
+        status, _, body = send(gateway, padding=17 << 20)
+        assert status == 502 and "more than 16 MB" in json.loads(body)["error"]["message"] and len(above.calls) == 1
+
+
 def test_without_the_option_or_in_shadow_nothing_is_asked_again(tmp_path: Path) -> None:
     for mode, retry in ((Mode.ON, False), (Mode.SHADOW, True)):
         (tmp_path / mode).mkdir()

@@ -35,7 +35,7 @@ from drike.serving.requests import one_message, parse
 from drike.serving.server import file_shortage
 from drike.serving.tenants import Tenants
 from drike.serving.threads import in_daemon_thread
-from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
+from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 from drike.stores import log as stores
 from drike.stores import records
 from drike.stores.counts import Counts, counts_since
@@ -44,7 +44,7 @@ from drike.support.records import read
 from drike.words import words
 
 _LIMITS = Limits(body=1 << 20)
-_MAX_ANSWER, _MAX_TRIALS = 4 << 20, 16  # bytes of an upstream's answer that is shown; trials at once
+_MAX_TRIALS = 16  # at once
 _SECONDS_FOR_STORE = 5.0  # that others may hold
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
@@ -313,12 +313,7 @@ class Admin:
         """The text of the upstream's answer. Raises UpstreamError."""
         try:
             async with self.upstream.exchange(call) as reply:
-                raw = b""
-                async for chunk in reply.chunks:
-                    raw += chunk
-                    if len(raw) > _MAX_ANSWER:
-                        raise UpstreamError("the upstream's answer has more than 4 MB")
-            answer = json.loads(raw)
+                answer = json.loads(await whole(reply))
             answered = reply.status == 200
             return text_of({"choices": [answer["choices"][0]]}) if answered else str(answer["error"]["message"])
         except (ValueError, LookupError, TypeError, RecursionError):

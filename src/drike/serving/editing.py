@@ -29,7 +29,7 @@ from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError
 from drike.serving.requests import COUNTS_TOKENS, EditableRequest, EditedRequest, read_request
-from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
+from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 
 _LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
@@ -253,7 +253,7 @@ async def _answer(
             for limit in _limits(api, values):
                 body = json.dumps({**kept, **asked, **limit}).encode()
                 async with upstream.exchange(UpstreamCall("POST", path, headers, body)) as reply:
-                    raw = b"".join([chunk async for chunk in reply.chunks])
+                    raw = await whole(reply)
                 if reply.status != _BAD_REQUEST:
                     break
         return answer_of(text_of(json.loads(raw))) if reply.status == _OK else YesOrNo.FAILED

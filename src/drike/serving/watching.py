@@ -19,7 +19,7 @@ from drike.serving.options import Mode
 from drike.serving.requests import EditedRequest
 from drike.stated import Stated, stated
 from drike.stores import counts
-from drike.stores.counts import MODELS, OTHER, Counted, Counts
+from drike.stores.counts import OTHER, Counted, Counts
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, Status, StoreError
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # edits are replayed without what a gateway needs
 
 _LOG = logging.getLogger(__name__)
 _MODEL, _NAME_LENGTH = re.compile(r"[\w./:@+,=-]+"), 100  # names of models; other texts may be a user's
+_MOST_NUMBERS = 100_000  # after which models are not told apart, until a store takes them
 _FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
 _MOST_HELD, _MOST_NOTED = 32 << 20, 100_000  # bytes of answers, and requests, that wait to be judged
 
@@ -42,7 +43,6 @@ class Watch:
         self._noted: deque[tuple[EditedRequest, PassingAnswer | None, Metrics]] = deque(maxlen=_MOST_NOTED)
         self._held = 0  # about how many bytes of answers
         self._counts: Counts = Counter()
-        self._models: set[str] = set()
         self._judging = threading.Lock()
 
     def note(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
@@ -77,10 +77,12 @@ class Watch:
                     _LOG.warning("counts cannot be kept: %s", problem)
                 self.problem = str(problem)
                 return
-            self._counts, self._models = Counter(), set()
+            self._counts = Counter()
 
     def _count(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
-        day, model = self._clock().date().isoformat(), self._model(edited.model, answer)
+        day, model = self._clock().date().isoformat(), OTHER
+        if isinstance(edited.model, str) and answer and answer.ok and len(self._counts) < _MOST_NUMBERS:
+            model = edited.model[:_NAME_LENGTH] if _MODEL.fullmatch(edited.model) else OTHER  # an upstream knows it
 
         def count(what: str, edit: EditVersion | None = None, number: int = 1) -> None:
             id, version, mode = (edit.id, edit.version, mode_of(edit, edited.mode)) if edit else (0, 0, edited.mode)
@@ -100,16 +102,6 @@ class Watch:
             for what in ("matched", outcome, *(["slips"] if answer and edit.id in answer.slipped else [])):
                 count(what, edit)
             metrics.answers.labels(outcome, mode_of(edit, edited.mode)).inc()
-
-    def _model(self, name: object, answer: PassingAnswer | None) -> str:
-        """The model of a request, if an upstream knows it; so nobody fills the counts with other names."""
-        if not (isinstance(name, str) and answer and answer.ok and _MODEL.fullmatch(name)):
-            return OTHER
-        name = name[:_NAME_LENGTH]
-        if name in self._models or len(self._models) < MODELS:
-            self._models.add(name)
-            return name
-        return OTHER
 
 
 def outcome_of(text: str, edit: EditVersion) -> Stated:
