@@ -245,6 +245,7 @@ def test_the_calibration_curve_is_drawn_with_a_table_of_its_numbers(page: Browse
 @in_browser
 def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(window: Browser, tmp_path: Path) -> None:
     with upstream(answer) as above, running(above.url, tmp_path, PERU) as serving:
+        window.logs()
         window.call("POST", "/url", url=f"{serving.admin}/#health")
         window.wait(f"{text('on')}.includes('Switch edits on, and ask')")
         assert "send some through drike serve" in window.run(text("said-of-traffic"))
@@ -266,6 +267,7 @@ def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(win
 @in_browser
 def test_the_mode_is_switched_with_a_reason(window: Browser, tmp_path: Path) -> None:
     with upstream(answer) as above, running(above.url, tmp_path, PERU, mode=Mode.SHADOW) as serving:
+        window.logs()
         window.call("POST", "/url", url=serving.admin)
         click(window, "Switch…")
         window.wait("document.getElementById('modes').open")

@@ -21,7 +21,7 @@ from drike.stated import Stated, stated
 from drike.stores import counts
 from drike.stores.counts import OTHER, Counted, Counts
 from drike.stores.log import EditStore
-from drike.stores.records import EditVersion, Status, StoreError
+from drike.stores.records import EditVersion, Status
 
 if TYPE_CHECKING:  # edits are replayed without what a gateway needs
     from drike.serving.answers import PassingAnswer
@@ -72,7 +72,7 @@ class Watch:
             try:
                 counts.add(store, self._counts)
                 self.problem = None
-            except StoreError as problem:
+            except Exception as problem:  # of any kind, as nothing may end the counting
                 if self.problem is None:
                     _LOG.warning("counts cannot be kept: %s", problem)
                 self.problem = str(problem)
