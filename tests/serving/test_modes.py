@@ -121,6 +121,17 @@ def test_the_share_holds_on_many_conversations_and_grows_without_moving_any_back
     assert Switch(None, 0.0).mode_of(one_message("m", "Hi").conversation, Mode.SHADOW) is Mode.SHADOW
 
 
+def test_a_conversation_that_the_upstream_keeps_stays_on_the_side_of_its_id(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, ENTRY) as gateway:
+        gateway.manage("POST", "/admin/v1/mode", {"mode": "on", "share": 0.5})
+        sides = set()
+        for i in range(20):
+            for text in (ABOUT, "Is Peru's capital large?", "And why?"):
+                body = json.dumps({"input": text, "conversation": {"id": f"conv_{i}"}}).encode()
+                sides.add((i, gateway.ask("POST", "/v1/responses", body)[1]["x-drike-mode"]))
+        assert len(sides) == 20 and {side for _, side in sides} == {"on", "shadow"}
+
+
 def test_the_last_switches_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "edits.db"
     with closing(SqliteStore(path)) as store:

@@ -42,7 +42,7 @@ class EditHealth:
         """All figures, for JSON."""
         edit, record = self.edit, self.edit.record
         named = {"id": edit.id, "version": edit.version, "query": record.query, "target_new": record.target_new}
-        return {**vars(self), **named, "edit": edit.id, "took": vars(self.took)}
+        return named | {name: value for name, value in vars(self).items() if name != "edit"} | {"took": vars(self.took)}
 
 
 def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mode = Mode.ON) -> list[EditHealth]:

@@ -34,11 +34,13 @@ class Switch:
     at: str = ""
 
     def mode_of(self, conversation: Conversation | None, otherwise: Mode) -> Mode:
-        """The mode for a conversation, by its first question; None for a request that is not read."""
+        """The mode for a conversation, by its id or first question; None for a request that is not read."""
         mode = self.mode or otherwise
         if mode is not Mode.ON or self.share >= 1 or conversation is None:
             return mode
-        first = next((turn.said for turn in conversation.turns if turn.speaker is Speaker.USER), "")
+        kept = conversation.before or "resp"  # an id of a conversation stays, one of a response is of its last turn
+        asked = (turn.said for turn in conversation.turns if turn.speaker is Speaker.USER)
+        first = next(asked, "") if kept.startswith("resp") else kept
         digest = hashlib.blake2b(first.encode("utf-8", "surrogatepass"), digest_size=6).digest()
         return Mode.ON if int.from_bytes(digest) < self.share * 2**48 else Mode.SHADOW
 
