@@ -108,6 +108,7 @@ def gateway(above: str, store: Path, gate: str = "named") -> Iterator[Running]:
         above,
         "--store",
         str(store),
+        "--create",
         "--mode",
         "on",
         "--port",

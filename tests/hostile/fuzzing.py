@@ -118,6 +118,7 @@ RIGHT: dict[tuple[str, ...], list[str]] = {
     ("edits", "test"): ["--model", "reader", "--gate", "named"], ("edits", "calibrate"): [],
     ("edits", "replay"): ["{data}", "--gate", "named"],
     ("edits", "reword"): ["--model", "reader", "--yes"],
+    ("edits", "health"): [], ("edits", "report"): [],
     ("keys", "add"): ["--store", "{new}.db"], ("keys", "list"): [], ("keys", "revoke"): ["1"],
 }  # fmt: skip
 

@@ -155,7 +155,7 @@ def test_a_trial_is_bounded_and_ends_with_its_client(tmp_path: Path, monkeypatch
 
     with upstream(endless) as above, running(above.url, tmp_path) as gateway:
         status, answer = gateway.manage("POST", "/admin/v1/try", {"query": "much"})
-        assert status == 502 and "4 MB" in answer["error"]["message"]
+        assert status == 502 and "16 MB" in answer["error"]["message"]
         where = urlsplit(gateway.admin)
         gone.clear()
         with socket.create_connection((where.hostname, where.port)) as client:

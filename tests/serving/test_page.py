@@ -104,7 +104,7 @@ def in_browser(test: Any) -> Any:
 
 @in_browser
 def test_the_page_shows_edits_without_errors_and_asks_no_other_host(page: Browser, gateway: Running) -> None:
-    for view in ("try", "activity", "gate", "edits"):
+    for view in ("try", "activity", "health", "gate", "edits"):
         page.run(f"location.hash = '#{view}'")
         page.wait(f"!document.getElementById('v-{view}').hidden")
     page.wait(f"{text('mode')} === 'edits on'")
@@ -243,6 +243,57 @@ def test_the_calibration_curve_is_drawn_with_a_table_of_its_numbers(page: Browse
 
 
 @in_browser
+def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(window: Browser, tmp_path: Path) -> None:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU) as serving:
+        window.logs()
+        window.call("POST", "/url", url=f"{serving.admin}/#health")
+        window.wait(f"{text('on')}.includes('Switch edits on, and ask')")
+        assert "send some through drike serve" in window.run(text("said-of-traffic"))
+        for _ in range(3):
+            serving.chat(WORDINGS[0])
+        window.call("POST", "/refresh")
+        window.wait(f"{text('on')}.includes('taken by 100')")
+        assert "too little traffic: 3 of at least 73 answers" in window.run(text("on"))
+        assert "Of 3 requests in 1 day, 3 (100.0 %)" in window.run(text("said-of-traffic"))
+        assert window.run("document.querySelectorAll('#on svg.days rect.taken').length") == 1
+        assert window.run("document.querySelector('#on svg.days').getBoundingClientRect().height") > 20
+        click(window, "Details", "#on")
+        click(window, "Put into shadow", "#details")
+        window.wait("document.getElementById('hold').textContent === 'Put in force'")
+        assert serving.feed.snapshot.edits[1].record.status is Status.SHADOW
+        assert window.logs() == []
+
+
+@in_browser
+def test_the_mode_is_switched_with_a_reason(window: Browser, tmp_path: Path) -> None:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU, mode=Mode.SHADOW) as serving:
+        window.logs()
+        window.call("POST", "/url", url=serving.admin)
+        click(window, "Switch…")
+        window.wait("document.getElementById('modes').open")
+        assert window.run("document.getElementById('new-mode').value") == "shadow"
+        assert "Never switched here." in window.run(text("switched"))
+        enter(window, "#new-mode", "on")
+        enter(window, "#share", "25")
+        enter(window, "#why-switch", "a first try")
+        click(window, "Switch", "#modes")
+        window.wait(f"{text('mode')} === 'edits on for 25\u202f%'")
+        assert (serving.feed.switch.mode, serving.feed.switch.share) == (Mode.ON, 0.25)
+        click(window, "Switch…")
+        window.wait(f"{text('switched')}.includes('a first try')")
+        assert window.logs() == []
+
+
+@in_browser
+def test_a_trial_shows_the_message_as_it_is_sent(page: Browser, gateway: Running) -> None:
+    page.run("location.hash = '#try'")
+    enter(page, "#question", WORDINGS[0])
+    click(page, "Ask before and after")
+    page.wait("!document.getElementById('as-sent').hidden")
+    assert "Oslo" in page.run(text("sent")) and page.run(text("sent")).endswith(WORDINGS[0])
+
+
+@in_browser
 def test_a_key_is_asked_for_and_kept_in_memory_only(window: Browser, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
     key = keys.add("default", KeyRole.EDIT)
@@ -287,7 +338,7 @@ def test_the_page_fits_its_screen_with_readable_text(gateway: Running, width: in
         opened.call("POST", "/chromium/send_command", cmd="Emulation.setEmulatedMedia", params={"features": [scheme]})
         opened.call("POST", "/url", url=gateway.admin)
         opened.wait(f"{ROWS} >= 4")
-        for view in ("edits", "try", "activity", "gate"):
+        for view in ("edits", "try", "activity", "health", "gate"):
             opened.run(f"location.hash = '#{view}'")
             opened.wait(f"!document.getElementById('v-{view}').hidden")
             assert opened.run("document.documentElement.scrollWidth") <= width, view

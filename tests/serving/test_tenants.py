@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from drike.serving.feed import EditFeed
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.tenants import Tenants
+from drike.serving.watching import Watch
 from tests.worlds.gateways import (
     ENTRY,
     Recorded,
@@ -92,6 +94,7 @@ class Watched:
         os.utime(path, (1, 1))  # nobody has written to it for long
         self.store = SimpleNamespace(name=str(path), close=lambda: None)
         self.problem = self.gate_problem = None
+        self.watch = Watch(lambda: datetime.now(UTC))
         self.read, self.reading = 0, threading.Event()
         self.reading.set()
 

@@ -46,7 +46,7 @@ def serve(*, options: ServeOptions, workers: int = 1) -> None:
         f"Serving {started.upstream.name}",
         f"  API     {started.url}",
         f"  admin   {started.admin_url}",
-        f"  mode    {started.editor.mode}",
+        f"  mode    {started.editor.mode_for(feed)}",
         f"  edits   {len(feed.index.edits):,} in force, from {feed.store.name}",
         f"  keys    {'needed' if started.keys else 'none: open to this machine'}",
         *(f"  note    {note}" for note in started.notes),

@@ -103,7 +103,8 @@ class Followed:
     """A conversation with its facts. around: what is written around texts, by their keys in the request.
 
     edits: all that are written, those of later turns first. decision: on the last turn, if it is a user's. decisions:
-    on all of the user's turns. standing: what a further turn would be read with.
+    on all of the user's turns. standing: what a further turn would be read with. asked: the edits that the answer is
+    about, those of the last question and of sources behind it, with shadow edits.
     """
 
     around: dict[JsonPath, Around] = field(default_factory=dict)
@@ -112,6 +113,7 @@ class Followed:
     decision: Decision | None = None
     decisions: tuple[Decision, ...] = ()
     standing: Standing = Standing()
+    asked: tuple[EditVersion, ...] = ()
 
     def texts(self, conversation: Conversation) -> dict[JsonPath, str]:
         """The texts of the conversation that change, by their keys: with facts, or with imitations of these defused."""
@@ -155,7 +157,8 @@ class Follower:
         contradicted = dict.fromkeys(id for facts in written for id in facts.contradicted)
         decisions = tuple(facts.decision for facts in written if facts.decision)
         last = decisions[-1] if conversation.question else None
-        return Followed(around, tuple(edits), tuple(contradicted), last, decisions, standing)
+        asked = dict.fromkeys((*facts.edits, *last.matched) if last else standing.edits)
+        return Followed(around, tuple(edits), tuple(contradicted), last, decisions, standing, tuple(asked))
 
     def _turn(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
         if turn.speaker is Speaker.USER:

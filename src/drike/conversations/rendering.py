@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
@@ -76,6 +76,11 @@ class Around(NamedTuple):
     behind: str = ""
 
 
+def estimated_tokens(added: Iterable[Around]) -> int:
+    """About how many tokens all this takes."""
+    return sum(len("".join(parts).encode("utf-8", "replace")) for parts in added) // _BYTES_PER_TOKEN
+
+
 class Placement(Protocol):
     """Writes facts around a text."""
 
@@ -99,6 +104,19 @@ class AsBlock:
         notice, id = facts.occasion.value, facts.id(tenant, text)
         written = block(facts_of(stated), shown, id, notice=notice, tokens=tokens)
         return Around(behind=f"\n\n{written}") if source else Around(f"{written}\n\n")
+
+
+@dataclass(frozen=True)
+class Restating:
+    """Facts as `placement` writes them and, behind a question, as a block once more."""
+
+    placement: Placement
+
+    def around(self, facts: Facts, text: str, tenant: str) -> Around:
+        """What is written before, and behind."""
+        before, behind = self.placement.around(facts, text, tenant)
+        again = AsBlock().around(replace(facts, occasion=Occasion.SOURCE), text, tenant).behind
+        return Around(before, behind if facts.occasion is Occasion.SOURCE else behind + again)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,23 +23,28 @@ from drike.gates.index import EditIndex
 from drike.gates.reliability import Bin, curve
 from drike.serving import page
 from drike.serving.admission import permit
+from drike.serving.answers import text_of
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
+from drike.serving.health import health, shadow_report
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
+from drike.serving.modes import Switch, switch, switches
 from drike.serving.relay import ClientDisconnectError, Limits, RequestError, read_body, while_connected
 from drike.serving.requests import one_message, parse
 from drike.serving.server import file_shortage
 from drike.serving.tenants import Tenants
 from drike.serving.threads import in_daemon_thread
-from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
+from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 from drike.stores import log as stores
 from drike.stores import records
+from drike.stores.counts import Counts, counts_since
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
+from drike.support.records import read
 from drike.words import words
 
 _LIMITS = Limits(body=1 << 20)
-_MAX_ANSWER, _MAX_TRIALS = 4 << 20, 16  # bytes of an upstream's answer that is shown; trials at once
+_MAX_TRIALS = 16  # at once
 _SECONDS_FOR_STORE = 5.0  # that others may hold
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
@@ -61,6 +67,8 @@ def application(admin: Admin) -> Starlette:
         Route("/admin/v1/decide", admin.guarded(admin.decide)),
         Route("/admin/v1/try", admin.guarded(admin.ask), methods=["POST"]),
         Route("/admin/v1/fired", admin.guarded(admin.matched)),
+        Route("/admin/v1/mode", admin.guarded(admin.mode), methods=["GET", "POST"]),
+        Route("/admin/v1/health", admin.guarded(admin.health)),
         Route("/admin/v1/calibration", admin.guarded(admin.calibration)),
         Route("/healthz", healthy),
         Route("/readyz", admin.ready),
@@ -127,8 +135,8 @@ class Admin:
         feed = await self.tenants.feed(principal.tenant)
         problems = await self._problems(self.tenants.problems_shown_to(principal))
         return {
-            "mode": self.editor.mode, "upstream": self.upstream.name, "tenant": principal.tenant,
-            "role": principal.role, "problems": problems, "edits": len(feed.index.edits),
+            "mode": self.editor.mode_for(feed), "share": feed.switch.share, "upstream": self.upstream.name,
+            "tenant": principal.tenant, "role": principal.role, "problems": problems, "edits": len(feed.index.edits),
             "revision": feed.snapshot.revision,
         }  # fmt: skip
 
@@ -169,7 +177,7 @@ class Admin:
         version, text = values.get("version"), values.get("text")
         if not isinstance(reason, str | None):
             raise RequestError(400, "bad_request", "reason must be a text")
-        if change not in ("retire", "rollback", *_TEXTS):
+        if change not in ("retire", "rollback", "status", *_TEXTS):
             raise RequestError(404, "no_such_path", f"an edit has no {change}")
         if change == "rollback" and type(version) not in (int, type(None)):
             raise RequestError(400, "bad_request", "version must be a number")
@@ -182,7 +190,10 @@ class Admin:
             if change == "rollback":
                 return stores.rollback(feed.store, id, version, author=author, reason=reason)
             *_, latest = stores.versions(feed.store, id)
-            more: Any = {_TEXTS[change]: (*getattr(latest.record, _TEXTS[change]), text)}
+            if change == "status":
+                more: Any = {"status": Status(values.get("status", ""))}  # a ValueError names the status
+            else:
+                more = {_TEXTS[change]: (*getattr(latest.record, _TEXTS[change]), text)}
             return feed.store.put(replace(latest.record, author=author, reason=reason, **more), replaces=latest)
 
         return await self._write(request, principal, make)
@@ -208,7 +219,8 @@ class Admin:
             decision, edited = await self.editor.trial(chat, _CHAT, feed, ask=True)
             calls = [replace(_CHAT, body=body) for body in dict.fromkeys((chat.body, edited))]
             texts = [await self._answer(call) for call in calls]
-        return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1]}
+        sent = json.loads(edited)["messages"][-1]["content"]
+        return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1], "sent": sent}
 
     async def matched(self, request: Request, principal: Principal) -> Json:
         """The last decisions on requests."""
@@ -218,6 +230,36 @@ class Admin:
             for last in (list(feed.matched)[::-1], list(feed.missed)[::-1])
         )
         return {"fired": matched, "missed": missed}
+
+    async def mode(self, request: Request, principal: Principal) -> Json:
+        """The mode of the tenant's requests, which POST switches, and how it was switched before."""
+        if request.method == "POST":
+            values = await _body(request)
+            given = {"mode": values.get("mode"), "share": values.get("share", 1.0), "reason": values.get("reason")}
+            new = read(Switch, given | {"author": _author(principal), "at": ""})
+            if not 0 <= new.share <= 1:
+                raise RequestError(400, "bad_request", "share must be between 0 and 1")
+            await self._write(request, principal, lambda feed: switch(feed.store, new))
+        feed = await self.tenants.feed(principal.tenant)
+        made = await in_daemon_thread(switches, feed.store)
+        status = {"mode": self.editor.mode_for(feed), "share": feed.switch.share, "started": self.editor.mode}
+        return {**status, "switched": [asdict(each) for each in reversed(made)]}
+
+    async def health(self, request: Request, principal: Principal) -> Json:
+        """How edits fared in the answers of the last days, and what the requests in shadow say."""
+        feed, days = await self.tenants.feed(principal.tenant), _number(request, "days", 7)
+        since = datetime.now(UTC).date() - timedelta(days=min(max(days, 1), 400) - 1)
+
+        def work() -> Counts:
+            feed.watch.flush(feed.store)
+            return counts_since(feed.store, since)
+
+        counts = await in_daemon_thread(work)
+        sentences, in_shadow = shadow_report(feed.snapshot, counts)
+        on, shadow = (
+            [edit.values for edit in some[:_MAX_LISTED]] for some in (health(feed.snapshot, counts), in_shadow)
+        )
+        return {"edits": on, "shadow": shadow, "sentences": sentences, "problem": feed.watch.problem}
 
     async def calibration(self, request: Request, principal: Principal) -> Json:
         """How well the gate's probabilities hold on the tenant's own texts."""
@@ -271,14 +313,9 @@ class Admin:
         """The text of the upstream's answer. Raises UpstreamError."""
         try:
             async with self.upstream.exchange(call) as reply:
-                raw = b""
-                async for chunk in reply.chunks:
-                    raw += chunk
-                    if len(raw) > _MAX_ANSWER:
-                        raise UpstreamError("the upstream's answer has more than 4 MB")
-            answer = json.loads(raw)
+                answer = json.loads(await whole(reply))
             answered = reply.status == 200
-            return str(answer["choices"][0]["message"]["content"] if answered else answer["error"]["message"])
+            return text_of({"choices": [answer["choices"][0]]}) if answered else str(answer["error"]["message"])
         except (ValueError, LookupError, TypeError, RecursionError):
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
 

@@ -20,9 +20,8 @@ from drike.errors import RefusedError, ServerError, UsageError
 from drike.models.served.cache import AnswerCache
 from drike.models.served.response import error_message, token_counts
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, Meter
-from drike.serving.editing import EditedRequest
 from drike.serving.relay import RequestError
-from drike.serving.requests import CHAT
+from drike.serving.requests import CHAT, EditedRequest
 from drike.serving.upstream import Headers, HttpUpstream, Reply, Upstream, UpstreamCall, UpstreamError
 from drike.support.records import parse, read
 

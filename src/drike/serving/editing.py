@@ -12,24 +12,24 @@ import logging
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from drike.conversations.following import Followed, Memory
-from drike.conversations.rendering import Placement
-from drike.conversations.turns import Api, Speaker, UnreadError, encodable
+from drike.conversations.rendering import Placement, Restating, estimated_tokens
+from drike.conversations.turns import Api, Conversation, Speaker, UnreadError, encodable
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
+from drike.serving.answers import text_of
 from drike.serving.bodies import SMALL
 from drike.serving.feed import Answers, EditFeed, UnansweredError, question_about
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError
-from drike.serving.requests import EditableRequest, read_request
-from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
-from drike.stores.records import EditVersion
+from drike.serving.requests import COUNTS_TOKENS, EditableRequest, EditedRequest, read_request
+from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 
 _LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
@@ -48,29 +48,6 @@ _DROPPED = frozenset((b"accept", b"accept-encoding", b"content-encoding", b"idem
 _OK, _BAD_REQUEST = 200, 400
 
 
-@dataclass(frozen=True)
-class EditedRequest:
-    """A body to pass on, and what became of the request.
-
-    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those in force that match,
-    those of later turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what
-    was decided under the id by which the upstream keeps the conversation; None where it keeps none.
-    """
-
-    body: bytes
-    scope: str
-    edits: tuple[EditVersion, ...] = ()
-    contradicted: tuple[int, ...] = ()
-    keep: Callable[[str], None] | None = None
-
-    def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
-        """The call with this body, which is not compressed if it has changed; nor may an answer be whose id is kept."""
-        dropped = {b"content-encoding"} if self.body is not call.body else set()
-        added = [(b"accept-encoding", b"identity")] if self.keep else []
-        kept = [header for header in call.headers if header[0] not in dropped | {name for name, _ in added}]
-        return replace(call, body=self.body, headers=[*kept, *added])
-
-
 class RequestEditor:
     """Edits requests. chat, completion: how edits are written into chats, and into prompts to complete."""
 
@@ -81,6 +58,10 @@ class RequestEditor:
         self._upstream, self._options, self._metrics = upstream, options, metrics
         self.placements = defaultdict(lambda: chat, {Api.COMPLETIONS: completion})
 
+    def mode_for(self, feed: EditFeed, conversation: Conversation | None = None) -> Mode:
+        """What is done with a conversation of a tenant; None for a request that is not read."""
+        return feed.switch.mode_of(conversation, self.mode)
+
     def deadline(self, feed: EditFeed, turns: int = 1) -> float:
         """Seconds for deciding on and editing a request; so many more for earlier turns, which may be new here, too."""
         seconds = (self._options.deadline_ms or (250 if feed.index.encoder else 50)) / 1000
@@ -88,13 +69,24 @@ class RequestEditor:
 
     async def edit(self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool) -> EditedRequest:
         """The body of a call under the edits that it concerns. ask: the upstream, if uncertain. Raises RequestError."""
-        if self.mode is Mode.OFF:
-            return EditedRequest(call.body, "off")
+        edited = await self._decided(api, call, feed, request_id, ask=ask)
+        if call.path.partition("?")[0] in COUNTS_TOKENS:
+            return replace(edited, asked=())
+        outcome = replace(edited, body=b"", keep=None, again=None)  # without any text
+        return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
+
+    async def _decided(
+        self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
+    ) -> EditedRequest:
+        mode = self.mode_for(feed)
+        if mode is Mode.OFF:
+            return EditedRequest(call.body, "off", mode)
         request = None
         try:
             request = await _read(api, call, feed)
             if request is None:
-                return EditedRequest(call.body, "abstained")
+                return EditedRequest(call.body, "abstained", mode)
+            mode = self.mode_for(feed, request.conversation)
             return await self._edit(request, call, feed, request_id, ask=ask)
         except RequestError:
             raise
@@ -102,19 +94,20 @@ class RequestEditor:
             return self.unread(call, feed, problem)
         except Exception as error:  # whatever is wrong with the gate, requests are answered
             report(error)
-            if self.mode is Mode.ON and await self._may_be_enforced(request, feed):
+            if mode is Mode.ON and await self._may_be_enforced(request, feed):
                 raise _not_applied() from None
-            return EditedRequest(call.body, "degraded")
+            return EditedRequest(call.body, "degraded", mode)
 
     def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
         """A call that cannot be read passes as it is. Raises RequestError where an edit is enforced."""
-        if self.mode is Mode.OFF:
-            return EditedRequest(call.body, "off")
+        mode = self.mode_for(feed)
+        if mode is Mode.OFF:
+            return EditedRequest(call.body, "off", mode)
         self._metrics.unread.labels(problem.reason).inc()
-        if self.mode is Mode.ON and feed.enforces:
+        if mode is Mode.ON and feed.enforces:
             sentence = f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
             raise RequestError(400, "unread_body", sentence, "unread")
-        return EditedRequest(call.body, "unread")
+        return EditedRequest(call.body, "unread", mode)
 
     async def trial(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool
@@ -137,23 +130,39 @@ class RequestEditor:
             feed.record(request_id, followed.decision)
         uncertain = (candidate for decision in followed.decisions for candidate in decision.uncertain)
         failed = (candidate.edit.record for candidate in uncertain if candidate.answer is YesOrNo.FAILED)
-        if self.mode is Mode.ON and any(record.must_apply for record in failed):
+        conversation, standing = request.conversation, followed.standing
+        mode = self.mode_for(feed, conversation)
+        if mode is Mode.ON and any(record.must_apply for record in failed):
             raise _not_applied()
         scope = "fired" if followed.edits else "abstained"
-        if self.mode is Mode.SHADOW:
+        if mode is Mode.SHADOW:
             body = request.body
         self._metrics.conflicts.inc(len(followed.contradicted))
-        conversation, standing = request.conversation, followed.standing
         if conversation.before and not conversation.before.startswith("resp"):  # a conversation's id stays the same
             feed.earlier.keep(conversation.before, standing)
         known = conversation.api is Api.RESPONSES and standing.edits
         keep = partial(feed.earlier.keep, standing=standing) if known else None
-        return EditedRequest(body, scope, followed.edits, followed.contradicted, keep)
+        doubted = tuple(candidate.edit for candidate in followed.decision.uncertain) if followed.decision else ()
+        retries = self._options.retry_slips and mode is Mode.ON and conversation.api is not Api.COMPLETIONS
+
+        async def again() -> bytes:
+            return (await self._followed(request, call, feed, ask=ask, twice=True))[1]
+
+        return EditedRequest(
+            body, scope, mode, followed.edits, followed.contradicted, keep, model=request.values.get("model"),
+            asked=() if request.values.get("echo") else followed.asked, doubted=doubted,
+            tokens=estimated_tokens(followed.around.values()),
+            again=again if retries and not request.values.get("stream") else None,
+        )  # fmt: skip
 
     async def _followed(
-        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False
-    ) -> tuple[Followed, bytes]:
-        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits."""
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False,
+        twice: bool = False,
+    ) -> tuple[Followed, bytes]:  # fmt: skip
+        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits.
+
+        twice: state the facts of questions behind them, too.
+        """
         conversation, began = request.conversation, time.perf_counter()
         seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
         until = began + (_SECONDS_TO_TRY if trying else seconds)
@@ -164,6 +173,7 @@ class RequestEditor:
         def follow() -> tuple[Followed, bytes]:
             given, sources = answers if ask else None, self._options.tool_results == "on"
             placement = self.placements[conversation.api]
+            placement = Restating(placement) if twice else placement
             follower = feed.follower(placement, sources=sources, answers=given, until=until, memory=memory)
             followed = follower.follow(conversation, feed.earlier.standing(conversation.before, follower.index))
             changed, sent = followed.texts(conversation), conversation.texts
@@ -243,10 +253,10 @@ async def _answer(
             for limit in _limits(api, values):
                 body = json.dumps({**kept, **asked, **limit}).encode()
                 async with upstream.exchange(UpstreamCall("POST", path, headers, body)) as reply:
-                    raw = b"".join([chunk async for chunk in reply.chunks])
+                    raw = await whole(reply)
                 if reply.status != _BAD_REQUEST:
                     break
-        return answer_of(_answered(api, json.loads(raw))) if reply.status == _OK else YesOrNo.FAILED
+        return answer_of(text_of(json.loads(raw))) if reply.status == _OK else YesOrNo.FAILED
     except (UpstreamError, TimeoutError, ValueError, LookupError, TypeError, AttributeError):
         return YesOrNo.FAILED
 
@@ -257,15 +267,3 @@ def _limits(api: Api, values: Mapping[str, Any]) -> Sequence[Mapping[str, object
     if api is Api.MESSAGES:
         return (_BRIEF,)
     return (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING)
-
-
-def _answered(api: Api, values: Any) -> str:
-    """The text of an answer. Raises LookupError, TypeError or AttributeError for another form."""
-    if api is Api.RESPONSES:
-        messages = [item for item in values["output"] if item["type"] == "message"]
-        return "".join(part["text"] for message in messages for part in message["content"])
-    if api is Api.MESSAGES:
-        return "".join(block["text"] for block in values["content"] if block["type"] == "text")
-    choice = values["choices"][0]
-    text: str = choice["text"] if api is Api.COMPLETIONS else choice["message"]["content"]
-    return text

@@ -19,7 +19,9 @@ from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import encoder_of, stored_gate, usual_gate
 from drike.gates.store_view import StoreView
+from drike.serving.modes import Switch, switches
 from drike.serving.threads import WorkThread
+from drike.serving.watching import Watch
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import TENANT
 from drike.stores.records import EditVersion, StoreError, stamp
@@ -65,7 +67,8 @@ def question_about(decision: Decision, candidate: Candidate) -> tuple[str, int, 
 class EditFeed:
     """Edits in force, and decisions about them. Threads may share it. Raises StoreError if the store is unreadable.
 
-    matched, missed: the last decisions. answered: what models said, while there is room. earlier: what was decided on
+    matched, missed: the last decisions. watch: counts requests and their answers. switch: the mode that someone has
+    switched to. answered: what models said, while there is room. earlier: what was decided on
     conversations that the upstream keeps. deciding, aside: threads for decisions on requests, and for all other work,
     so that tenants do not wait for each other. gate: None for the store's own, whichever was calibrated last. encoder:
     opens that of a gate. prepare: called with edits that are new in force, before they are.
@@ -84,6 +87,7 @@ class EditFeed:
         self.store, self.tenant = store, tenant
         self.matched: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.missed: deque[RecordedDecision] = deque(maxlen=_RECORDED)
+        self.watch, self.switch = Watch(clock), Switch()
         self.answered: Answers = {}
         self.earlier = Earlier(clock)
         self.problem: str | None = None
@@ -120,6 +124,7 @@ class EditFeed:
             state = self._state
             try:
                 view = state.view.at(self._clock(), self.store, state.encoder, shadow=True)
+                self.switch = next(reversed(switches(self.store)), Switch())
             except StoreError as problem:
                 self.problem = str(problem)
                 return
@@ -223,6 +228,7 @@ class EditFeed:
         """Let go of the store and the threads."""
         self.deciding.close()
         self.aside.close()
+        self.watch.flush(self.store)
         self.store.close()
 
     def enforced(self, queries: Sequence[str]) -> bool:

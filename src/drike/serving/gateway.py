@@ -18,12 +18,14 @@ from starlette.types import Message, Receive, Scope, Send
 from drike.conversations.turns import Api, UnreadError
 from drike.serving import guardrail, relay
 from drike.serving.admission import PREFIX, Admission, normal_path
-from drike.serving.editing import EditedRequest, RequestEditor, report
+from drike.serving.answers import PassingAnswer
+from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
 from drike.serving.relay import ClientDisconnectError, RequestError
-from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES
+from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, EditedRequest
+from drike.serving.slips import answered
 from drike.serving.upstream import Headers, Reply, Upstream, UpstreamCall, UpstreamError
 
 _ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
@@ -69,11 +71,7 @@ class Gateway:
             call, decided = edited.in_place_of(call), edited.scope
             more += self._headers(edited)
             overhead = time.perf_counter() - began
-            async with relay.while_connected(receive), self.upstream.exchange(call) as reply:
-                if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
-                    del more[0]
-                more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
-                await relay.stream_response(_kept(reply, edited), send_and_see, more)
+            await self._pass_on(call, edited, receive, send_and_see, more=more, overhead=overhead)
         except (RequestError, UpstreamError) as error:
             decided = getattr(error, "scope", None) or decided
             if error.status == 408 or (not whole and not await relay.drain(receive)):
@@ -95,6 +93,23 @@ class Gateway:
             self.metrics.in_flight.dec()
             self.metrics.count(status, decided, overhead)
 
+    async def _pass_on(
+        self, call: UpstreamCall, edited: EditedRequest, receive: Receive, send: Send, *, more: Headers, overhead: float
+    ) -> None:
+        """Pass a call on and its answer back. overhead: seconds until then. more: headers. Raises UpstreamError."""
+        answer = None
+        try:
+            async with relay.while_connected(receive), self.upstream.exchange(call) as first:
+                reply, slipped = await answered(self.upstream, call, edited, first)
+                more += [(b"x-drike-slip", b",".join(b"%d" % id for id in slipped))] if slipped else []
+                answer = PassingAnswer(reply, slipped)
+                if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
+                    del more[0]
+                more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
+                await relay.stream_response(_read(reply, edited, answer), send, more)
+        finally:
+            edited.note(answer)
+
     async def _answer_webhook(
         self, call: UpstreamCall, feed: EditFeed, request_id: str, send: Send, more: Headers
     ) -> str:
@@ -106,6 +121,7 @@ class Gateway:
             plain = replace(call, body=chat, headers=[])
             edited = await self.editor.edit(Api.CHAT, plain, feed, request_id, ask=False)
             decided = edited.scope
+            edited.note(None)
             more.extend(self._headers(edited))
             return edited.body
 
@@ -119,34 +135,39 @@ class Gateway:
     def _headers(self, edited: EditedRequest) -> Headers:
         edits = ",".join(f"{edit.id}@{edit.version}" for edit in edited.edits)
         conflicts = ",".join(map(str, edited.contradicted))
-        headers = {b"scope": edited.scope, b"mode": self.editor.mode, b"conflict": conflicts, b"edits": edits}
+        headers = {b"scope": edited.scope, b"mode": edited.mode, b"conflict": conflicts, b"edits": edits}
         return [(b"x-drike-" + name, value.encode()) for name, value in headers.items() if value]
 
     async def _edited(self, call: UpstreamCall, tenant: str, request_id: str) -> EditedRequest:
         """What becomes of a call; one to an endpoint whose requests are not read passes as it is."""
         path = call.path.partition("?")[0]
+        feed = await self.feed(tenant)
         if call.method == "POST" and path in APIS:
-            return await self.editor.edit(APIS[path], call, await self.feed(tenant), request_id, ask=self.editor.asks)
+            return await self.editor.edit(APIS[path], call, feed, request_id, ask=self.editor.asks)
         if call.method == "POST" and path.endswith(_ENDS):  # /engines/MODEL/completions and the like, of older servers
-            return self.editor.unread(call, await self.feed(tenant), UnreadError("path", f"{path} is not read"))
-        return EditedRequest(call.body, "off" if self.editor.mode is Mode.OFF else "unread")
+            return self.editor.unread(call, feed, UnreadError("path", f"{path} is not read"))
+        mode = self.editor.mode_for(feed)
+        return EditedRequest(call.body, "off" if mode is Mode.OFF else "unread", mode)
 
 
-def _kept(reply: Reply, edited: EditedRequest) -> Reply:
-    """The answer; on its way, the id is kept under which the upstream keeps the conversation."""
-    keep = edited.keep
-    if keep is None:
+def _read(reply: Reply, edited: EditedRequest, answer: PassingAnswer) -> Reply:
+    """The answer; on its way its text is read, and the id is kept under which the upstream keeps the conversation."""
+    keep, reads = edited.keep, bool(edited.asked)
+    if keep is None and not reads:
         return reply
 
     async def chunks() -> AsyncIterator[bytes]:
-        begin, sought = b"", True
+        begin, sought = b"", keep is not None
         async for chunk in reply.chunks:
-            if sought:
+            if sought and keep:
                 begin += chunk
                 if match := _RESPONSE_ID.search(begin):
                     keep(match[1].decode())
                 sought = match is None and len(begin) < _BEGINNING
             yield chunk
+            if reads:  # once the client has it
+                answer.take(chunk)
+        answer.complete = True
 
     return replace(reply, chunks=chunks())
 

@@ -26,6 +26,8 @@ class Metrics:
         self.defused = counter("drike_defused", text)
         text = "Tool results and documents that state the old object of an edit"
         self.conflicts = counter("drike_conflicts", text)
+        text = "Edits that requests concern, by what the answer states of each, and whether they were on"
+        self.answers = counter("drike_answers", text, "stated", "mode")
         self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=registry)
         self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=registry)
 

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drike.conversations.dialects import read
 from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, Text, Turn, UnreadError, encodable
 from drike.errors import DataError
 from drike.serving.bodies import read_json, read_object, text_spans, unpacked
+from drike.serving.options import Mode
+from drike.stores.records import EditVersion
+
+if TYPE_CHECKING:  # logs of requests are read without what a gateway needs
+    from drike.serving.answers import PassingAnswer
+    from drike.serving.upstream import UpstreamCall
 
 # Below the address of an API: where requests are read, and the form of each.
 CHAT, COMPLETION, RESPONSES, MESSAGES = "/chat/completions", "/completions", "/responses", "/messages"
+COUNTS_TOKENS = (f"{RESPONSES}/input_tokens", f"{MESSAGES}/count_tokens")  # of a request that is not answered
 APIS: Mapping[str, Api] = {
     CHAT: Api.CHAT,
     COMPLETION: Api.COMPLETIONS,
     RESPONSES: Api.RESPONSES,
-    f"{RESPONSES}/input_tokens": Api.RESPONSES,
     MESSAGES: Api.MESSAGES,
-    f"{MESSAGES}/count_tokens": Api.MESSAGES,
+    COUNTS_TOKENS[0]: Api.RESPONSES,
+    COUNTS_TOKENS[1]: Api.MESSAGES,
 }
 _LOGGED = ("body", "request")  # keys under which logs keep a request
 _QUESTIONS = ("query", "question")
@@ -52,6 +59,39 @@ class EditableRequest:
             parts += [self.json[done:kept_to], json.dumps(added)[1:-1].encode()]
             done = kept_from
         return b"".join([*parts, self.json[done:]])
+
+
+@dataclass(frozen=True)
+class EditedRequest:
+    """A body to pass on, and what became of the request.
+
+    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those in force that match,
+    those of later turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what
+    was decided under the id by which the upstream keeps the conversation; None where it keeps none. asked: the edits
+    that the answer is about. doubted: those about which the gate was in doubt. tokens: that facts add, or would add if
+    edits were on. note: takes the answer to be counted, once it has passed; None where it passes elsewhere. again:
+    writes a body with the facts twice, for an answer that slips; None where none is asked for again.
+    """
+
+    body: bytes
+    scope: str
+    mode: Mode
+    edits: tuple[EditVersion, ...] = ()
+    contradicted: tuple[int, ...] = ()
+    keep: Callable[[str], None] | None = None
+    model: object = None
+    asked: tuple[EditVersion, ...] = ()
+    doubted: tuple[EditVersion, ...] = ()
+    tokens: int = 0
+    note: Callable[[PassingAnswer | None], None] = lambda answer: None
+    again: Callable[[], Awaitable[bytes]] | None = None
+
+    def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
+        """The call with this body, which is not compressed if it has changed; nor may an answer be that is read."""
+        dropped = {b"content-encoding"} if self.body is not call.body else set()
+        added = [(b"accept-encoding", b"identity")] if self.keep or self.asked else []
+        kept = [header for header in call.headers if header[0] not in dropped | {name for name, _ in added}]
+        return replace(call, body=self.body, headers=[*kept, *added])
 
 
 def read_request(api: Api, body: bytes, encoding: bytes = b"") -> EditableRequest | None:

@@ -37,6 +37,7 @@ from drike.serving.gateway import Gateway
 from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
+from drike.serving.modes import Switch
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
 from drike.serving.server import listen, max_connections, raise_file_limit, server
@@ -127,6 +128,9 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     in_force = tenants.feeds[TENANT].index.edits.values()
     if not in_force:
         notes.append("no edit is in force, so that every request passes as it is: add one (drike edits add)")
+    switch = tenants.feeds[TENANT].switch
+    if switch.mode:
+        notes.append(f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode")
     if (room := max_connections()) < Limits().at_once:
         notes.append(f"{room} clients at once at most: raise the limit on open files (ulimit -n)")
     return Started(
@@ -148,6 +152,7 @@ def deployed(
     requests = RequestEditor(upstream, chat=chat, completion=AsPrompt(editor), options=options, metrics=Metrics())
     opened = partial(encoder, relations=tuple(options.relations or ()))
     feed = EditFeed(store, gate_for(options, store, editor), encoder=opened)
+    feed.switch = Switch()  # edits are tried before someone switches them on
     return Deployed(upstream, requests, feed, getattr(inner, "chats", True))
 
 

@@ -20,6 +20,7 @@ from drike.stores.records import POSTGRES, StoreError
 
 # Seconds between two looks at the file of keys, at files of stores, and for new gates.
 _KEYS_INTERVAL, _FILES_INTERVAL, _GATES_INTERVAL = 0.05, 0.05, 0.5
+_JUDGING_INTERVAL, _FLUSHES = 0.5, 10  # seconds between judging answers; every so many times, counts are stored
 _EDITS_INTERVAL = 1.0  # between two at which edits hold now, also where no file has changed
 _SETTLED = 2 * 10**9  # nanoseconds; a file that changed later may change again without another time
 _SECONDS_TO_END = 15.0
@@ -35,7 +36,8 @@ class Tenants:
         self._open, self._keys = open_feed, keys
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._followers: dict[str, threading.Thread] = {}
-        self._watching = [threading.Thread(target=f, daemon=True) for f in (self._follow_files, self._follow_gates)]
+        following = (self._follow_files, self._follow_gates, self._follow_answers)
+        self._watching = [threading.Thread(target=follow, daemon=True) for follow in following]
         self._reading = WorkThread("drike-keys")
         self._stopped = threading.Event()
         self.feeds = {TENANT: open_feed(TENANT)}
@@ -99,6 +101,13 @@ class Tenants:
             for feed in tuple(self.feeds.values()):
                 if _may_have_changed(feed.store.name, seen) or feed.gate_problem:
                     feed.follow_gate()
+
+    def _follow_answers(self) -> None:
+        for look in count(1):
+            if self._stopped.wait(_JUDGING_INTERVAL):
+                break
+            for feed in tuple(self.feeds.values()):
+                feed.watch.flush(feed.store) if look % _FLUSHES == 0 else feed.watch.judge()
 
     @property
     def public_problems(self) -> list[str]:

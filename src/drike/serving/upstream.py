@@ -36,7 +36,7 @@ _OURS = b"x-drike-"  # headers that only the gateway sends
 _ENCODINGS = frozenset((b"gzip", b"deflate", b"br", b"zstd"))  # that aiohttp may decode
 _UNUSABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # in a header
 _REDIRECTS = {*range(300, 400)} - {304}  # that is "not modified"
-_MAX_HEADERS = 32 << 10
+_MAX_HEADERS, _MAX_ANSWER = 32 << 10, 16 << 20
 # Below the time after which common servers close idle connections (5 s), so that no request meets a closed one.
 _IDLE_SECONDS = 3.0
 
@@ -88,6 +88,16 @@ class Upstream(Protocol):
     async def problem(self) -> str | None:
         """Why calls would fail now; None if they would not."""
         return None
+
+
+async def whole(reply: Reply) -> bytes:
+    """All of an answer that does not come as a stream. Raises UpstreamError for more than 16 MB."""
+    raw = bytearray()
+    async for chunk in reply.chunks:
+        raw += chunk
+        if len(raw) > _MAX_ANSWER:
+            raise UpstreamError(f"the upstream's answer has more than {_MAX_ANSWER >> 20} MB")
+    return bytes(raw)
 
 
 class HttpUpstream:

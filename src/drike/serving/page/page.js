@@ -123,6 +123,8 @@
       if (value) list.append(h('dt', {}, label), h('dd', {}, String(value)));
     }
     fill($('fields'), list);
+    $('hold').textContent = last.status === 'active' ? 'Put into shadow' : 'Put in force';
+    $('hold').hidden = last.status === 'retired';
     $('teach').reset();
     $('teach').hidden = last.status === 'retired';
     fill($('versions'), ...versions.slice().reverse().map((edit) => h('li', {},
@@ -193,7 +195,7 @@
     const buttons = $('ask').querySelectorAll('button');
     buttons.forEach((button) => { button.disabled = true; });
     try {
-      $('answers').hidden = true;
+      $('answers').hidden = $('as-sent').hidden = true;
       const model = $('model').value.trim(), named = model ? {model} : {};
       showDecision(await api(`decide?${new URLSearchParams({q: query, ...named, ...(both ? {ask: 'no'} : {})})}`));
       if (!both) return;
@@ -202,6 +204,8 @@
       $('before').textContent = answer.before.trim();
       $('after').textContent = answer.after.trim();
       $('answers').hidden = false;
+      $('sent').textContent = answer.sent;
+      $('as-sent').hidden = !answer.decision.fired.length;
     } finally {
       buttons.forEach((button) => { button.disabled = false; });
     }
@@ -222,6 +226,51 @@
       const rows = answer[name].map((recorded) => recordedRow(recorded, act));
       fill($(name), ...(rows.length ? rows : [h('li', {class: 'none'}, 'Nothing yet.')]));
     }
+  }
+
+  // Health
+
+  function chart(days) {
+    const columns = Object.entries(days).map(([day, numbers]) => {
+      const judged = ['new', 'old', 'both', 'neither', 'refused'].reduce((sum, what) => sum + (numbers[what] || 0), 0);
+      return {day, took: numbers.new || 0, judged};
+    });
+    const most = Math.max(1, ...columns.map((column) => column.judged)), width = 136 / Math.max(14, columns.length);
+    const bar = (i, from, number, name) => svg('rect', {x: i * width, width: width - 1, y: 35 * (1 - (from + number) / most), height: 35 * number / most, class: name});
+    return svg('svg', {viewBox: '0 0 136 35', class: 'days', role: 'img', 'aria-label': columns.map(({day, took, judged}) => `${day}: ${took} of ${judged}`).join(', ')},
+      ...columns.flatMap(({took, judged}, i) => [bar(i, 0, took, 'taken'), bar(i, took, judged - took, 'missed')]));
+  }
+
+  const OUTCOMES = {old: 'old', both: 'both', neither: 'neither', refused: 'refused', unread: 'not read', failed: 'failed', slips: 'asked again'};
+
+  function healthRow(edit, shadow) {
+    const {value, low, high} = edit.took, verdict = {below: 'pill bad', holds: 'pill good', open: 'pill'}[edit.verdict];
+    const others = Object.entries(OUTCOMES).filter(([what]) => edit.numbers[what]).map(([what, label]) => `${label} ${edit.numbers[what].toLocaleString()}`);
+    return h('li', {'data-id': edit.id},
+      h('div', {class: 'body'}, fact(edit), h('div', {class: 'small'},
+        shadow ? '' : h('span', {class: verdict}, edit.words), ' ',
+        value === null ? 'no answer was read' : `${shadow ? 'states the new object in' : 'taken by'} ${percent(value)} (${percent(low)} to ${percent(high)}) of ${edit.judged.toLocaleString()}`,
+        ...others.map((text) => ` \u00b7 ${text}`), ` \u00b7 ${Math.round(edit.tokens_a_day).toLocaleString()} tokens a day`)),
+      chart(edit.by_day), h('div', {class: 'does'}, button('Details', tried(() => openDetails(edit.id)))));
+  }
+
+  async function showHealth() {
+    const answer = await api('health?days=14');
+    fill($('said-of-traffic'), ...answer.sentences.map((sentence) => h('p', {}, sentence)));
+    $('why-health').textContent = answer.problem ? `Counts cannot be stored: ${answer.problem}` : '';
+    const none = (text) => h('li', {class: 'none'}, text);
+    fill($('on'), ...(answer.edits.length ? answer.edits.map((edit) => healthRow(edit, false)) : [none('No answer under an edit yet. Switch edits on, and ask something that one of them concerns, through the gateway.')]));
+    fill($('in-shadow'), ...(answer.shadow.length ? answer.shadow.map((edit) => healthRow(edit, true)) : [none('Nothing in shadow yet. In shadow mode, or for an edit in shadow, answers stay as they are and are counted here.')]));
+  }
+
+  async function openModes() {
+    const {mode, share, switched} = await api('mode');
+    $('switching').reset();
+    $('new-mode').value = switched.length && switched[0].mode === null ? '' : mode;
+    $('share').value = 100 * share;
+    fill($('switched'), ...(switched.length ? switched.slice(0, 10).map((made) => h('li', {}, h('div', {class: 'body'}, `${made.mode || 'as started'}${made.share < 1 ? ` for ${percent(made.share)}` : ''}`,
+      h('div', {class: 'small'}, when(made.at), ` \u00b7 ${made.author}`, made.reason ? ` \u00b7 ${made.reason}` : '')))) : [h('li', {class: 'none'}, 'Never switched here.')]));
+    $('modes').showModal();
   }
 
   // The gate's calibration
@@ -261,15 +310,16 @@
 
   async function showStatus() {
     const answer = await api('status');
-    $('mode').textContent = {on: 'edits on', off: 'edits off', shadow: 'shadow: answers stay as they are'}[answer.mode] || answer.mode;
+    const part = answer.mode === 'on' && answer.share < 1 ? ` for ${percent(answer.share)}` : '';
+    $('mode').textContent = {on: `edits on${part}`, off: 'edits off', shadow: 'shadow: answers stay as they are'}[answer.mode] || answer.mode;
     $('mode').className = answer.mode === 'on' ? 'pill good' : 'pill';
-    $('mode').hidden = false;
+    $('mode').hidden = $('switch').hidden = false;
     $('upstream').textContent = [answer.upstream, answer.tenant === 'default' ? '' : answer.tenant].filter(Boolean).join(' \u00b7 ');
     $('problems').hidden = !answer.problems.length;
     fill($('problems'), ...answer.problems.map((problem) => h('div', {}, problem)));
   }
 
-  const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, gate: showGate};
+  const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, health: showHealth, gate: showGate};
   const view = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : 'edits');
 
   async function refresh() {
@@ -306,6 +356,19 @@
   });
   on('teach', 'submit', async (event) => {
     await change(current.id, event.submitter.value, {text: $('text').value}, `Edit ${current.id} is changed.`);
+    await openDetails(current.id);
+  });
+  on('switch', 'click', openModes);
+  on('switching', 'submit', async () => {
+    const mode = $('new-mode').value || null;
+    await api('mode', {mode, share: $('share').value / 100, reason: $('why-switch').value.trim() || null});
+    $('modes').close();
+    say('Switched.');
+    await refresh();
+  });
+  on('hold', 'click', async () => {
+    const status = current.status === 'active' ? 'shadow' : 'active';
+    await change(current.id, 'status', {status, reason: 'switched on the page'}, `Edit ${current.id} is ${status === 'active' ? 'in force' : 'in shadow'}.`);
     await openDetails(current.id);
   });
   on('ask', 'submit', () => ask(true));

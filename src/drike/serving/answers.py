@@ -1,0 +1,103 @@
+"""The text of an answer, read while it passes: JSON or a stream of events, in the forms of four APIs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from drike.serving.upstream import Reply
+
+_MOST_TEXT = 64 << 10  # characters; what follows is not read
+_MOST_RAW = 1 << 20  # bytes of an answer in JSON, or of one event
+_BATCH = 8 << 10  # bytes of a stream that are read at once
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_OK = 200
+
+
+class PassingAnswer:
+    """An answer as its chunks pass. slipped: ids of edits whose old object an answer before it stated.
+
+    complete: whether its last chunk has passed; set by whoever passes them on. ok: whether it is no error.
+    """
+
+    def __init__(self, reply: Reply, slipped: Sequence[int] = ()) -> None:
+        headers = dict(reply.headers)
+        kind = headers.get(b"content-type", b"").strip().lower()
+        self._streams = kind.startswith(b"text/event-stream")
+        plain = headers.get(b"content-encoding", b"identity").strip().lower() == b"identity"
+        self._readable = reply.status == _OK and plain and (self._streams or b"json" in kind)
+        self._raw: list[bytes] = []
+        self._due, self._text = _BATCH, ""
+        self.size = 0  # bytes that are held
+        self.ok, self.complete, self.slipped = reply.status < 400, False, slipped
+
+    def take(self, chunk: bytes) -> None:
+        """Hold a chunk that was passed on; of a stream, what is long enough is read."""
+        if not self._readable or len(self._text) >= _MOST_TEXT:
+            return
+        self._raw.append(chunk)
+        self.size += len(chunk)
+        if self._streams and self.size > self._due:
+            self._read()
+        self._readable = self.size <= _MOST_RAW
+
+    def text(self) -> str | None:
+        """What the model says; None where that was not read: for another form, a compressed or a cut answer, a call."""
+        if not (self._readable and self.complete):
+            return None
+        if self._streams:
+            self._raw.append(b"\n\n")
+            self._read()
+        else:
+            self._text = _said(b"".join(self._raw))
+        return self._text[:_MOST_TEXT] if self._text.strip() else None
+
+    def _read(self) -> None:
+        raw = b"".join(self._raw)
+        ends = [place + len(end) for end in _EVENT_ENDS if (place := raw.rfind(end)) >= 0]
+        whole = max(ends, default=0)
+        lines = raw[:whole].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+        self._text += "".join([_said(_data(event)) for event in lines.split("\n\n") if event])
+        self._raw, self.size = [raw[whole:]], len(raw) - whole
+        self._due = 2 * self.size + _BATCH  # so that a long event is not gone through with each of its chunks
+
+
+def text_of(values: object) -> str:
+    """The text of the first choice of an answer, or what an event adds to it; "" for all else."""
+    match values:
+        case {"choices": [dict(choice), *_]}:
+            message = choice.get("delta") or choice.get("message") or choice
+            first = isinstance(message, dict) and not choice.get("index")
+            return _text(message.get("content")) + _text(message) if first else ""
+        case (
+            {"type": "response.output_text.delta" | "response.refusal.delta", "delta": said}
+            | {"type": "content_block_delta", "delta": said}
+            | {"content": said}
+        ):
+            return _text(said)
+        case {"output": list(items)}:
+            messages = (item for item in items if isinstance(item, dict) and item.get("type") == "message")
+            return "".join(_text(message.get("content")) for message in messages)
+    return ""
+
+
+def _text(content: object) -> str:
+    """A text, or the texts of its parts."""
+    if isinstance(content, dict):
+        return _text(content.get("text")) + _text(content.get("refusal"))
+    if isinstance(content, list):
+        return "".join(map(_text, content))
+    return content if isinstance(content, str) else ""
+
+
+def _data(event: str) -> str:
+    if "\n" not in event and event.startswith("data:"):  # most
+        return event[5:]
+    return "\n".join(line[5:] for line in event.split("\n") if line.startswith("data:"))
+
+
+def _said(raw: bytes | str) -> str:
+    try:
+        return text_of(json.loads(raw)) if raw else ""
+    except (ValueError, RecursionError):
+        return ""

@@ -1,0 +1,115 @@
+"""What is counted of requests and their answers, for the health of edits: gathered here, and kept in the store.
+
+A request only leaves a note. A thread judges the answer, forgets its text, and adds numbers to the store from time to
+time; a kill loses those since the last time.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from drike.serving.options import Mode
+from drike.serving.requests import EditedRequest
+from drike.stated import Stated, stated
+from drike.stores import counts
+from drike.stores.counts import OTHER, Counted, Counts
+from drike.stores.log import EditStore
+from drike.stores.records import EditVersion, Status
+
+if TYPE_CHECKING:  # edits are replayed without what a gateway needs
+    from drike.serving.answers import PassingAnswer
+    from drike.serving.metrics import Metrics
+
+_LOG = logging.getLogger(__name__)
+_MODEL, _NAME_LENGTH = re.compile(r"[\w./:@+,=-]+"), 100  # names of models; other texts may be a user's
+_MOST_NUMBERS = 100_000  # after which models are not told apart, until a store takes them
+_FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
+_MOST_HELD, _MOST_NOTED = 32 << 20, 100_000  # bytes of answers, and requests, that wait to be judged
+
+
+class Watch:
+    """Counts what passes for one store. problem: why the numbers could not be kept there the last time."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self.problem: str | None = None
+        self._clock = clock
+        self._noted: deque[tuple[EditedRequest, PassingAnswer | None, Metrics]] = deque(maxlen=_MOST_NOTED)
+        self._held = 0  # about how many bytes of answers
+        self._counts: Counts = Counter()
+        self._judging = threading.Lock()
+
+    def note(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        """Take a request whose answer has passed, or failed; None where it passes elsewhere."""
+        if answer and edited.asked:
+            answer.complete = answer.complete and self._held + answer.size < _MOST_HELD
+            self._held += answer.size if answer.complete else 0
+        self._noted.append((edited, answer, metrics))
+
+    def judge(self) -> None:
+        """Count what has passed so far."""
+        with self._judging:
+            while self._noted:
+                try:
+                    self._count(*self._noted.popleft())
+                except Exception as error:  # whatever an answer holds, the others are counted
+                    _LOG.error("an answer was not counted: %s", type(error).__name__)
+                time.sleep(0)  # the event loop goes first
+            self._held = 0
+
+    def flush(self, store: EditStore) -> None:
+        """Add what was counted to a store; what it does not take now is kept for the next time."""
+        self.judge()
+        with self._judging:
+            if not self._counts:
+                return
+            try:
+                counts.add(store, self._counts)
+                self.problem = None
+            except Exception as problem:  # of any kind, as nothing may end the counting
+                if self.problem is None:
+                    _LOG.warning("counts cannot be kept: %s", problem)
+                self.problem = str(problem)
+                return
+            self._counts = Counter()
+
+    def _count(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        day, model = self._clock().date().isoformat(), OTHER
+        if isinstance(edited.model, str) and answer and answer.ok and len(self._counts) < _MOST_NUMBERS:
+            model = edited.model[:_NAME_LENGTH] if _MODEL.fullmatch(edited.model) else OTHER  # an upstream knows it
+
+        def count(what: str, edit: EditVersion | None = None, number: int = 1) -> None:
+            id, version, mode = (edit.id, edit.version, mode_of(edit, edited.mode)) if edit else (0, 0, edited.mode)
+            self._counts[Counted(day, id, version, model, mode, what)] += number
+
+        of_request = {"matched": edited.asked, "doubted": edited.doubted, edited.scope: edited.scope in _FAILED}
+        for what in ("requests", *(what for what, happened in of_request.items() if happened)):
+            count(what)
+        for edit in edited.doubted:
+            count("doubted", edit)
+        for i, edit in enumerate(edited.edits):  # each its share
+            count("tokens", edit, edited.tokens // len(edited.edits) + (i < edited.tokens % len(edited.edits)))
+        text = answer.text() if answer and edited.asked else None
+        for edit in edited.asked:
+            unread = "unread" if answer is None or answer.ok else "failed"
+            outcome = unread if text is None else outcome_of(text, edit)
+            for what in ("matched", outcome, *(["slips"] if answer and edit.id in answer.slipped else [])):
+                count(what, edit)
+            metrics.answers.labels(outcome, mode_of(edit, edited.mode)).inc()
+
+
+def outcome_of(text: str, edit: EditVersion) -> Stated:
+    """What an answer states of an edit."""
+    record = edit.record
+    return stated(text, (record.target_new, *record.object_aliases), [record.target_true] if record.target_true else ())
+
+
+def mode_of(edit: EditVersion, mode: Mode) -> Mode:
+    """How an edit takes effect in a request of this mode: one in shadow changes none."""
+    return Mode.SHADOW if edit.record.status is Status.SHADOW and mode is Mode.ON else mode
