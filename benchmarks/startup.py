@@ -26,7 +26,7 @@ COMMANDS = {
     "drike edits add": ("edits", "add", *FACT, "--supersede"),
     "drike edits list": ("edits", "list"),
     "drike edits show": ("edits", "show", "1"),
-    "drike paper": ("paper",),
+    "drike data inspect": ("data", "inspect", "tinyfacts"),
     "drike train --help": ("train", "--help"),
 }
 

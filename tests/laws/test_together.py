@@ -33,7 +33,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome
 from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, LanguageModel
-from drike.models.served.cache import AnswerCache, CachedModel, contents
+from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
 from drike.models.served.spending import Price
 from drike.runs.folder import read_outcomes
@@ -41,6 +41,7 @@ from drike.support.parallel import GRACE
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
 from drike.training.schedules import in_blocks
+from tests.worlds.answers import kept_answers
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import Handler, Respond, Served, connect, serve, serving, status
@@ -150,7 +151,7 @@ def test_concurrent_threads_send_each_prompt_once_without_deadlock(calls: list[l
             answers = list(threads.map(model.generate, calls, timeout=20))
         assert [[a.text for a in answer] for answer in answers] == [[f" {p.upper()}" for p in call] for call in calls]
         assert not [prompt for prompt, times in Counter(asked).items() if times > 1]
-        assert contents(path).answers == len(asked)
+        assert kept_answers(path) == len(asked)
         assert model.usage.cached == sum(map(len, calls)) - len(asked)
         model.store.close()
 
@@ -189,7 +190,7 @@ def test_the_request_limit_holds_under_concurrency(most: int, tmp_path: Path) ->
         model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"), inner)
         with pytest.raises(SpendingLimitError):
             list(evaluate(FactPrompt(), model, CASES))
-        assert served.requests == most == contents(tmp_path / "a.sqlite").answers
+        assert served.requests == most == kept_answers(tmp_path / "a.sqlite")
 
 
 def test_the_spending_limit_holds_under_concurrency() -> None:
@@ -228,7 +229,7 @@ def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
             list(evaluate(make(model), model, CASES))
         assert served.requests > 6, "several edits were in flight"
         assert max(served.began) < min(failed) + 0.1
-        assert contents(path).answers == served.requests - len(failed) > 0
+        assert kept_answers(path) == served.requests - len(failed) > 0
         assert isinstance(model.generate(["Something else"])[0], Completion), "the model must remain usable"
 
 
@@ -315,7 +316,7 @@ def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
         assert not ours()
         said = " ".join(capsys.readouterr().err.split())
         assert "Stopped" in said and "Traceback" not in said
-        assert contents(tmp_path / "cache" / "drike" / "answers.sqlite").answers == answered
+        assert kept_answers(tmp_path / "cache" / "drike" / "answers.sqlite") == answered
         if command == "evaluate":
             cases = {outcome.case_id for outcome in read_outcomes(tmp_path / "r" / "outcomes" / "factprompt.jsonl")}
             assert 1 <= len(cases) < 12
@@ -334,7 +335,7 @@ def test_ctrl_c_keeps_answers_that_arrive_just_afterwards(tmp_path: Path) -> Non
         model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"), inner)
         with pytest.raises(KeyboardInterrupt):
             list(evaluate(FactPrompt(), model, CASES))
-        assert contents(tmp_path / "a.sqlite").answers == served.requests == 8
+        assert kept_answers(tmp_path / "a.sqlite") == served.requests == 8
         assert time.monotonic() - stops.pressed < GRACE
 
 

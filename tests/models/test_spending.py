@@ -275,19 +275,6 @@ def test_no_cache_pays_again_and_stores_nothing(served: Served, tmp_path: Path) 
     assert served.requests == 4 and not list((tmp_path / "cache").rglob("answers*"))
 
 
-def test_the_cache_command_shows_and_clears_the_cache(
-    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run("edit", "--model", served.named(), *GREEN)
-    capsys.readouterr()
-    assert run("cache", "info") == 0
-    assert capsys.readouterr().out.startswith("2 answers")
-    assert run("cache", "clear") == 0
-    capsys.readouterr()
-    run("cache", "info")
-    assert capsys.readouterr().out.startswith("0 answers")
-
-
 def test_a_failing_server_ends_a_command_with_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = {
         "train": ("train", *SMALL),

@@ -1,6 +1,6 @@
 """Put a report together: a summary, then every table and figure, then the settings of the runs.
 
-Nothing here knows HTML: `page` writes a document as a page, `markdown` and `latex` write its tables.
+Nothing here knows HTML: `page` writes a document as a page, `markdown` its tables.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from drike.report.deployed import deployed_of
 from drike.report.figures import Figure
 from drike.report.findings import findings, gaps
 from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
-from drike.report.latex import HEAD, as_latex
 from drike.report.overview import generated, judges
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
-from drike.report.tables import aspects, compared, costs, hops, paired, scores_table, work
+from drike.report.tables import aspects, compared, costs, distribution_of, hops, paired, scores_table, work
 from drike.report.training import epochs_table
-from drike.report.variants import distribution_of, reordered_of, variations
 from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
 
 
@@ -52,7 +50,6 @@ def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iter
         _differences(groups),
         _deployed(groups),
         Section("ceilings", "Ceilings", tables=list(ceilings)),
-        _variants(groups),
         _cost(groups),
         _training(groups),
         _budgets(groups),
@@ -72,12 +69,6 @@ def markdown(document: Document) -> str:
             lines.append("\n".join(f"* {markdown_text(line, first=True)}" for line in section.text) + "\n")
         lines += map(as_markdown, section.tables)
     return "\n".join(lines)
-
-
-def latex(document: Document) -> str:
-    """All tables as LaTeX."""
-    numbered = ((f"tab:{part.id}-{i}", table) for part in document.sections for i, table in enumerate(part.tables, 1))
-    return "\n".join((HEAD, *(as_latex(table, label) for label, table in numbered)))
 
 
 def _summary(groups: Sequence[Group]) -> Section:
@@ -113,19 +104,6 @@ def _deployed(groups: Sequence[Group]) -> Section:
     drawn = [figure for _, of_run in of_runs for figure in of_run]
     tables = [table for of_run, _ in of_runs for table in of_run]
     return Section("deployed", "Many edits in force", figures=drawn, tables=tables)
-
-
-def _variants(groups: Sequence[Group]) -> Section:
-    """The effect of other orders of the retains, and S over a sweep of sigma, where they were measured."""
-    tables: list[Table] = []
-    for group in groups:
-        # a reordered editor is compared with the same editor in its own order, on the same edits
-        measured = {
-            name: of_editor for name, of_editor in group.outcomes.items()
-            if not (base := reordered_of(name)) or group.comparable(name, base)
-        }  # fmt: skip
-        tables += _labelled(group.label, *variations(measured, {name: group.counts[name] for name in measured}))
-    return Section("variants", "Order and sigma", tables=tables)
 
 
 def _cost(groups: Sequence[Group]) -> Section:

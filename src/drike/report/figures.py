@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from drike.report.groups import Group
 from drike.report.paper import RETAIN_BUDGETS
+from drike.report.tables import distribution_of
 from drike.report.training import Epoch
-from drike.report.variants import distribution_of
 
 _NAME_HEIGHT, _NAME_LETTERS = 18, 26  # of an editor's name in the chart: pixels, and where it is cut short
 

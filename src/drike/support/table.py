@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from io import StringIO
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -137,18 +136,8 @@ class Table:
         texts = ([visible("\n".join(filter(None, both))) for both in row] for row in rows)
         return [list(cells) for cells in zip_longest(*texts, fillvalue="")]
 
-    def _repr_html_(self) -> str:
-        width, align = len(self.header), "left" if self.wide else "right"
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
-        rows = (tuple(escape(as_text(cell)) for cell in row) for row in self.rows)
-        body = "".join(
-            f"<tr><th colspan='{width}'>{row[0]}</th></tr>" if len(row) == 1 else
-            f"<tr><td style='text-align:left'>{row[0]}</td>"
-            + "".join(f"<td style='text-align:{align}'>{cell}</td>" for cell in row[1:]) + "</tr>"
-            for row in rows
-        )  # fmt: skip
-        notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in self.notes)
-        return f"<p>{escape(self.title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+    def _repr_markdown_(self) -> str:
+        return as_markdown(self)
 
     def __str__(self) -> str:
         from rich.console import Console

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from drike.errors import ModelError
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Prompts, Request, Score, Turns, Usage
 from drike.models.served.logprobs import is_logprob
 from drike.support.files import cache_folder
@@ -131,7 +129,8 @@ class AnswerCache:
     """Answers by key, on disk and in memory, and the keys that threads are asking for; threads may share it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = _file(path)
+        remedy = "they stay in memory for this run; make room, or set XDG_CACHE_HOME"
+        self._file = KeyValueFile(path, "answers", remedy)
         self._memory: dict[str, bytes] = {}
         self._unsaved: dict[str, bytes] = {}
         self._asking: set[str] = set()
@@ -216,42 +215,6 @@ class AnswerCache:
                 self._changed.notify_all()
 
 
-class Contents(NamedTuple):
-    """The size of a file of answers."""
-
-    path: Path
-    answers: int
-    bytes: int
-
-
 def answers_path() -> Path:
     """Return the file that keeps answers, `answers.sqlite` in `files.cache_folder()`."""
     return cache_folder() / "answers.sqlite"
-
-
-def contents(path: Path | None = None) -> Contents:
-    """Count the answers in a file. Raises ModelError if it cannot be read."""
-    path = path or answers_path()
-    if not path.exists():
-        return Contents(path, 0, 0)
-    try:
-        with closing(_file(path)) as file:
-            return Contents(path, file.count(), path.stat().st_size)
-    except sqlite3.Error as problem:
-        raise ModelError(f"{path} cannot be read ({problem}): run `drike cache clear`") from problem
-
-
-def clear(path: Path | None = None) -> None:
-    """Delete all answers; another process that uses the file goes on with an empty one. Raises ModelError, OSError."""
-    path = path or answers_path()
-    try:
-        if path.exists():
-            with closing(_file(path)) as file:
-                file.clear()
-    except sqlite3.OperationalError as problem:
-        raise ModelError(f"{path} cannot be cleared ({problem}): end what uses it, or remove the file") from problem
-
-
-def _file(path: Path) -> KeyValueFile:
-    remedy = "they stay in memory for this run; make room, set XDG_CACHE_HOME, or run `drike cache clear`"
-    return KeyValueFile(path, "answers", remedy)
