@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -19,19 +20,8 @@ from drike.cli.train import show_prepared
 from drike.cli.watching import watch
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
+from drike.editors import catalog
 from drike.editors.budgets import Threshold, TokenLimit
-from drike.editors.catalog import (
-    BY_NAME,
-    NAMES,
-    OR_ALONE,
-    PER_QUERY,
-    SAME_K,
-    SAME_SIZE,
-    TRAINED,
-    UNTRAINED,
-    make,
-    require_editor,
-)
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.retriever import Retriever
@@ -73,7 +63,7 @@ from drike.support.files import write_text
 from drike.support.table import Table, as_markdown
 
 VALUES_OF_EDITORS = (
-    f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
+    f"NAMES of editors are {', '.join(catalog.NAMES)}; {', '.join(catalog.NEED_TRAINING)} need --run. "
     f"NAMES of orders are {', '.join(ORDERS)}."
 )
 TABLES = "table.md"
@@ -148,12 +138,11 @@ def evaluate(
 def editor_names(method: EvaluationOptions, chosen: ChosenEdits) -> list[str]:
     """The names of --editors, or those by default. Raises UsageError for one that does not exist or needs a run."""
     trained = chosen.base.trained if chosen.base else None
-    names = [*UNTRAINED, *((*TRAINED, SAME_K) if trained else ())]
-    names += [PER_QUERY, BY_NAME, OR_ALONE, SAME_SIZE] if trained and trained.per_query is not None else []
+    names = catalog.usual(trained)
     if method.editors:
         names = [name.strip().casefold() for name in method.editors.split(",")]
     for name in [*names, *(["dr-ike"] if method.sigmas else [])]:
-        require_editor(name, trained=trained is not None)
+        catalog.require_editor(name, trained=trained is not None)
     parse_orders(method.order), parse_sigmas(method.sigmas)
     return names
 
@@ -162,10 +151,11 @@ def make_editors(
     names: Sequence[str], method: EvaluationOptions, setup: Setup, trained: Checkpoint | None, opened: OpenedModel
 ) -> list[Editor]:
     """The editors to compare: those named, and their variants for --order and --sigmas."""
-    editors = [make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit) for name in names]
+    make = partial(catalog.make, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
+    editors = list(map(make, names))
     editors += reordered(editors, parse_orders(method.order), setup.pool.seed)
     if thresholds := parse_sigmas(method.sigmas):
-        dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=opened.limit)
+        dr_ike = make("dr-ike")
         editors += swept(dr_ike, thresholds) if ranks_retains(dr_ike) else []
     return editors
 

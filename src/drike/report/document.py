@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from drike.report import figures
 from drike.report.comparison import paper_tables
@@ -43,12 +44,13 @@ class Document:
 
 def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iterable[Table] = ()) -> Document:
     """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ."""
+    runs = [run for group in groups for run in group.runs]
     sections = (
         _summary(groups),
         _hops(groups),
         Section("paper", "Compared with the paper", tables=list(paper_tables(groups, across))),
         _differences(groups),
-        _deployed(groups),
+        Section("deployed", "Many edits in force", tables=[*chain.from_iterable(map(deployed_of, runs))]),
         Section("ceilings", "Ceilings", tables=list(ceilings)),
         _cost(groups),
         _training(groups),
@@ -97,13 +99,6 @@ def _differences(groups: Sequence[Group]) -> Section:
         comparable = [pair for pair in dict.fromkeys(pairs) if group.comparable(*pair)]
         tables += paired(group.counts, comparable, f"Paired differences, {group.label}")
     return Section("differences", "Differences", tables=tables)
-
-
-def _deployed(groups: Sequence[Group]) -> Section:
-    of_runs = [deployed_of(run) for group in groups for run in group.runs]
-    drawn = [figure for _, of_run in of_runs for figure in of_run]
-    tables = [table for of_run, _ in of_runs for table in of_run]
-    return Section("deployed", "Many edits in force", figures=drawn, tables=tables)
 
 
 def _cost(groups: Sequence[Group]) -> Section:

@@ -191,16 +191,6 @@ def budget(group: Group, editor: str) -> Figure:
     return Figure(plot.svg("curve", "retains kept", whole=True), caption, alt)
 
 
-def gate_curve(points: Sequence[tuple[float, float]], xs: str, caption: str, *, diagonal: bool = False) -> Figure:
-    """A line through shares between 0 and 1, in their order; diagonal: also the line where both would be equal."""
-    plot = _Plot(170, 0, 1 if diagonal else max(0.01, 1.1 * max(x for x, _ in points)), 0, 1)
-    if diagonal:
-        plot.line("front", (0, 0), (1, 1))
-    plot.curve("c0", points)
-    values = ", ".join(f"{y:.3g} at {x:.3g}" for x, y in points)
-    return Figure(plot.svg("curve", xs), caption, f"{caption}. By {xs}: {values}.")
-
-
 def _ticks(low: float, high: float, min_step: float = 0) -> Iterator[float]:
     """Two to six round numbers from low to high, at least `min_step` apart."""
     rough = (high - low) / 5

@@ -10,7 +10,7 @@ from drike.edits import Aspect
 from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Outcome, Summary
 from drike.report.figures import Figure, pareto
-from drike.report.findings import findings, listed
+from drike.report.findings import findings
 from drike.report.groups import BASELINE, UNEDITED, Group
 from drike.report.tables import INTERVALS, SCORES, cell
 from drike.support.table import NOT_MEASURED, Cell, Table, as_text, counted
@@ -53,7 +53,7 @@ class ExampleEdit:
 class Overview:
     """What the page shows of a group above its tables.
 
-    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, probes. profiles: with lowest aspects.
+    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, probes. profiles: the editors by aspect.
     """
 
     label: str
@@ -66,8 +66,8 @@ class Overview:
     scores: Table
     notes: tuple[str, ...]
     asked: tuple[tuple[Aspect, str, str], ...]
-    profiles: tuple[tuple[Summary, str], ...]
-    weakest: str
+    profiles: tuple[Summary, ...]
+    generated: str
 
 
 def overview(group: Group) -> Overview:
@@ -89,8 +89,8 @@ def overview(group: Group) -> Overview:
         scores=scores(group),
         notes=(INTERVALS, *further, *notes),
         asked=tuple((aspect, MEANINGS[aspect], _asked(aspect, summaries)) for aspect in asked),
-        profiles=tuple((summary, _lowest_words(summary, asked)) for summary in _first(group).values()),
-        weakest=" ".join([_weakest(group, best, asked), *generated(group)]),
+        profiles=tuple(_first(group).values()),
+        generated=" ".join(generated(group)),
     )
 
 
@@ -151,31 +151,3 @@ def _asked(aspect: Aspect, summaries: Sequence[Summary]) -> str:
 
 def _line(text: str | None) -> str:
     return NOT_WRITTEN if text is None else next(iter(text.strip().splitlines()), "(nothing)")
-
-
-def _lowest(summary: Summary) -> tuple[float, list[Aspect]]:
-    """The editor's lowest share, and the aspects that have it; 1 and none where nothing was measured."""
-    values = [(value, aspect) for aspect in Aspect if (value := summary.aspects[aspect].estimate.value) is not None]
-    lowest = min((value for value, _ in values), default=1.0)
-    return lowest, [aspect for value, aspect in values if value == lowest]
-
-
-def _lowest_words(summary: Summary, asked: Sequence[Aspect]) -> str:
-    lowest, aspects = _lowest(summary)
-    words = listed(aspects) if len(aspects) < 3 else f"{len(aspects)} aspects at {lowest:.3f}"
-    return f"Lowest: {words}" if aspects and len(asked) > 1 else ""
-
-
-def _weakest(group: Group, best: Summary, asked: Sequence[Aspect]) -> str:
-    """The lowest share of the best editor, and of all editors, with intervals."""
-    lowest, aspects = _lowest(best)
-    if len(asked) < 2 or not aspects:
-        return ""
-    what = f"{aspects[0]}, {MEANINGS[aspects[0]]}" if len(aspects) == 1 else listed(aspects)
-    sentence = f"{best.editor} is weakest in {what}: {as_text(best.aspects[aspects[0]].estimate)}."
-    other = min(group.ranked, key=lambda summary: _lowest(summary)[0], default=best)
-    if _lowest(other)[0] >= lowest:
-        return f"{sentence} No editor has a lower share in any aspect."
-    _, [aspect, *_] = _lowest(other)
-    value = as_text(other.aspects[aspect].estimate)
-    return f"{sentence} The lowest share of any editor is {other.editor}'s in {aspect}: {value}."
