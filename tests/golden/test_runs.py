@@ -21,7 +21,7 @@ TRAIN = (
 EVALUATE = (
     "evaluate", "--run", "trained", "--editors", "unedited,factprompt,ike,dr-ike,dr-ike-q", "--out", "evaluated",
 )  # fmt: skip
-RETIRED = ("credit", "soft")  # options of version 0.1.0 that are gone
+RETIRED = ("credit", "soft", "reward")  # options of version 0.1.0 that are gone
 CHANGING = re.compile(r"^(\W|<[^>]*>)*(started|python|machine|drike|torch|transformers|openai|sentence-transformers|"
                       r"safetensors|numpy|ray|command)\b.*\n", re.MULTILINE)  # fmt: skip
 
