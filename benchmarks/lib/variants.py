@@ -1,12 +1,14 @@
-"""Variants of editors compared with their originals: other orders of the retains, and S over a sweep of sigma."""
+"""Variants of editors compared with their originals: other orders of the retains, a sweep of sigma, retains kept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from drike.evaluation.metrics import Outcome, Summary, counted, share_over_cases
-from drike.report.tables import STARRED, cell, differences
+from drike.report.tables import STARRED, cell, differences, distribution_of
 from drike.support.table import Cell, Estimate, Number, Table
+
+_BAR = 30  # blocks of the longest one in a histogram
 
 
 def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
@@ -44,3 +46,15 @@ def frontier_table(summaries: Sequence[Summary]) -> Table:
         best = max(best, s)
     header = ("Editor", "tokens/prompt", "retains/prompt", "S", "frontier")
     return Table("S against prompt length", header, tuple(rows), ("frontier: no shorter prompt has as good an S.",))
+
+
+def distribution_table(outcomes: Sequence[Outcome]) -> Table:
+    """Histogram of retains per edit with mean and standard deviation, as in the paper's figures 4 and 5."""
+    distribution = distribution_of(outcomes)
+    counts = distribution.counts
+    edits, highest = sum(counts.values()), max(counts.values())
+    every = {k: counts.get(k, 0) for k in range(min(counts), max(counts) + 1)}
+    rows = tuple((str(k), Number(n, "d"), "█" * round(_BAR * n / highest)) for k, n in every.items())
+    mean_and_std = f"mean {distribution.mean:.2f}, std {distribution.std:.2f}"
+    title = f"Retains per edit, {outcomes[0].editor}: {mean_and_std}, {edits} edits"
+    return Table(title, ("retains", "edits", ""), rows, wide=True)

@@ -69,8 +69,7 @@ def test_orders_and_sigmas_are_evaluated_as_separate_editors(
     assert shown["DR-IKE (sigma .0)"]["shots"] == 16 and shown["DR-IKE (sigma 1.0)"]["shots"] == 1
     assert len(list((folder / "outcomes").iterdir())) == len(shown), "no two editors share a file"
     table = (folder / "table.md").read_text("utf-8")
-    for text in ("Retains per edit, DR-IKE", "DR-IKE (shuffled) minus DR-IKE"):
-        assert text in table and text in " ".join(capsys.readouterr().out.split()) + table
+    assert "DR-IKE (shuffled) minus DR-IKE" in table
 
 
 def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:

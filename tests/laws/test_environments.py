@@ -112,10 +112,8 @@ def test_every_command_ends_properly_and_prints_no_control_character(
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_symbols_and_bars_have_an_ascii_form(encoding: str, place: Path, tmp_path: Path) -> None:
+def test_foreign_letters_have_an_ascii_form(encoding: str, place: Path, tmp_path: Path) -> None:
     found = commands(place, tmp_path)
-    shown = printed(found["evaluate"], encoding)[1]
-    assert re.search(r"#{9} *$", shown, re.MULTILINE), "the histogram of retains"
     assert ("\\xc5se" if encoding == "ascii" else "Åse") in printed(found["no run"], encoding)[1]
 
 

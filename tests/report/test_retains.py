@@ -12,7 +12,7 @@ from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome
 from drike.report.document import document
 from drike.report.groups import grouped
-from drike.report.tables import distribution_of, distribution_table
+from drike.report.tables import distribution_of
 from drike.support.table import as_text
 from tests.worlds.reports import run_of
 
@@ -35,7 +35,6 @@ def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> N
     row = next(row for row in section.tables[0].rows if row[0].startswith("DR-IKE, some-model"))
     mean, std = map(as_text, row[1:3])
     assert (mean, std) == (f"{kept.mean:.2f}", f"{kept.std:.2f}")
-    assert f"std {std}," in distribution_table(groups[0].outcomes["DR-IKE"]).title
     assert f"standard deviation {std}." in section.figures[0].alt
 
 
@@ -57,8 +56,6 @@ def test_the_retain_distribution_counts_every_edit_once(shots: list[int]) -> Non
     assert sum(k * n for k, n in distribution.counts.items()) / len(shots) == pytest.approx(distribution.mean)
     spread = sum(n * (k - distribution.mean) ** 2 for k, n in distribution.counts.items()) / len(shots)
     assert distribution.std == pytest.approx(spread**0.5)
-    rows = distribution_table(outcomes).rows
-    assert [int(row[0]) for row in rows] == list(range(min(shots), max(shots) + 1))
-    assert max(len(row[2]) for row in rows) == 30
+    assert list(distribution.counts) == sorted(set(shots))
     with pytest.raises(ValueError, match="no outcome of a rewrite"):
         distribution_of(paraphrases)

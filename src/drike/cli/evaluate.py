@@ -40,18 +40,7 @@ from drike.gates.verification import require_uncertainty
 from drike.models import ApiOptions, LanguageModel
 from drike.prompts import ORDERS, OrderName
 from drike.report.deployed import deployed_tables
-from drike.report.tables import (
-    aspects,
-    compared,
-    costs,
-    disagreement,
-    distribution_table,
-    hops,
-    paired,
-    published,
-    table1,
-    work,
-)
+from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, published, table1, work
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
 from drike.runs.evaluating import Evaluation, EvaluationEvent, run_evaluation
@@ -126,7 +115,7 @@ def evaluate(
     }  # fmt: skip
     with recorded_at(folder, setup, opened, settings, options, command="evaluate", at=at, base=base):
         events = run_evaluation(folder, setup, opened.model, editors, rule=rule, write=write)
-        evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes, histogram=True)
+        evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes)
         if deployment is not None:
             watch_deployed(folder, deployment, opened.model, editors, evaluation)
     show_guarantee(base.trained.promise if base else None, evaluation.outcomes.get("DR-IKE-Q", []))
@@ -173,7 +162,7 @@ def _count(
 
 def watch_evaluation(
     events: Generator[EvaluationEvent], folder: Path, setup: Setup, model: LanguageModel, *,
-    notes: Sequence[str] = (), histogram: bool = False,
+    notes: Sequence[str] = (),
 ) -> Evaluation:  # fmt: skip
     """Evaluate every editor on the test edits with a bar; save and print the tables, with a histogram of retains."""
 
@@ -187,7 +176,7 @@ def watch_evaluation(
     assert isinstance(evaluation, Evaluation)  # noqa: S101 - its last event
     data, judged = f"{setup.split.ids.title}, {len(evaluation.cases)} test edits", f"judged by {evaluation.rule.name}"
     title = f"{data}, model {model.info.name}, {judged}"
-    tables = evaluation_tables(evaluation, title, notes, histogram=histogram)
+    tables = evaluation_tables(evaluation, title, notes)
     write_text(folder / TABLES, "\n".join(map(as_markdown, tables)))
     draw(*tables)
     usages = {name: used for name, used in read_usage(folder).items() if name in evaluation.outcomes}
@@ -208,7 +197,7 @@ def baseline_sentence(resolved: AnsweredCases) -> str:
     )
 
 
-def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], *, histogram: bool) -> list[Table]:
+def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str]) -> list[Table]:
     """Table 1 of the evaluation, the further tables, and the paper's."""
     differing = [disagreement(evaluation.both_ways)] if any(evaluation.both_ways.values()) else []
     summaries = evaluation.summaries
@@ -216,8 +205,6 @@ def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], 
     parts = (first, aspects(summaries, *notes), hops(summaries), costs(summaries))
     tables = [table for table in parts if table]
     tables += paired(evaluation.counts, compared(list(evaluation.counts)), "Paired differences")
-    if histogram:
-        tables += [distribution_table(evaluation.outcomes["DR-IKE"])] if "DR-IKE" in evaluation.outcomes else []
     return [*tables, published()]
 
 

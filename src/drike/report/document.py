@@ -15,9 +15,20 @@ from drike.report.deployed import deployed_of
 from drike.report.figures import Figure
 from drike.report.findings import findings, gaps
 from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
-from drike.report.overview import generated, judges
+from drike.report.overview import generated, judges, scores
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
-from drike.report.tables import aspects, compared, costs, distribution_of, hops, paired, scores_table, work
+from drike.report.tables import (
+    INTERVALS,
+    PER_PROMPT,
+    SCORES,
+    aspects,
+    compared,
+    costs,
+    distribution_of,
+    hops,
+    paired,
+    work,
+)
 from drike.report.training import epochs_table
 from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
 
@@ -77,7 +88,8 @@ def _summary(groups: Sequence[Group]) -> Section:
     text = [sentence for part in (gaps, findings) for group in groups for sentence in part(group)]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
-    tables = [scores_table(group.label, group.summaries.values(), *judges(group)) for group in groups]
+    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
+    tables = [scores(group, meanings, *judges(group), INTERVALS, PER_PROMPT) for group in groups]
     for group in groups:
         tables += _labelled(group.label, aspects(list(group.summaries.values()), *generated(group)))
     return Section("summary", "Summary", text, tables=tables)

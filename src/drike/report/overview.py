@@ -105,8 +105,8 @@ def generated(group: Group) -> list[str]:
     return [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
 
 
-def scores(group: Group) -> Table:
-    """The main scores of every editor, with the difference of the headline metric from the baseline, and its cost."""
+def scores(group: Group, *notes: str) -> Table:
+    """The main scores of the first editors, their differences of the headline metric from the baseline, their costs."""
     metric = group.headline
     against = BASELINE if {BASELINE} < group.summaries.keys() - {UNEDITED} else ""
     header = ("Editor", *SCORES, *([f"{metric} minus {against}"] if against else []), "retains/prompt", "tokens/prompt")
@@ -116,7 +116,7 @@ def scores(group: Group) -> Table:
         differences: list[Cell] = [difference or NOT_MEASURED] if against else []
         costs = (cell(summary, "retains/prompt"), cell(summary, "tokens/prompt"))
         rows.append((editor, *(cell(summary, column) for column in SCORES), *differences, *costs))
-    return Table(group.label, header, tuple(rows))
+    return Table(group.label, header, tuple(rows), notes)
 
 
 def example(group: Group, editor: str) -> ExampleEdit | None:

@@ -28,7 +28,6 @@ PER_PROMPT = (
     "retains/prompt: mean over the prompts of all probes, so an edit with more probes counts more; where a table says "
     "retains/edit, every edit counts once."
 )
-_BAR = 30  # blocks of the longest one in a histogram
 _COSTS: dict[str, Callable[[Summary], Number]] = {
     "retains/prompt": lambda summary: Number(summary.shots, ".2f"),
     "tokens/prompt": lambda summary: Number(summary.prompt_tokens, ".0f"),
@@ -46,13 +45,6 @@ def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[st
     """A row for each editor in the given columns."""
     rows = tuple((summary.editor, *(cell(summary, column) for column in columns)) for summary in summaries)
     return Table(title, ("Editor", *columns), rows, notes)
-
-
-def scores_table(title: str, summaries: Iterable[Summary], *notes: str) -> Table:
-    """The scores that a report begins with, and the length of prompts."""
-    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
-    columns = (*SCORES, "retains/prompt", "tokens/prompt")
-    return summary_table(title, summaries, columns, meanings, *notes, INTERVALS, PER_PROMPT)
 
 
 def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
@@ -193,15 +185,3 @@ def distribution_of(outcomes: Sequence[Outcome]) -> Distribution:
     if not shots:
         raise ValueError("no outcome of a rewrite probe: retains are counted once per edit, at its rewrite probe")
     return Distribution(dict(sorted(Counter(shots).items())), fmean(shots), pstdev(shots))
-
-
-def distribution_table(outcomes: Sequence[Outcome]) -> Table:
-    """Histogram of retains per edit with mean and standard deviation, as in the paper's figures 4 and 5."""
-    distribution = distribution_of(outcomes)
-    counts = distribution.counts
-    edits, highest = sum(counts.values()), max(counts.values())
-    every = {k: counts.get(k, 0) for k in range(min(counts), max(counts) + 1)}
-    rows = tuple((str(k), Number(n, "d"), "█" * round(_BAR * n / highest)) for k, n in every.items())
-    mean_and_std = f"mean {distribution.mean:.2f}, std {distribution.std:.2f}"
-    title = f"Retains per edit, {outcomes[0].editor}: {mean_and_std}, {edits} edits"
-    return Table(title, ("retains", "edits", ""), rows, wide=True)
