@@ -39,13 +39,14 @@ from drike.edits import Edit, EditCase, Probe
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import later_turns
 from drike.evaluation.judge import Judge, Question, is_right
-from drike.evaluation.metrics import estimated, resampled_by_edit
+from drike.evaluation.metrics import estimated
 from drike.gates.by_name import Named
 from drike.models import EMBEDDED, load
 from drike.prompts import Prompt, PromptStyle
 from drike.report.tables import INTERVALS, STARRED
 from drike.support.table import Cell, Difference, Estimate
 from lib import pages
+from lib.seeds import resampled_by_edit
 
 TITLE = "Edits in conversations"
 

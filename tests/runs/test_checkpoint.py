@@ -108,13 +108,7 @@ def resave(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tenso
     (folder / checkpoint.FILE).write_bytes(checkpoint._sealed(described, tensors))
 
 
-def test_the_old_multi_file_checkpoint_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    old = tmp_path / "run" / "checkpoint"
-    old.mkdir(parents=True)
-    (old / "budget.json").write_text("{}")
-    for place in (old, tmp_path / "run"):
-        with pytest.raises(CheckpointError, match="older version of drike, in several files: train again"):
-            checkpoint.load(place)
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="give a folder that `drike train` wrote"):
         checkpoint.load(tmp_path)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from drike.edits import Aspect
-from drike.report.cases import as_script, packed, unwritten
+from drike.report.cases import as_script, packed
 from drike.report.document import Document
 from drike.report.findings import gaps, overall
 from drike.report.groups import UNEDITED
@@ -65,7 +65,6 @@ def html(document: Document) -> str:
         script=script,
         script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         data=as_script(packed(groups)),
-        unwritten=unwritten(groups),
         blocks=blocks,
         columns=columns,
         as_text=as_text,

@@ -35,7 +35,6 @@ from drike.support.records import read
 
 _LOG = logging.getLogger(__name__)
 FILE = "checkpoint.safetensors"
-_OLD = ("budget.json", "retriever.json", "head.safetensors", "checkpoint/budget.json")
 _KEY, _ZEROS = "drike", "0" * 64
 _AGAIN = "train or copy it again"
 _LARGEST_WEIGHT = 1e9  # sums of products of two such weights stay far below the largest float32
@@ -123,10 +122,6 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        if any((path.parent / name).exists() for name in _OLD):
-            raise CheckpointError(
-                f"{path.parent} holds a checkpoint of an older version of drike, in several files: train again"
-            ) from None
         raise CheckpointError(f"{path.parent} holds no {path.name}: give a folder that `drike train` wrote") from None
     except OSError as problem:
         raise CheckpointError(f"{path} cannot be read ({problem}): {_AGAIN}") from problem
