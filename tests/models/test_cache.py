@@ -20,17 +20,13 @@ from hypothesis import strategies as st
 
 from drike.errors import ModelError
 from drike.models.custom import CustomModel
-from drike.models.protocols import Completion, LanguageModel, Request, Score
+from drike.models.protocols import Completion, Request, Score
 from drike.models.served.cache import AnswerCache, CachedModel
-from tests.worlds.answers import kept_answers
+from tests.worlds.answers import Streamed, cached, kept_answers
 from tests.worlds.scripted import ScriptedModel
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
-
-
-def cached(model: LanguageModel, path: Path, identity: str = "m") -> CachedModel:
-    return CachedModel(model, identity, AnswerCache(path))
 
 
 def stored(text: str) -> bytes:
@@ -38,10 +34,11 @@ def stored(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:8] + text.encode()
 
 
-class OneByOne:
+class OneByOne(Streamed):
     """A model that returns answers one by one and fails at the third."""
 
     def __init__(self) -> None:
+        super().__init__(CustomModel("failing", lambda prompts, max_tokens, stop: []))
         self.asked: list[str] = []
 
     def completions(
@@ -53,9 +50,6 @@ class OneByOne:
                 raise ModelError("the server is gone: start it")
             yield i, Completion(f" {prompt}", 1, 1)
 
-    def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
-        raise NotImplementedError
-
 
 @given(CALLS)
 def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered(calls: list[list[str]]) -> None:
@@ -63,7 +57,7 @@ def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered
     store = AnswerCache(Path("/dev/null/nowhere"))  # an impossible folder, so only memory is left
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = CachedModel(inner, "m", store)
+        model = CachedModel(Streamed(inner), "m", store)
         for prompts in calls:
             assert model.generate(prompts) == direct.generate(prompts)
     assert not [prompt for prompt, times in Counter(inner.prompts).items() if times > 1]
@@ -123,7 +117,7 @@ def test_cached_answers_are_returned_unchanged(score: Score, completion: Complet
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.sqlite"
         for _ in range(2):
-            model = CachedModel(fixed, "m", AnswerCache(path))
+            model = cached(fixed, path)
             assert model.generate(["x"]) == [completion]
             assert model.score([Request("x", " y")]) == [score]
             model.store.close()
@@ -178,11 +172,11 @@ def test_the_cache_is_readable_by_its_owner_only_and_stores_no_prompts(tmp_path:
 
 def test_answers_received_before_a_failure_are_cached(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
-    inner, custom = OneByOne(), CustomModel("failing", lambda prompts, max_tokens, stop: [])
+    inner = OneByOne()
     with pytest.raises(ModelError):
-        CachedModel(custom, "m", AnswerCache(path), inner).generate(["a", "b", "c", "d"])
+        CachedModel(inner, "m", AnswerCache(path)).generate(["a", "b", "c", "d"])
     assert kept_answers(path) == 2
-    again = CachedModel(custom, "m", AnswerCache(path), inner)
+    again = CachedModel(inner, "m", AnswerCache(path))
     assert [c.text for c in again.generate(["a", "b", "c", "d"])] == [" a", " b", " c", " d"]
     assert sorted(inner.asked) == ["a", "b", "b", "c", "d"]
 
@@ -218,13 +212,14 @@ def test_an_unwritable_cache_folder_only_warns(tmp_path: Path) -> None:
     assert inner.prompts == ["a"]
 
 
+ROOT = Path(__file__).parents[2]
 RUN = """
 import sys
 from pathlib import Path
 from drike.models.custom import CustomModel
-from drike.models.served.cache import AnswerCache, CachedModel
+from tests.worlds.answers import cached
 upper = CustomModel("upper", lambda prompts, max_tokens, stop: [" " + prompt.upper() for prompt in prompts])
-model = CachedModel(upper, "m", AnswerCache(Path(sys.argv[1])))
+model = cached(upper, Path(sys.argv[1]))
 for i in range(60):
     assert model.generate([f"p{i}", f"{sys.argv[2]}{i}"])[0].text == f" P{i}"
 """
@@ -233,7 +228,7 @@ for i in range(60):
 def test_two_processes_can_share_a_cache_file(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     running = [
-        subprocess.Popen([sys.executable, "-W", "error", "-c", RUN, str(path), name], stderr=subprocess.PIPE)
+        subprocess.Popen([sys.executable, "-W", "error", "-c", RUN, str(path), name], stderr=subprocess.PIPE, cwd=ROOT)
         for name in ("x", "y")
     ]
     for process in running:

@@ -135,7 +135,7 @@ def test_usage_is_shown_live_and_at_the_end(tmp_path: Path) -> None:
         serve(serving(ScriptedModel(lambda prompt: "two words", scores=False))) as server,
         closing(connect(server.named(), price=Price(1e6, 1e6))) as inner,
     ):
-        model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"), inner)
+        model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"))
         watched = live_usage(model)
         assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
         model.generate(["one", "one", "other one"])

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Prompts, Request, Score, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, Prompts, Request, Score, Turns, Usage
 from drike.models.served.logprobs import is_logprob
 from drike.support.files import cache_folder
 from drike.support.keyvalue import KeyValueFile
@@ -38,17 +38,11 @@ _IDLE_SECONDS = 0.05  # for which the writing thread stays when there is nothing
 
 
 class CachedModel:
-    """A model whose completions and scores are kept in `store`; `inner` computes those that are missing.
+    """A served model whose completions and scores are kept in `store`; identity: keeps models and settings apart."""
 
-    identity: keeps models and settings apart. stream: the inner model, if it yields answers as they arrive.
-    """
-
-    def __init__(
-        self, inner: LanguageModel, identity: str, store: AnswerCache, stream: ServedModel | None = None
-    ) -> None:
-        self.inner, self.store = inner, store
+    def __init__(self, inner: ServedModel, identity: str, store: AnswerCache) -> None:
+        self.inner, self.store, self._identity = inner, store, identity
         self.info, self.count_tokens = inner.info, inner.count_tokens
-        self._identity, self._stream = identity, stream
         self._cached = 0
         self._counting = threading.Lock()
 
@@ -68,23 +62,12 @@ class CachedModel:
 
     def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt; the inner model completes new prompts only, and each of them once."""
-
-        def ask(new: Prompts) -> Iterable[tuple[int, Completion]]:
-            if self._stream is not None:
-                return self._stream.completions(new, max_tokens, stop)
-            return enumerate(self.inner.generate(new, max_tokens, stop))
-
         keys = [_key(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
-        return self._recall(Completion, prompts, keys, ask)
+        return self._recall(Completion, prompts, keys, lambda new: self.inner.completions(new, max_tokens, stop))
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
-        def ask(new: Sequence[Request]) -> Iterable[tuple[int, Score]]:
-            if self._stream is not None:
-                return self._stream.scores(new)
-            return enumerate(self.inner.score(new))  # type: ignore[misc]  # only called if it scores
-
         keys = [_key(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests]
-        return self._recall(Score, requests, keys, ask)
+        return self._recall(Score, requests, keys, self.inner.scores)
 
     def _recall(
         self, kind: type[Answer], asked: Sequence[Asked], keys: Sequence[str], ask: Ask[Asked, Answer]
