@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from statistics import fmean
 
 from drike.deployment.evaluation import GateRecord
 from drike.evaluation.judge import RULES
@@ -16,8 +14,6 @@ from drike.report.tables import INTERVALS, aspects
 from drike.support.table import NOT_MEASURED, Cell, Noted, Number, Table
 
 NEAREST = 20
-THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
-_BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
 
 
 def deployed_of(run: ReportedRun) -> list[Table]:
@@ -33,19 +29,11 @@ def deployed_of(run: ReportedRun) -> list[Table]:
 def deployed_tables(
     counts: Mapping[str, tuple[Counts, Counts]], records: Sequence[GateRecord], title: str, *notes: str
 ) -> list[Table]:
-    """All tables of an evaluation with many edits in force; those of probabilities only where the gate has them."""
+    """All tables of an evaluation with many edits in force."""
     tables = [deployed_table(counts, f"Deployed: {title}", *notes)]
     if further := aspects([summary_of(deployed) for _, deployed in counts.values()]):
         tables.append(replace(further, title="Deployed: aspects"))
-    tables.append(gate_table(records))
-    if has_probabilities(records):
-        tables += [calibration_table(records), thresholds_table(records)]
-    return [*tables, near_misses(records)]
-
-
-def has_probabilities(records: Sequence[GateRecord]) -> bool:
-    """Whether the gate gave more than yes and no."""
-    return len({record.probability for record in records} | {record.nearest_probability for record in records}) > 2
+    return [*tables, gate_table(records), near_misses(records)]
 
 
 def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *notes: str) -> Table:
@@ -78,37 +66,6 @@ def gate_table(records: Sequence[GateRecord]) -> Table:
         f"{INTERVALS} Of unrelated questions, over questions.",
     )
     return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), tuple(rows), notes)
-
-
-def calibration_table(records: Sequence[GateRecord]) -> Table:
-    """How often a question is about an edit, by ranges of the probability that the gate gives it."""
-    pairs = [(record.probability, True) for record in records if record.concerns]
-    pairs += [(record.nearest_probability, False) for record in records if record.nearest is not None]
-    rows: list[tuple[Cell, ...]] = []
-    for low, high in pairwise(_BINS):
-        within = [(p, about) for p, about in pairs if low <= p < high or p == high == 1]
-        if within:
-            means = (Number(fmean(column), ".3f") for column in zip(*within, strict=True))
-            rows.append((f"{low:g} to {high:g}", *means, Number(len(within))))
-    note = (
-        "edits: for each question the one it is about, and the most probable of the others. observed: share of them "
-        "that the question is about."
-    )
-    return Table("Calibration of the gate", ("probability", "mean", "observed", "edits"), tuple(rows), (note,))
-
-
-def thresholds_table(records: Sequence[GateRecord]) -> Table:
-    """Matches and false matches at several thresholds."""
-    own = [record.probability for record in records if record.concerns]
-    others = [record.nearest_probability for record in records]
-
-    def reached(probabilities: Sequence[float], threshold: float) -> float:
-        return sum(p >= threshold for p in probabilities) / max(1, len(probabilities))
-
-    rows = tuple((f"{at:g}", Number(reached(own, at), ".3f"), Number(reached(others, at), ".4f")) for at in THRESHOLDS)
-    note = "matched: questions whose own edit reaches the threshold. false matches: questions where another edit does."
-    header = ("threshold", "matched", "false matches")
-    return Table("Matches and false matches by threshold", header, rows, (note,))
 
 
 def near_misses(records: Sequence[GateRecord]) -> Table:
