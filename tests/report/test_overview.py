@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from drike.edits import Aspect
 from drike.report.groups import grouped
-from drike.report.overview import overview
+from drike.report.overview import asked, first
 from tests.worlds.reports import run_of
 
 
@@ -17,8 +17,8 @@ def test_the_profiles_show_every_aspect_of_every_editor_and_what_was_not_judged(
         name: (*of, *(replace(o, aspect=Aspect.ALIAS, correct=judged[name]) for o in of if o.aspect is Aspect.REWRITE))
         for name, of in run.outcomes.items()
     }
-    shown_of = overview(grouped([replace(run, outcomes=outcomes)])[0])
-    assert [aspect for aspect, *_ in shown_of.asked] == ["rewrite", "paraphrase", "neighborhood", "alias"]
-    ike, dr_ike = shown_of.profiles
-    assert shown_of.best == dr_ike.editor != ike.editor
-    assert ike.aspects[Aspect.ALIAS].estimate.value == 0 and dr_ike.aspects[Aspect.ALIAS].estimate.value is None
+    group = grouped([replace(run, outcomes=outcomes)])[0]
+    assert [aspect for aspect, *_ in asked(group)] == ["rewrite", "paraphrase", "neighborhood", "alias"]
+    shown = first(group)
+    assert shown["IKE"].aspects[Aspect.ALIAS].estimate.value == 0
+    assert shown["DR-IKE"].aspects[Aspect.ALIAS].estimate.value is None

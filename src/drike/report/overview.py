@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drike.datasets.generated import GENERATED
 from drike.edits import Aspect
 from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Outcome, Summary
-from drike.report.figures import Figure, pareto
 from drike.report.findings import findings
 from drike.report.groups import BASELINE, UNEDITED, Group
 from drike.report.tables import INTERVALS, SCORES, cell
-from drike.support.table import NOT_MEASURED, Cell, Table, as_text, counted
+from drike.support.table import NOT_MEASURED, Cell, Table, counted
 
 MEANINGS = {
     Aspect.REWRITE: "the edit's own query (ESR)",
@@ -49,49 +47,27 @@ class ExampleEdit:
     chosen: str
 
 
-@dataclass(frozen=True)
-class Overview:
-    """What the page shows of a group above its tables.
-
-    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, probes. profiles: the editors by aspect.
-    """
-
-    label: str
-    verdict: str
-    about: str
-    metrics: tuple[tuple[str, str, str], ...]
-    best: str
-    example: ExampleEdit | None
-    chart: Figure | None
-    scores: Table
-    notes: tuple[str, ...]
-    asked: tuple[tuple[Aspect, str, str], ...]
-    profiles: tuple[Summary, ...]
-    generated: str
+def about(group: Group) -> str:
+    """How many edits and seeds a group has, and how its answers were judged."""
+    return " ".join([next(findings(group)), *judges(group)])
 
 
-def overview(group: Group) -> Overview:
-    """The overview of a group."""
-    summaries, ranked = list(group.summaries.values()), group.ranked
-    best = ranked[0] if ranked else summaries[0]
-    about, said, *notes = findings(group)
-    asked = [aspect for aspect in Aspect if any(summary.aspects[aspect].probes for summary in summaries)]
-    left_out = len(summaries) - MAX_EDITORS
+def notes(group: Group) -> list[str]:
+    """What is to be known of the scores that are shown first."""
+    left_out = len(group.summaries) - MAX_EDITORS
     further = [f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else []
-    return Overview(
-        label=group.label,
-        verdict=said,
-        about=" ".join([about, *judges(group)]),
-        metrics=tuple((name, as_text(best.metric(name)), meaning) for name, meaning in SCORES.items()),
-        best=best.editor,
-        example=example(group, best.editor) if ranked else None,
-        chart=pareto(group),
-        scores=scores(group),
-        notes=(INTERVALS, *further, *notes),
-        asked=tuple((aspect, MEANINGS[aspect], _asked(aspect, summaries)) for aspect in asked),
-        profiles=tuple(_first(group).values()),
-        generated=" ".join(generated(group)),
-    )
+    return [INTERVALS, *further, *list(findings(group))[2:]]
+
+
+def asked(group: Group) -> list[tuple[Aspect, str, str]]:
+    """Each aspect that is probed, its meaning, and how many probes of how many edits test it under one editor."""
+    rows = []
+    for aspect in Aspect:
+        share = max((of.aspects[aspect] for of in group.summaries.values()), key=lambda share: share.probes)
+        if share.probes:
+            many = f"{counted(share.probes, 'probe')} of {counted(share.edits, 'edit')}"
+            rows.append((aspect, MEANINGS[aspect], many))
+    return rows
 
 
 def judges(group: Group) -> list[str]:
@@ -111,7 +87,7 @@ def scores(group: Group, *notes: str) -> Table:
     against = BASELINE if {BASELINE} < group.summaries.keys() - {UNEDITED} else ""
     header = ("Editor", *SCORES, *([f"{metric} minus {against}"] if against else []), "retains/prompt", "tokens/prompt")
     rows: list[tuple[Cell, ...]] = []
-    for editor, summary in _first(group).items():
+    for editor, summary in first(group).items():
         difference = group.difference(editor, against, metric) if editor != against else None
         differences: list[Cell] = [difference or NOT_MEASURED] if against else []
         costs = (cell(summary, "retains/prompt"), cell(summary, "tokens/prompt"))
@@ -136,17 +112,11 @@ def example(group: Group, editor: str) -> ExampleEdit | None:
     return min(ranked)[-1] if ranked else None
 
 
-def _first(group: Group) -> dict[str, Summary]:
+def first(group: Group) -> dict[str, Summary]:
     """The unedited model, the baseline and the best of the other editors, as many as are shown first."""
     best = dict.fromkeys((UNEDITED, BASELINE, *(summary.editor for summary in group.ranked), *group.summaries))
     kept = [editor for editor in best if editor in group.summaries][:MAX_EDITORS]
     return {editor: summary for editor, summary in group.summaries.items() if editor in kept}
-
-
-def _asked(aspect: Aspect, summaries: Sequence[Summary]) -> str:
-    """How many probes of how many edits test an aspect, under the editor that has most."""
-    share = max((summary.aspects[aspect] for summary in summaries), key=lambda share: share.probes)
-    return f"{counted(share.probes, 'probe')} of {counted(share.edits, 'edit')}"
 
 
 def _line(text: str | None) -> str:

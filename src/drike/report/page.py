@@ -14,11 +14,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from drike.edits import Aspect
+from drike.report import overview
 from drike.report.cases import as_script, packed
 from drike.report.document import Document
-from drike.report.findings import gaps, overall
+from drike.report.figures import pareto
+from drike.report.findings import gaps, overall, verdict
 from drike.report.groups import UNEDITED
-from drike.report.overview import overview
 from drike.report.tables import COLUMNS, SCORES, STARRED
 from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
 
@@ -60,7 +61,11 @@ def html(document: Document) -> str:
         document=document,
         verdict=overall(groups),
         gaps=[sentence for group in groups for sentence in gaps(group)],
-        overviews=[overview(group) for group in groups],
+        shown=overview,
+        groups=groups,
+        metrics=SCORES,
+        verdict_of=verdict,
+        pareto=pareto,
         style=(_HERE / "style.css").read_text("utf-8"),
         script=script,
         script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
