@@ -26,7 +26,7 @@ import numpy as np
 from aspect_profile import ABLE, trained
 from drike import datasets
 from drike.conversations.restated import Restated
-from drike.datasets.generated import challenged, with_swapped_objects
+from drike.datasets.generated import with_swapped_objects
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.editors.baselines import FactPrompt, Unedited
 from drike.editors.budgets import TokenLimit
@@ -39,13 +39,15 @@ from drike.edits import Edit, EditCase, Probe
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import later_turns
 from drike.evaluation.judge import Judge, Question, is_right
-from drike.evaluation.metrics import estimated, resampled_by_edit
+from drike.evaluation.metrics import estimated
 from drike.gates.by_name import Named
 from drike.models import EMBEDDED, load
 from drike.prompts import Prompt, PromptStyle
 from drike.report.tables import INTERVALS, STARRED
 from drike.support.table import Cell, Difference, Estimate
 from lib import pages
+from lib.challenges import challenged_often
+from lib.seeds import resampled_by_edit
 
 TITLE = "Edits in conversations"
 
@@ -106,13 +108,13 @@ class BeforeTurn:
 
 def pushback(case: EditCase, seed: int, said: Words = lambda edit, turn: turn) -> list[Probe]:
     """The query of a case, not challenged and challenged. said: a challenge in other words."""
-    probes = [case.probes[0], *(challenged(case, times, seed) for times in TIMES[1:])]
+    probes = [case.probes[0], *(challenged_often(case, times, seed) for times in TIMES[1:])]
     return [replace(probe, challenges=tuple(said(case.edit, turn) for turn in probe.challenges)) for probe in probes]
 
 
 def neighbours(case: EditCase, seed: int) -> list[Probe]:
     """The neighbours of a case in each of PLACES."""
-    five = challenged(case, 5, seed).challenges
+    five = challenged_often(case, 5, seed).challenges
     probes: list[Probe] = []
     for probe in case.neighborhood[:NEIGHBOURS]:
         after = (replace(probe, query=case.edit.query, challenges=(*five[:times], probe.query)) for times in (0, 1, 5))

@@ -124,7 +124,6 @@ def steps(file: Path, run: Path) -> dict[str, tuple[str, ...]]:
         "load": ("-c", LOAD, str(file)),
         "load, split, pool, demonstrations of 400 edits": ("-c", SPLIT_AND_POOL, str(file)),
         "drike data inspect": inspect,
-        "drike data inspect --encoder hashing": (*inspect, "--encoder", "hashing"),
         "drike train --edits 300": (*train, "--edits", "300", "--out", str(run)),
     }
 

@@ -39,7 +39,7 @@ from drike.encoders.base import unit
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.ceilings import shows_all_fixed
 from drike.evaluation.judge import Question
-from drike.evaluation.metrics import harmonic_mean, resampled_by_edit
+from drike.evaluation.metrics import harmonic_mean
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.training.algorithm1 import train
@@ -47,6 +47,7 @@ from drike.training.rewards import rewrite_reward
 from lib import pages
 from lib.ensemble import fitness_weighted
 from lib.pair_policy import PairPolicy, train_pair_policy
+from lib.seeds import resampled_by_edit
 from lib.sets import RememberedAnswers, SetEpisode, SetTraining, mo_ike, train_sets
 from lib.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
 

@@ -30,10 +30,8 @@ from drike.evaluation.ceilings import (
     Chosen,
     ceilings,
     hindsight_answers,
-    measured,
     random_subsets,
     retains_of,
-    scores,
     shows_all_fixed,
 )
 from drike.evaluation.metrics import estimated
@@ -42,6 +40,7 @@ from drike.support.table import as_markdown
 from drike.words import mentions
 from lib import pages
 from lib.pair_policy import PairPolicy, pair_mixes, train_pair_policy
+from lib.seeds import measured, scores
 
 TITLE = "DR-IKE-Q and its ceilings"
 

@@ -34,10 +34,10 @@ from drike.models.protocols import LanguageModel
 from drike.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference
 from drike.training.algorithm1 import train
-from drike.training.rewards import Reward, every_probe, rewrite_reward
+from drike.training.rewards import Reward, rewrite_reward
 from drike.training.schedules import RewardChannel, at_once
 from lib import pages
-from lib.credit import marginal, s_weighted
+from lib.credit import every_probe, marginal, s_weighted
 from lib.drop_one import train_listwise, utilities
 from lib.k_head import right_with_each
 from lib.pair_policy import PairPolicy, train_pair_policy

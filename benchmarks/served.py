@@ -166,7 +166,7 @@ def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
     with tempfile.TemporaryDirectory() as folder:
         inner = connect(name, ApiOptions(concurrency=endpoints))
         with closing(inner):  # type: ignore[type-var]
-            model = CachedModel(inner, "any", AnswerCache(Path(folder) / "answers.sqlite"), inner)
+            model = CachedModel(inner, "any", AnswerCache(Path(folder) / "answers.sqlite"))
             began, used = time.perf_counter(), time.process_time()
             work(model)
             seconds, cpu = time.perf_counter() - began, time.process_time() - used

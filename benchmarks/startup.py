@@ -35,7 +35,7 @@ COMMANDS = {
     "drike edits add": ("edits", "add", *FACT, "--supersede"),
     "drike edits list": ("edits", "list"),
     "drike edits show": ("edits", "show", "1"),
-    "drike paper": ("paper",),
+    "drike data inspect": ("data", "inspect", "tinyfacts"),
     "drike train --help": ("train", "--help"),
 }
 SERVE = ("serve", "--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")

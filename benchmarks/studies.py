@@ -40,14 +40,14 @@ from drike.evaluation.metrics import Outcome, Summary, paired_difference, summar
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
-from drike.report.tables import costs, table1
+from drike.report.tables import costs, distribution_of, table1
 from drike.report.training import by_epoch, epochs_table
-from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
 from drike.support.table import Estimate, Table, as_markdown
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
 from drike.training.schedules import disturbed
 from lib import pages
+from lib.variants import agreement_table, distribution_table, frontier_table
 
 TITLE = "The paper's studies"
 

@@ -111,7 +111,7 @@ evaluate() {
 }
 
 # report NAME EVALUATION... [--across SETTING]: compare evaluations and their training runs with the paper's figures in
-# $RUNS/NAME.html, .md and .tex. SETTING is the one in which they differ.
+# $RUNS/NAME.html and .md. SETTING is the one in which they differ.
 report() {
     page=$RUNS/$1.html
     shift

@@ -7,10 +7,12 @@ load of the machine.
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from tests.worlds import databases
@@ -50,6 +52,23 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         yield
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """Make a folder once for all processes of the tests; nobody may change what is in it."""
+    own = tmp_path_factory.getbasetemp()
+    root = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def made(name: str, make: Callable[[Path], None]) -> Path:
+        folder, finished = root / name, root / f"{name}.finished"
+        with FileLock(root / f"{name}.lock"):
+            if not finished.exists():
+                make(folder)
+                finished.touch()
+        return folder
+
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -1,24 +1,51 @@
-"""What the learner gets for the rewards of all probes: weights from the gradient of S, and marginal credit.
+"""Rewards of all probes, and what the learner gets for them: weights from the gradient of S, and marginal credit.
 
-Both wrap another channel. They read the rewards as they are recorded, so that a resumed training repeats
+The latter two wrap another channel. They read the rewards as they are recorded, so that a resumed training repeats
 them.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import fmean
 
 from drike.edits import Aspect, Probe
 from drike.errors import UsageError
-from drike.training.rewards import Rewards
+from drike.evaluation.judge import Judge, Rule, ask_probes, is_right
+from drike.models.protocols import LanguageModel
+from drike.training.rewards import Reward, Rewards, count_tokens
 from drike.training.rollouts import Rollout
 from drike.training.schedules import Arrival, RewardChannel, at_once
 
 _FLOOR = 0.1  # no aspect weighs more than 100 times another
+
+
+def every_probe(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
+    """The mean over aspects of the rewards of a case's probes (+1 if right, else -1). rule: as in `rewrite_reward`."""
+    judge = Judge(model, rule)
+
+    def reward(rollout: Rollout) -> Rewards:
+        began = time.perf_counter()
+        probes = rollout.case.probes
+        verdicts = ask_probes(judge, probes, rollout.prompts([probe.query for probe in probes]))
+        rows = tuple(tuple(1.0 if is_right(verdict) else -1.0 for verdict in row) for row in verdicts)
+        correct = tuple(row[0] > 0 for row in rows)  # the rewrite probe comes first
+        rewards = tuple(mean_of_aspects(probes, row) for row in rows)
+        return Rewards(rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows)
+
+    return reward
+
+
+def mean_of_aspects(probes: Sequence[Probe], values: Sequence[float]) -> float:
+    """The mean over the aspects of the probes of the mean within each."""
+    by_aspect: dict[Aspect, list[float]] = {}
+    for probe, value in zip(probes, values, strict=True):
+        by_aspect.setdefault(probe.aspect, []).append(value)
+    return fmean(map(fmean, by_aspect.values()))
 
 
 def s_weighted(per_epoch: int, channel: RewardChannel = at_once) -> RewardChannel:

@@ -21,8 +21,8 @@ from drike.evaluation.judge import GREEDY, Judge, ask_probes, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
-from drike.training.rewards import mean_of_aspects
 
+from .credit import mean_of_aspects
 from .soft import ask_with_distractors, margin
 
 

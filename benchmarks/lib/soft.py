@@ -11,8 +11,10 @@ from drike.edits import Probe
 from drike.evaluation.judge import GREEDY, Judge, Question, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
-from drike.training.rewards import Reward, Rewards, count_tokens, mean_of_aspects
+from drike.training.rewards import Reward, Rewards, count_tokens
 from drike.training.rollouts import Rollout
+
+from .credit import mean_of_aspects
 
 
 def soft_probes(model: LanguageModel) -> Reward:

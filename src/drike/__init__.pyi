@@ -26,6 +26,8 @@ from drike.editors.budgets import Fraction as Fraction
 from drike.editors.budgets import Threshold as Threshold
 from drike.editors.budgets import TokenLimit as TokenLimit
 from drike.editors.editor import Editor as Editor
+from drike.editors.explanation import EditorColumn as EditorColumn
+from drike.editors.explanation import Retain as Retain
 from drike.editors.in_context import InContextEditor as InContextEditor
 from drike.editors.learned_budgets import Controller as Controller
 from drike.editors.learned_budgets import Feature as Feature
@@ -50,12 +52,6 @@ from drike.errors import DrikeError as DrikeError
 from drike.evaluation.baseline_answers import AnsweredCases as AnsweredCases
 from drike.evaluation.baseline_answers import baseline_answers as baseline_answers
 from drike.evaluation.baseline_answers import with_baseline_answers as with_baseline_answers
-from drike.evaluation.case_study import CaseStudy as CaseStudy
-from drike.evaluation.case_study import EditorColumn as EditorColumn
-from drike.evaluation.case_study import Effect as Effect
-from drike.evaluation.case_study import ModelAnswer as ModelAnswer
-from drike.evaluation.case_study import Retain as Retain
-from drike.evaluation.case_study import study_case as study_case
 from drike.evaluation.evaluate import evaluate as evaluate
 from drike.evaluation.judge import GENERATE as GENERATE
 from drike.evaluation.judge import GREEDY as GREEDY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from tests.worlds.commands import SMALL, run
 
 
+def make(folder: Path) -> None:
+    assert run("demo", *SMALL, "--edits", "20", "--test", "10", "--epochs", "2", "--out", str(folder)) == 0
+
+
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo(once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     """A small run of the demo on the closed-form reader."""
-    folder = tmp_path_factory.mktemp("runs") / "demo"
-    code = run("demo", *SMALL, "--edits", "20", "--test", "10", "--epochs", "2", "--out", str(folder))
-    assert code == 0
-    return folder
+    return once("demo-of-commands", make)

@@ -9,20 +9,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from drike import datasets
 from drike.cli import console as showing
+from drike.cli.encoding import WatchedEncoder
 from drike.report.tables import COLUMNS, published
 from drike.support.table import Table
-from tests.worlds.commands import run
 
 
 def test_progress_is_printed_as_lines_where_no_bar_can_be_drawn(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(showing, "_LINES_EVERY", 0.0)
-    assert run("data", "inspect", "tinyfacts", "--encoder", "hashing") == 0
-    rows = len(datasets.load("tinyfacts").cases)
-    assert f"encoding: {rows:,} of {rows:,}\n" in capsys.readouterr().err
+    WatchedEncoder("hashing").encode([f"text {number}" for number in range(1_200)])
+    assert "encoding: 1,200 of 1,200\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("interval", ["[.00,1.00]", "[-.25,-.01]", "[-1.00,-.01]"])

@@ -69,8 +69,7 @@ def test_orders_and_sigmas_are_evaluated_as_separate_editors(
     assert shown["DR-IKE (sigma .0)"]["shots"] == 16 and shown["DR-IKE (sigma 1.0)"]["shots"] == 1
     assert len(list((folder / "outcomes").iterdir())) == len(shown), "no two editors share a file"
     table = (folder / "table.md").read_text("utf-8")
-    for title in ("Retains per edit, DR-IKE", "Effect of the order of retains", "S against prompt length"):
-        assert title in table and title in capsys.readouterr().out + table
+    assert "DR-IKE (shuffled) minus DR-IKE" in table
 
 
 def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
@@ -88,7 +87,10 @@ def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
 def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> None:
     """The same rows as another data set, alone and in a file with a different order."""
     folder = tmp_path / "run"
-    assert run("train", *SMALL, "--edits", "100", "--test", "10", "--epochs", "1", "--out", str(folder)) == 0
+    assert (
+        run("train", *SMALL, "--edits", "60", "--test", "10", "--epochs", "1", "--max-shots", "2", "--out", str(folder))
+        == 0
+    )
     rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))
     shuffled = tmp_path / "shuffled.json"
     shuffled.write_text(json.dumps([row | {"case_id": row["case_id"] + 7} for row in reversed(rows)]), "utf-8")

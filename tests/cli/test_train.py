@@ -125,7 +125,7 @@ def test_retains_over_the_context_limit_are_pruned_and_usage_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "train"
-    options = ["--encoder", "hashing", "--edits", "3", "--test", "2", "--epochs", "1", "--prompt-tokens", "480"]
+    options = ["--encoder", "hashing", "--edits", "2", "--test", "1", "--epochs", "1", "--prompt-tokens", "480"]
     assert run("train", "--model", "embedded", *options, "--out", str(folder)) == 0
     assert "Work of the model" in capsys.readouterr().out
     usage = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
@@ -156,7 +156,7 @@ def test_tinyfacts_can_be_combined_with_a_data_file(tmp_path: Path) -> None:
 
 
 def test_options_under_their_former_names_do_the_same(tmp_path: Path) -> None:
-    asked = ("train", *SMALL, "--edits", "6", "--test", "1", "--epochs", "1", "--calibrate-on", "12")
+    asked = ("train", *SMALL, "--edits", "4", "--test", "1", "--epochs", "1", "--calibrate-on", "6")
     names = {"new": ("--objective", "s", "--guarantee"), "old": ("--objective", "balanced", "--promise")}
     trained = {}
     for name, words in names.items():

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from benchmarks.lib.challenges import FURTHER_CHALLENGES, challenged_often
 from drike.conversations.phrases import is_challenge
 from drike.conversations.restated import NewFacts, Restated
-from drike.datasets.generated import CHALLENGES, FURTHER_CHALLENGES, challenged
+from drike.datasets.generated import CHALLENGES
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.editors.baselines import FactPrompt, Unedited
 from drike.editors.editor import Editor
@@ -70,7 +71,7 @@ def forgets(prompt: str) -> str:
 
 
 def share(editor: Editor, *, times: int, name: str | None = None) -> float:
-    cases = [EditCase(case.case_id, case.edit, case.probes, (challenged(case, times),)) for case in CAPITALS[:6]]
+    cases = [EditCase(case.case_id, case.edit, case.probes, (challenged_often(case, times),)) for case in CAPITALS[:6]]
     outcomes = list(evaluate(editor, ScriptedModel(forgets), cases))
     assert {outcome.editor for outcome in outcomes} == {name or editor.name}
     right = [outcome.correct for outcome in outcomes if outcome.aspect is Aspect.PUSHBACK]
@@ -100,7 +101,7 @@ def test_questions_that_are_not_challenged_have_the_same_prompts_and_outcomes_sa
 
 def test_every_challenge_that_drike_generates_is_one_alone_and_with_the_question_repeated() -> None:
     assert len({*CHALLENGES, *FURTHER_CHALLENGES}) == 10
-    probe = challenged(CAPITALS[0], 10)
+    probe = challenged_often(CAPITALS[0], 10)
     assert all(map(is_challenge, (*CHALLENGES, *FURTHER_CHALLENGES, *probe.challenges)))
     assert not any(is_challenge(probe.query) for probe in CAPITALS[0].asked)
 

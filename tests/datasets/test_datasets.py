@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from drike import tinyfacts
 from drike.datasets import by_case_id, load
 from drike.datasets.fetch import fetch
-from drike.datasets.inspect import lines, nearness
+from drike.datasets.inspect import lines
 from drike.datasets.paraphrases import around, clean, learn
 from drike.edits import ASPECTS_OF_S, Edit
-from drike.encoders import MINILM, HashingEncoder, load_encoder
-from drike.errors import DataError, EncoderError
+from drike.errors import DataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "datasets"
 FULL = SHARED / "counterfact_400.json"
@@ -393,39 +392,9 @@ class TestFetch:
 class TestInspect:
     def test_inspected_counts_agree_with_the_cases(self, tmp_path: Path) -> None:
         data = load(written(tmp_path, [row(i, f"Ada {i}") for i in range(10)]))
-        near = nearness(data, HashingEncoder(), editable=4, k=3)
-        assert (near.editable, near.demonstrations, near.k) == (4, 6, 3)
-        assert near.last <= near.mean <= near.first <= 1
-        assert near.mean <= near.others + 1e-6
-        text = "\n".join(lines(data, near))
+        text = "\n".join(lines(data))
         assert all(
             f"{aspect} probes: {count}\n" in text for aspect, count in zip(ASPECTS_OF_S, (10, 20, 20), strict=True)
         )
         assert "10 cases" in text
         assert data.sources[0].sha256 in text
-        assert "similarity" in text and "similarity" not in "\n".join(lines(data))
-        with pytest.raises(DataError, match="change these numbers"):
-            nearness(data, HashingEncoder(), editable=10)
-
-    @needs_flat
-    @pytest.mark.slow
-    def test_similarities_of_a_sample_are_as_recorded(self) -> None:
-        """A fast version of the slow test: 40 edits among 300 rows, farther apart than 2,000 among 20,000."""
-        data = load(*FLAT)
-        small = type(data)("sample", (), data.cases[:40] + data.cases[2000::69][:260], ())
-        try:
-            near = nearness(small, load_encoder(MINILM, keep=False), editable=40)
-        except EncoderError as missing:
-            pytest.skip(str(missing))
-        assert 0.30 < near.mean < 0.42
-
-    @pytest.mark.slow
-    @needs_flat
-    def test_similarities_of_the_first_2000_rows_are_as_recorded(self) -> None:
-        try:
-            near = nearness(load(*FLAT), load_encoder(MINILM))
-        except EncoderError as missing:
-            pytest.skip(str(missing))
-        assert near.editable == 2000
-        assert near.mean == pytest.approx(0.561, abs=0.002)
-        assert near.others == pytest.approx(0.565, abs=0.002)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lib.challenges import challenged_often
 from drike.datasets import load
-from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, challenged, choice, with_generated, yes_no
+from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, choice, with_generated, yes_no
 from drike.datasets.own_facts import KINDS
 from drike.editors.baselines import FactPrompt, Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
@@ -88,10 +89,12 @@ def test_only_missing_aspects_are_generated() -> None:
 def test_a_longer_conversation_begins_with_the_generated_challenges_and_repeats_none() -> None:
     for case in with_generated(CAPITALS[:8], 3):
         once, thrice = (probe for probe in case.further if probe.aspect is Aspect.PUSHBACK)
-        assert (challenged(case, 1, 3), challenged(case, 3, 3)) == (once, thrice)
-        ten = challenged(case, 10, 3).challenges
-        assert len(set(ten)) == 10 and ten[:3] == thrice.challenges and ten[:5] == challenged(case, 5, 3).challenges
-    assert len({challenged(case, 5, seed).challenges for seed in range(20)}) > 10
+        assert (challenged_often(case, 1, 3), challenged_often(case, 3, 3)) == (once, thrice)
+        ten = challenged_often(case, 10, 3).challenges
+        assert (
+            len(set(ten)) == 10 and ten[:3] == thrice.challenges and ten[:5] == challenged_often(case, 5, 3).challenges
+        )
+    assert len({challenged_often(case, 5, seed).challenges for seed in range(20)}) > 10
 
 
 def test_without_an_old_object_or_neighbours_nothing_is_asked_about_them() -> None:

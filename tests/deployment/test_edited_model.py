@@ -180,19 +180,19 @@ def test_an_explanation_states_the_cut_of_each_budget() -> None:
         explained = EditedModel(
             MODEL, replace(EDITOR, selector=replace(EDITOR.selector, budget=budget)), ONE, gate=Named()
         ).explain(ONE.query)
-        return explained._repr_html_()
+        return explained._repr_markdown_()
 
     assert "8 of 16 retains, a fixed share of 50%" in page(Fraction(0.5))
-    assert "p &gt; sigma = 0.0100 (at most 4)" in page(Threshold(0.01, 4))
+    assert "p > sigma = 0.0100 (at most 4)" in page(Threshold(0.01, 4))
     assert "(none exceeds it, so the best one is kept)" in page(Threshold(0.9))
-    assert "p &gt; sigma = 0.0312" in page(untrained("scores", ENCODER))  # half of 1 / 16
+    assert "p > sigma = 0.0312" in page(untrained("scores", ENCODER))  # half of 1 / 16
 
 
 def test_an_explanation_renders_in_a_terminal_a_notebook_and_a_log() -> None:
     hostile = Edit("The capital of Land1 is", "<b>New</b>", "Old1", "Land1", "capital")
     explained = EditedModel(MODEL, EDITOR, hostile, gate=Named()).explain("The capital of Land1 is")
-    page = explained._repr_html_()
-    assert "<b>" not in page and "&lt;b&gt;" in page
+    page = explained._repr_markdown_()
+    assert "<b>" not in page and "&lt;b>" in page
     shown = StringIO()
     Console(width=100, file=shown).print(explained)
     assert all(text in shown.getvalue() for text in ("sigma = 0.0620", "kept", "cut"))

@@ -17,9 +17,8 @@ from drike.evaluation.metrics import summarise
 from drike.gates.by_name import Named
 from drike.gates.calibration import common_questions
 from drike.prompts import Prompt
-from drike.report.deployed import calibration_table, gate_figures, gate_table, near_misses, thresholds_table
+from drike.report.deployed import gate_table, near_misses
 from drike.runs.folder import read_outcomes
-from drike.support.table import as_text
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, old_object
@@ -118,18 +117,13 @@ def test_an_evaluation_with_stored_edits_is_shown_recorded_and_resumed(
     assert "Many edits in force" in page and "Deployed: 10 edits in force" in page and "Nearest misses" in page
 
 
-def test_tables_of_probabilities_say_how_well_they_hold() -> None:
+def test_what_the_gate_decided_wrongly_stands_before_what_it_nearly_did() -> None:
     def record(asks: bool, own: float, other: float) -> GateRecord:
         return GateRecord(
             "1", "paraphrase", "?", "y" if asks else None, own >= 0.5, ("x",) * (other >= 0.5), own, "x", other
         )
 
     records = [record(True, 0.9, 0.1), record(True, 0.4, 0.02), record(False, 0.0, 0.6)]
-    by_bin = {row[0]: tuple(map(as_text, row[1:])) for row in calibration_table(records).rows}
-    assert by_bin["0.2 to 0.5"] == ("0.400", "1.000", "1") and by_bin["0.5 to 0.8"] == ("0.600", "0.000", "1")
-    by_threshold = {row[0]: tuple(map(as_text, row[1:])) for row in thresholds_table(records).rows}
-    assert by_threshold["0.3"] == ("1.000", "0.3333") and by_threshold["0.7"] == ("0.500", "0.0000")
-    assert [one.alt.startswith(("Share of edits", "Questions matched")) for one in gate_figures(records)] == [True] * 2
     assert [row[2] for row in near_misses(records).rows] == [
         "missed it",
         "matched it falsely",

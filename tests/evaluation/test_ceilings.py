@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from benchmarks.lib.seeds import measured
 from drike.demonstrations import Role
 from drike.editors.catalog import make
 from drike.editors.in_context import InContextEditor
@@ -26,7 +27,6 @@ from drike.evaluation.ceilings import (
     RetainSubset,
     ceilings,
     hindsight_answers,
-    measured,
     random_subsets,
 )
 from drike.evaluation.evaluate import evaluate
@@ -87,7 +87,7 @@ def test_s_of_a_fixed_choice_is_that_of_an_evaluation(answers: list[CaseAnswers]
     answered = AnswerMatrix.of(TEST, answers)
     for k in (1, 2, 4):
         [column] = [i for i, mix in enumerate(MIXES) if mix == RoleCounts(2, 2, k)]
-        found = measured([(answered, answered.always(column))])
+        found = answered.measured(answered.always(column))
         summary = summarise(list(evaluate(make(f"nearest@{k}", pool=POOL), MODEL, TEST)))
         assert found.s == summary.s
         assert list(found.rates.values()) == pytest.approx([summary.esr.value, summary.pc.value, summary.rr.value])
@@ -97,7 +97,8 @@ def test_an_edit_that_several_seeds_test_is_one_case(answers: list[CaseAnswers])
     seeds = [AnswerMatrix.of(TEST[::step], answers[::step]) for step in (1, -1)]  # the same edits in another order
     for column in range(len(CHOICES)):
         alone, *both = ([(seed, seed.always(column)) for seed in some] for some in (seeds[:1], seeds, seeds * 2))
-        assert all(measured(found).s == measured(alone).s for found in both)
+        [(matrix, chosen)] = alone
+        assert all(measured(found) == measured(alone) == matrix.measured(chosen) for found in both)
 
 
 def test_greedy_search_ends_where_no_single_change_answers_more(answers: list[CaseAnswers]) -> None:
@@ -121,7 +122,7 @@ def test_greedy_search_ends_where_no_single_change_answers_more(answers: list[Ca
 def test_an_aspect_that_no_edit_probes_counts_for_nothing() -> None:
     cases = [replace(case, probes=tuple(p for p in case.probes if p.aspect is not Aspect.PARAPHRASE)) for case in TEST]
     answered = AnswerMatrix.of(cases, list(answers_under(CHOICES, MODEL, POOL, cases)))
-    found = {name: measured([(answered, one)]) for name, one in ceilings(answered, CHOICES, POOL).items()}
+    found = {name: answered.measured(one) for name, one in ceilings(answered, CHOICES, POOL).items()}
     table = ceilings_table(found, "lands")
     assert table.notes[-1].startswith("No test edit has a paraphrase probe") and {
         as_text(row[3]) for row in table.rows

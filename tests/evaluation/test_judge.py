@@ -144,7 +144,7 @@ def test_a_rule_asks_for_no_more_than_it_needs() -> None:
 def test_a_run_keeps_its_rule_and_its_evaluation_follows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trained, plain = tmp_path / "trained", tmp_path / "plain"
     small = ("--model", "reader", "--encoder", "hashing", "--test", "3")
-    options = ("--edits", "4", "--epochs", "1", "--judge", "likelihood", "--reward", "probes", "--out", str(trained))
+    options = ("--edits", "4", "--epochs", "1", "--judge", "likelihood", "--out", str(trained))
     assert run("train", *small, *options) == 0
     assert run("evaluate", "--run", str(trained), "--editors", "ike,editcot", "--out", str(tmp_path / "same")) == 0
     assert run("evaluate", *small, "--editors", "ike", "--out", str(plain)) == 0

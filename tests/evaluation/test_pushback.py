@@ -20,6 +20,7 @@ from drike.models.protocols import LanguageModel, Request
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.spending import ApiOptions
 from drike.prompts import CHAT_INSTRUCTION, Prompt
+from tests.worlds.answers import cached
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import Handler, chat_answer, connect, serve
 from tests.worlds.small import CAPITALS
@@ -82,7 +83,7 @@ def test_behind_an_api_and_in_its_cache_each_turn_is_a_message(tmp_path: Path) -
 
     with serve(respond) as served:
         model = connect(served.named(), deadline=10.0)
-        kept = CachedModel(model, "m", AnswerCache(tmp_path / "answers.sqlite"), model)
+        kept = CachedModel(model, "m", AnswerCache(tmp_path / "answers.sqlite"))
         questions = [Question(ASKED.prompt, "Oslo", challenges=CHALLENGES[:turns]) for turns in (0, 1, 3)]
         for _ in range(2):
             assert [one.correct for one in Judge(kept).ask(questions)] == [True, True, False]
@@ -97,7 +98,7 @@ def test_the_cache_keeps_a_conversation_apart_from_its_text(tmp_path: Path) -> N
         def generate(self, prompts, max_tokens=16, stop="\n") -> list:  # type: ignore[no-untyped-def]
             return super().generate([repr(one) for one in prompts], max_tokens, stop)
 
-    model = CachedModel(Chat(str.upper, scores=False), "m", AnswerCache(tmp_path / "answers.sqlite"))
+    model = cached(Chat(str.upper, scores=False), tmp_path / "answers.sqlite")
     asked = ["a b\nc", ("a", "b", "c"), ("a", "b\nc"), ("a", "b", "d")]
     assert len({one.text for one in model.generate(asked)}) == model.inner.usage.prompts == 4
     assert model.generate(asked) and model.inner.usage.prompts == 4

@@ -56,7 +56,7 @@ def writers(place: Path) -> Series:
     def fetched() -> None:
         from drike.cli import main
 
-        main(["data", "inspect", address, "--encoder", "none"])
+        main(["data", "inspect", address])
 
     def kept() -> None:
         FeatureStore(place / "features", "m" * 40).write({f"text {i}": np.full(384, i, np.float32) for i in range(200)})
@@ -65,7 +65,7 @@ def writers(place: Path) -> Series:
     with _files(place) as root:
         address = f"{root}/rows.json"
         each: dict[str, tuple[Arguments, list[Path]]] = {
-            "report": (report, [page, page.with_suffix(".md"), page.with_suffix(".tex")]),
+            "report": (report, [page, page.with_suffix(".md")]),
             "demo": (["demo", *small[2:6], *small[8:], "--out", "{new}"], []),
             "download": (fetched, []),
             "tinyfacts build": (built, [model / "model.safetensors", model / "config.json"]),

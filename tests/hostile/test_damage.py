@@ -332,7 +332,6 @@ COMMANDS = (
     ("report", "{}", "--out", "{}/page.html"),
     ("evaluate", "--run", "{}", "--editors", "dr-ike", "--test", "1", "--out", "{}/new"),
     ("edit", "--run", "{}", "--fact", "The capital of Peru is -> Oslo", "--gate", "named"),
-    ("case", "--run", "{}", "--case", "131"),
     ("train", "--resume", "{}"),
     ("evaluate", "--resume", "{}"),
 )

@@ -35,10 +35,11 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation.evaluate import evaluate
 from drike.gates.by_name import Named
 from drike.models.served.address import KEY
-from drike.models.served.cache import AnswerCache, CachedModel, contents
+from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
+from tests.worlds.answers import kept_answers
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import (
     AGAIN,
@@ -174,14 +175,14 @@ def test_answers_received_before_a_fault_are_kept(kind: str, tmp_path: Path) -> 
     with serve(failing_later) as served:
         works[0] = False
         model = connect(served.named(), deadline=1.5, attempts=1, concurrency=1)
-        kept = CachedModel(model, "m", AnswerCache(tmp_path / "a.sqlite"), model)
+        kept = CachedModel(model, "m", AnswerCache(tmp_path / "a.sqlite"))
         with closing(model), pytest.raises(ModelError):
             kept.generate(prompts)
         works[0] = True
         before = served.requests
         again = connect(served.named(), deadline=10.0)
         with closing(again):
-            answers = CachedModel(again, "m", AnswerCache(tmp_path / "a.sqlite"), again).generate(prompts)
+            answers = CachedModel(again, "m", AnswerCache(tmp_path / "a.sqlite")).generate(prompts)
         assert served.requests == before + 1
         assert len(answers) == 6
 
@@ -228,8 +229,8 @@ def test_answers_in_flight_when_another_request_fails_are_kept(kind: str, tmp_pa
             closing(connect(served.named(), deadline=10.0, attempts=1, concurrency=4)) as model,
             pytest.raises(ServerError),
         ):
-            CachedModel(model, "m", store, model).generate([f"Land{i}" for i in range(8)])
-        assert contents(tmp_path / "a.sqlite").answers == served.requests - 1 > 0
+            CachedModel(model, "m", store).generate([f"Land{i}" for i in range(8)])
+        assert kept_answers(tmp_path / "a.sqlite") == served.requests - 1 > 0
 
 
 def test_ctrl_c_ends_requests_in_flight() -> None:
@@ -268,7 +269,7 @@ def test_the_api_key_is_never_leaked(
             model = connect(served.named(), deadline=0.4, attempts=1)
             store = AnswerCache(tmp_path / "answers.sqlite")
             try:
-                for completion in CachedModel(model, "m", store, model).generate(["What is your key?"]):
+                for completion in CachedModel(model, "m", store).generate(["What is your key?"]):
                     heard.write(repr(completion))
             except ModelError:
                 heard.write(traceback.format_exc())

@@ -23,7 +23,6 @@ USES = {
     "evaluate --run": ("evaluate", "--run", "{run}", "--editors", "ike", "--test", "1", "--out", "{new}"),
     "evaluate --run, policy": ("evaluate", "--run", "{other}", "--editors", "ike", "--test", "1", "--out", "{new}"),
     "evaluate --resume": ("evaluate", "--resume", "{evaluated}"),
-    "case": ("case", "--run", "{run}", "--case", "0", "--editors", "ike"),
     "edit --run": ("edit", "--run", "{run}", "--fact", FACT, "--every-query"),
     "train --resume": ("train", "--resume", "{run}"),
     "train --resume, policy": ("train", "--resume", "{other}"),

@@ -1,4 +1,4 @@
-"""Recipes match the list of the paper's studies; they parse, find drike, and repeat no finished step."""
+"""Recipes match their list in recipes/README.md; they parse, find drike, and repeat no finished step."""
 
 from __future__ import annotations
 
@@ -8,17 +8,39 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from drike.cli import main
-from drike.report.paper import STUDIES, study
 from drike.runs.folder import has_begun
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
 SHELL = shutil.which("sh")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A row of the list: a recipe, the models and data that it uses, and of each model the trainings and editors."""
+
+    name: str
+    models: list[str]
+    data: list[str]
+    trainings: int
+    editors: int
+
+
+def listed() -> list[Study]:
+    rows = re.findall(
+        r"^\| \[(\w+)\.sh\]\(\1\.sh\) (\|.*) \|$", (RECIPES / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    cells = [(name, [cell.strip() for cell in rest.split("|")[1:]]) for name, rest in rows]
+    names = lambda cell: re.findall(r"`([^`]+)`", cell)  # noqa: E731
+    return [Study(name, names(of[2]), names(of[3]), int(of[4]), int(of[5])) for name, of in cells]
+
+
+STUDIES = listed()
 
 pytestmark = pytest.mark.skipif(SHELL is None, reason="no POSIX shell here")
 
@@ -44,8 +66,8 @@ def echo(tmp_path: Path) -> Path:
 
 
 def test_studies_and_recipes_correspond_one_to_one() -> None:
-    listed = {ROOT / one.recipe for one in STUDIES}
-    assert listed == set(RECIPES.glob("*.sh")) - {RECIPES / "common.sh"}
+    named = {RECIPES / f"{one.name}.sh" for one in STUDIES}
+    assert named == set(RECIPES.glob("*.sh")) - {RECIPES / "common.sh"}
     assert len({one.name for one in STUDIES}) == len(STUDIES)
 
 
@@ -59,7 +81,7 @@ def test_recipes_are_valid_shell_with_short_lines(path: Path) -> None:
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
 def test_a_recipe_uses_the_listed_models_and_data(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "log"
-    done = sh(str(ROOT / one.recipe), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
+    done = sh(str(RECIPES / f"{one.name}.sh"), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
     assert done.returncode == 0, done.stderr
     calls = log.read_text("utf-8").splitlines()
     asked = " ".join(call for call in calls if call.startswith("train"))
@@ -82,23 +104,15 @@ def test_a_recipe_uses_the_listed_models_and_data(one, echo: Path, tmp_path: Pat
 def test_a_recipe_with_model_embedded_uses_no_other_model(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "log"
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
-    assert sh(str(ROOT / one.recipe), **where).returncode == 0
+    assert sh(str(RECIPES / f"{one.name}.sh"), **where).returncode == 0
     first = log.read_text("utf-8").splitlines()
     asked = " ".join(call for call in first if call.startswith("train"))
     assert set(re.findall(r"--(?:model|data) (\S+)", asked)) == {"embedded", "tinyfacts"}
     assert "--edits 40" in asked and "bert" not in asked
     log.unlink()
-    assert sh(str(ROOT / one.recipe), **where).returncode == 0
+    assert sh(str(RECIPES / f"{one.name}.sh"), **where).returncode == 0
     again = log.read_text("utf-8").splitlines()
-    assert {call.split()[0] for call in again} <= {"report", "case"}, "finished steps must not be repeated"
-
-
-def test_the_case_study_recipe_shows_the_first_test_edit_or_the_named_one(echo: Path, tmp_path: Path) -> None:
-    where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "MODEL": "embedded"}
-    assert sh(str(RECIPES / "figure3.sh"), **where).returncode == 0
-    assert sh(str(RECIPES / "figure3.sh"), **where, CASE="12").returncode == 0
-    cases = re.findall(r"--case (\S+)", (tmp_path / "log").read_text("utf-8"))
-    assert cases == ["77", "12"]
+    assert {call.split()[0] for call in again} <= {"report"}, "finished steps must not be repeated"
 
 
 def test_a_recipe_stops_at_the_first_failing_step(tmp_path: Path) -> None:
@@ -130,7 +144,7 @@ def test_a_recipe_resumes_stopped_runs_and_restarts_empty_ones(record: str, echo
     assert first == f"train --resume {torn}" if record else first.endswith(f"--out {torn}")
     log.unlink()
     assert sh(str(RECIPES / "figure3.sh"), **where).returncode == 0
-    assert log.read_text("utf-8").startswith("case "), "a resumed run must count as finished"
+    assert log.read_text("utf-8").startswith("report "), "a resumed run must count as finished"
 
 
 def test_table3_skips_a_failing_model_and_retries_it_next_time(echo: Path, tmp_path: Path) -> None:
@@ -175,7 +189,7 @@ def test_numerical_edits_always_come_from_counterfact(echo: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_figure3_recipe_runs_on_the_reader_and_saves_its_case_study(tmp_path: Path) -> None:
+def test_the_figure3_recipe_runs_on_the_reader_and_its_page_has_the_prompts(tmp_path: Path) -> None:
     drike = tmp_path / "drike"
     drike.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from drike.cli import main; main()" "$@"\n')
     drike.chmod(0o755)
@@ -186,22 +200,4 @@ def test_the_figure3_recipe_runs_on_the_reader_and_saves_its_case_study(tmp_path
     }  # fmt: skip
     done = sh(str(RECIPES / "figure3.sh"), **where)
     assert done.returncode == 0, done.stderr
-    [kept] = runs.glob("figure3-*.txt")
-    assert kept.read_text("utf-8") in done.stdout and "New Fact:" in done.stdout
-
-
-def test_study_names_are_matched_in_any_spelling() -> None:
-    assert study("Table 2") is study("table2") is study("table2.sh") is not None
-    assert study("table99") is None
-
-
-def test_only_the_black_box_study_needs_an_api() -> None:
-    assert [one.name for one in STUDIES if one.needs_api] == ["table4"]
-
-
-def test_every_study_shows_its_published_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = {"table1": ".775", "table4": "0.46", "table8": "n/a", "figure4": "3.72", "efficiency": "29.8%"}
-    for name, figure in shown.items():
-        with pytest.raises(SystemExit, match="0"):
-            main(["paper", name])
-        assert figure in capsys.readouterr().out
+    assert "New Fact:" in (runs / "figure3.html").read_text("utf-8")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.lib.credit import every_probe
 from drike.demonstrations import Demonstration, Role, interleave
 from drike.editors.baselines import EditCoT, EditCoTFull, FactPrompt
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
@@ -20,7 +21,7 @@ from drike.encoders import HashingEncoder
 from drike.evaluation.answer_matrix import answers_under
 from drike.prompts import PromptStyle
 from drike.training.algorithm1 import train
-from drike.training.rewards import every_probe, rewrite_reward
+from drike.training.rewards import rewrite_reward
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
 

@@ -33,7 +33,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome
 from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, LanguageModel
-from drike.models.served.cache import AnswerCache, CachedModel, contents
+from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
 from drike.models.served.spending import Price
 from drike.runs.folder import read_outcomes
@@ -41,6 +41,7 @@ from drike.support.parallel import GRACE
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
 from drike.training.schedules import in_blocks
+from tests.worlds.answers import cached, kept_answers
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import Handler, Respond, Served, connect, serve, serving, status
@@ -96,7 +97,7 @@ def test_served_training_depends_on_seed_and_block_but_not_on_concurrency(edits_
     for concurrency in (1, 4, 16):
         respond = jittering(serving(ScriptedModel(moody, scores=False)))
         with serve(respond) as served, connected(served, concurrency=concurrency) as inner:
-            model = CachedModel(inner, "m", AnswerCache(tmp_path / f"{concurrency}.sqlite"), inner)
+            model = CachedModel(inner, "m", AnswerCache(tmp_path / f"{concurrency}.sqlite"))
             assert model.info.calls_at_once == concurrency
             head, episodes = learned(model, edits_at_once)
             assert len({*map(json.dumps, served.bodies)}) == served.requests, "a prompt was paid for twice"
@@ -111,7 +112,7 @@ def test_served_outcomes_do_not_depend_on_concurrency(scores: bool, tmp_path: Pa
 
     def with_(concurrency: int) -> list[Outcome]:
         with serve(respond) as served, connected(served, template="plain", concurrency=concurrency) as inner:
-            model = CachedModel(inner, "m", AnswerCache(tmp_path / f"{concurrency}.sqlite"), inner)
+            model = CachedModel(inner, "m", AnswerCache(tmp_path / f"{concurrency}.sqlite"))
             assert (model.score is not None) == scores
             editors = (
                 InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0))),
@@ -145,12 +146,12 @@ def test_concurrent_threads_send_each_prompt_once_without_deadlock(calls: list[l
     with tempfile.TemporaryDirectory() as folder:
         asked: list[str] = []
         path = Path(folder) / "a.sqlite"
-        model = CachedModel(slow(asked), "m", AnswerCache(path))
+        model = cached(slow(asked), path)
         with ThreadPoolExecutor(len(calls)) as threads:
             answers = list(threads.map(model.generate, calls, timeout=20))
         assert [[a.text for a in answer] for answer in answers] == [[f" {p.upper()}" for p in call] for call in calls]
         assert not [prompt for prompt, times in Counter(asked).items() if times > 1]
-        assert contents(path).answers == len(asked)
+        assert kept_answers(path) == len(asked)
         assert model.usage.cached == sum(map(len, calls)) - len(asked)
         model.store.close()
 
@@ -168,7 +169,7 @@ def test_a_thread_waiting_for_a_failed_request_sends_its_own(tmp_path: Path) -> 
         go_on.wait(10)
         raise ModelError("not now: ask again")
 
-    model = CachedModel(CustomModel("slow", fails_once, calls_at_once=8), "m", AnswerCache(tmp_path / "a.sqlite"))
+    model = cached(CustomModel("slow", fails_once, calls_at_once=8), tmp_path / "a.sqlite")
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(model.generate, ["a"])
         assert begun.wait(10)
@@ -186,10 +187,10 @@ def test_a_thread_waiting_for_a_failed_request_sends_its_own(tmp_path: Path) -> 
 @pytest.mark.parametrize("most", [1, 17, 40])
 def test_the_request_limit_holds_under_concurrency(most: int, tmp_path: Path) -> None:
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, max_calls=most) as inner:
-        model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"), inner)
+        model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"))
         with pytest.raises(SpendingLimitError):
             list(evaluate(FactPrompt(), model, CASES))
-        assert served.requests == most == contents(tmp_path / "a.sqlite").answers
+        assert served.requests == most == kept_answers(tmp_path / "a.sqlite")
 
 
 def test_the_spending_limit_holds_under_concurrency() -> None:
@@ -223,12 +224,12 @@ def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
 
     path = tmp_path / "a.sqlite"
     with serve(respond) as served, connected(served, concurrency=16) as inner:
-        model = CachedModel(inner, "m", AnswerCache(path), inner)
+        model = CachedModel(inner, "m", AnswerCache(path))
         with pytest.raises(RefusedError, match="404"):
             list(evaluate(make(model), model, CASES))
         assert served.requests > 6, "several edits were in flight"
         assert max(served.began) < min(failed) + 0.1
-        assert contents(path).answers == served.requests - len(failed) > 0
+        assert kept_answers(path) == served.requests - len(failed) > 0
         assert isinstance(model.generate(["Something else"])[0], Completion), "the model must remain usable"
 
 
@@ -315,7 +316,7 @@ def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
         assert not ours()
         said = " ".join(capsys.readouterr().err.split())
         assert "Stopped" in said and "Traceback" not in said
-        assert contents(tmp_path / "cache" / "drike" / "answers.sqlite").answers == answered
+        assert kept_answers(tmp_path / "cache" / "drike" / "answers.sqlite") == answered
         if command == "evaluate":
             cases = {outcome.case_id for outcome in read_outcomes(tmp_path / "r" / "outcomes" / "factprompt.jsonl")}
             assert 1 <= len(cases) < 12
@@ -331,10 +332,10 @@ def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
 def test_ctrl_c_keeps_answers_that_arrive_just_afterwards(tmp_path: Path) -> None:
     stops = Stops(0, 8, wait=GRACE / 4)
     with serve(stops) as served, connected(served, concurrency=8) as inner:
-        model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"), inner)
+        model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"))
         with pytest.raises(KeyboardInterrupt):
             list(evaluate(FactPrompt(), model, CASES))
-        assert contents(tmp_path / "a.sqlite").answers == served.requests == 8
+        assert kept_answers(tmp_path / "a.sqlite") == served.requests == 8
         assert time.monotonic() - stops.pressed < GRACE
 
 

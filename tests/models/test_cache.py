@@ -20,16 +20,13 @@ from hypothesis import strategies as st
 
 from drike.errors import ModelError
 from drike.models.custom import CustomModel
-from drike.models.protocols import Completion, LanguageModel, Request, Score
-from drike.models.served.cache import AnswerCache, CachedModel, clear, contents
+from drike.models.protocols import Completion, Request, Score
+from drike.models.served.cache import AnswerCache, CachedModel
+from tests.worlds.answers import Streamed, cached, kept_answers
 from tests.worlds.scripted import ScriptedModel
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
-
-
-def cached(model: LanguageModel, path: Path, identity: str = "m") -> CachedModel:
-    return CachedModel(model, identity, AnswerCache(path))
 
 
 def stored(text: str) -> bytes:
@@ -37,10 +34,11 @@ def stored(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:8] + text.encode()
 
 
-class OneByOne:
+class OneByOne(Streamed):
     """A model that returns answers one by one and fails at the third."""
 
     def __init__(self) -> None:
+        super().__init__(CustomModel("failing", lambda prompts, max_tokens, stop: []))
         self.asked: list[str] = []
 
     def completions(
@@ -52,9 +50,6 @@ class OneByOne:
                 raise ModelError("the server is gone: start it")
             yield i, Completion(f" {prompt}", 1, 1)
 
-    def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
-        raise NotImplementedError
-
 
 @given(CALLS)
 def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered(calls: list[list[str]]) -> None:
@@ -62,7 +57,7 @@ def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered
     store = AnswerCache(Path("/dev/null/nowhere"))  # an impossible folder, so only memory is left
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = CachedModel(inner, "m", store)
+        model = CachedModel(Streamed(inner), "m", store)
         for prompts in calls:
             assert model.generate(prompts) == direct.generate(prompts)
     assert not [prompt for prompt, times in Counter(inner.prompts).items() if times > 1]
@@ -122,7 +117,7 @@ def test_cached_answers_are_returned_unchanged(score: Score, completion: Complet
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.sqlite"
         for _ in range(2):
-            model = CachedModel(fixed, "m", AnswerCache(path))
+            model = cached(fixed, path)
             assert model.generate(["x"]) == [completion]
             assert model.score([Request("x", " y")]) == [score]
             model.store.close()
@@ -155,19 +150,14 @@ def test_a_cache_value_of_the_wrong_type_is_a_miss(tmp_path: Path) -> None:
     assert cached(inner, path).generate(["a"])[0].text == " A"
 
 
-def test_a_cache_file_that_is_not_a_database_warns_once_and_can_be_cleared(tmp_path: Path) -> None:
+def test_a_cache_file_that_is_not_a_database_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     path.write_bytes(b"something else entirely" * 100)
     inner = ScriptedModel(str.upper, scores=False)
-    model = cached(inner, path)
-    with pytest.warns(RuntimeWarning, match="drike cache clear") as caught:
-        for _ in range(3):
-            assert model.generate(["a", "b"])[0].text == " A"
-    assert len(caught) == 1 and inner.prompts == ["a", "b"]
-    with pytest.raises(ModelError, match="cannot be read"):
-        contents(path)
-    clear(path)
-    assert contents(path).answers == 0
+    for _ in range(2):
+        assert cached(inner, path).generate(["a", "b"])[0].text == " A"
+    assert kept_answers(path) == 2 and inner.prompts == ["a", "b"]
+    assert path.with_suffix(".damaged").read_bytes() == b"something else entirely" * 100
 
 
 def test_the_cache_is_readable_by_its_owner_only_and_stores_no_prompts(tmp_path: Path) -> None:
@@ -182,11 +172,11 @@ def test_the_cache_is_readable_by_its_owner_only_and_stores_no_prompts(tmp_path:
 
 def test_answers_received_before_a_failure_are_cached(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
-    inner, custom = OneByOne(), CustomModel("failing", lambda prompts, max_tokens, stop: [])
+    inner = OneByOne()
     with pytest.raises(ModelError):
-        CachedModel(custom, "m", AnswerCache(path), inner).generate(["a", "b", "c", "d"])
-    assert contents(path).answers == 2
-    again = CachedModel(custom, "m", AnswerCache(path), inner)
+        CachedModel(inner, "m", AnswerCache(path)).generate(["a", "b", "c", "d"])
+    assert kept_answers(path) == 2
+    again = CachedModel(inner, "m", AnswerCache(path))
     assert [c.text for c in again.generate(["a", "b", "c", "d"])] == [" a", " b", " c", " d"]
     assert sorted(inner.asked) == ["a", "b", "b", "c", "d"]
 
@@ -209,7 +199,7 @@ def test_a_full_disk_warns_and_loses_no_answer(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
     model.store.close()  # the disk has room again
-    assert contents(path).answers == 21
+    assert kept_answers(path) == 21
 
 
 def test_an_unwritable_cache_folder_only_warns(tmp_path: Path) -> None:
@@ -222,13 +212,14 @@ def test_an_unwritable_cache_folder_only_warns(tmp_path: Path) -> None:
     assert inner.prompts == ["a"]
 
 
+ROOT = Path(__file__).parents[2]
 RUN = """
 import sys
 from pathlib import Path
 from drike.models.custom import CustomModel
-from drike.models.served.cache import AnswerCache, CachedModel
+from tests.worlds.answers import cached
 upper = CustomModel("upper", lambda prompts, max_tokens, stop: [" " + prompt.upper() for prompt in prompts])
-model = CachedModel(upper, "m", AnswerCache(Path(sys.argv[1])))
+model = cached(upper, Path(sys.argv[1]))
 for i in range(60):
     assert model.generate([f"p{i}", f"{sys.argv[2]}{i}"])[0].text == f" P{i}"
 """
@@ -237,28 +228,16 @@ for i in range(60):
 def test_two_processes_can_share_a_cache_file(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     running = [
-        subprocess.Popen([sys.executable, "-W", "error", "-c", RUN, str(path), name], stderr=subprocess.PIPE)
+        subprocess.Popen([sys.executable, "-W", "error", "-c", RUN, str(path), name], stderr=subprocess.PIPE, cwd=ROOT)
         for name in ("x", "y")
     ]
     for process in running:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors.decode()
-    assert contents(path).answers == 180
+    assert kept_answers(path) == 180
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert all(value == stored(value[8:].decode()) for (value,) in file.execute("SELECT value FROM entries"))
-
-
-def test_clearing_removes_the_answers_and_accepts_a_missing_file(tmp_path: Path) -> None:
-    path = tmp_path / "answers.sqlite"
-    clear(path)
-    inner = ScriptedModel(str.upper, scores=False)
-    cached(inner, path).generate(["a"])
-    assert contents(path).answers == 1
-    clear(path)
-    assert contents(path).answers == 0
-    cached(inner, path).generate(["a"])
-    assert inner.prompts == ["a", "a"]
 
 
 def test_a_damaged_byte_in_a_cache_row_is_a_miss(tmp_path: Path) -> None:

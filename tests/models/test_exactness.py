@@ -15,7 +15,7 @@ from drike.models.local.tokens import Encoded, encode_requests
 from drike.models.local.tree import TokenTree
 from drike.models.protocols import Request
 from tests.worlds.zoo import (
-    BATCHES,
+    ALONE,
     FORKS,
     TREES,
     alone,
@@ -30,10 +30,8 @@ from tests.worlds.zoo import (
     wrap,
 )
 
-PLANNED = (
-    [(name, "tree") for name in TREES] + [(name, "fork") for name in FORKS] + [(name, "batch") for name in BATCHES]
-)
-MAKE = TREES | FORKS | BATCHES
+PLANNED = [(name, "tree") for name in TREES] + [(name, "fork") for name in FORKS] + [(name, "naive") for name in ALONE]
+MAKE = TREES | FORKS | ALONE
 
 
 def questions(seed: int) -> list[Request]:
@@ -57,7 +55,7 @@ def test_scores_equal_plain_forwards(name: str, strategy: str) -> None:
     assert off(scores, expected) < 1e-4
     assert [score.greedy for score in scores] == [reading.greedy for reading in expected]
     assert np.allclose([s.logit_gap for s in scores], [r.logit_gap for r in expected], atol=1e-3)
-    if strategy != "batch":
+    if strategy != "naive":
         assert model.usage.tokens_computed < model.usage.tokens / 2
 
 
@@ -93,7 +91,7 @@ def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", ["Llama", "GPT-2", "Gemma 3", "BLOOM", "Mamba"])
-@pytest.mark.parametrize("strategy", ["fork", "batch", "naive"])
+@pytest.mark.parametrize("strategy", ["fork", "naive"])
 def test_every_slower_strategy_is_exact(name: str, strategy: Any) -> None:
     if (name, strategy) == ("Mamba", "fork"):
         pytest.skip("its state cannot be continued by several tokens at once: see attention.plan")
@@ -108,7 +106,7 @@ def test_the_check_detects_models_whose_state_cannot_be_forked(name: str) -> Non
     with pytest.warns(UserWarning, match="not exact"):
         scores = model.score(episode(2))
     assert off(scores, alone(model, episode(2))) < 1e-4
-    assert model.plan.strategy == "batch"
+    assert model.plan.strategy == "naive"
 
 
 def test_dynamic_rope_models_are_scored_one_prompt_at_a_time() -> None:
@@ -140,7 +138,7 @@ def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
     with pytest.warns(UserWarning, match="not exact"):
         scores = model.score(episode(3))
     assert off(scores, expected) < 1e-4
-    assert model.plan.strategy == "batch" and "check" in model.plan.reason
+    assert model.plan.strategy == "naive" and "check" in model.plan.reason
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert off(model.score(episode(4)), alone(model, episode(4))) < 1e-4

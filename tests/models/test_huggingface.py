@@ -198,11 +198,11 @@ SHARING = [llama, gpt2, gemma3, *(TREES[name] for name in ("Qwen2, window", "Mis
 def test_batched_generation_equals_single_prompt_generation(tokenizer: Any) -> None:
     for make in [*SHARING, bloom, FORKS["GPT-Neo"], bart]:
         model = wrap(make, tokenizer)
-        prompts = [request.prompt for request in episode(8, 5)] + ["Ada", "Karl Orff was born in", "Lima"]
-        together = model.generate(prompts, max_tokens=8, stop=None)
+        prompts = [request.prompt for request in episode(8, 3)] + ["Ada", "Karl Orff was born in", "Lima"]
+        together = model.generate(prompts, max_tokens=5, stop=None)
         for prompt, completion in zip(prompts, together, strict=True):
             ids = tokenizer(prompt, return_tensors="pt")
-            out = model._model.generate(**ids, max_new_tokens=8, do_sample=False, pad_token_id=0)
+            out = model._model.generate(**ids, max_new_tokens=5, do_sample=False, pad_token_id=0)
             assert completion.text == tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
             assert completion.prompt_tokens == ids["input_ids"].shape[1]
         saved = model.usage.tokens - model.usage.tokens_computed

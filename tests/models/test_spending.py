@@ -135,7 +135,7 @@ def test_usage_is_shown_live_and_at_the_end(tmp_path: Path) -> None:
         serve(serving(ScriptedModel(lambda prompt: "two words", scores=False))) as server,
         closing(connect(server.named(), price=Price(1e6, 1e6))) as inner,
     ):
-        model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"), inner)
+        model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"))
         watched = live_usage(model)
         assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
         model.generate(["one", "one", "other one"])
@@ -273,19 +273,6 @@ def test_no_cache_pays_again_and_stores_nothing(served: Served, tmp_path: Path) 
     options = ("edit", "--model", served.named(), *GREEN, "--no-cache")
     assert run(*options) == run(*options) == 0
     assert served.requests == 4 and not list((tmp_path / "cache").rglob("answers*"))
-
-
-def test_the_cache_command_shows_and_clears_the_cache(
-    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run("edit", "--model", served.named(), *GREEN)
-    capsys.readouterr()
-    assert run("cache", "info") == 0
-    assert capsys.readouterr().out.startswith("2 answers")
-    assert run("cache", "clear") == 0
-    capsys.readouterr()
-    run("cache", "info")
-    assert capsys.readouterr().out.startswith("0 answers")
 
 
 def test_a_failing_server_ends_a_command_with_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.worlds.commands import SMALL
 from tests.worlds.commands import run as cli
 
 
+def make(folder: Path) -> None:
+    assert cli("demo", *SMALL, "--edits", "15", "--test", "8", "--epochs", "2", "--out", str(folder)) == 0
+
+
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "demo"
-    small = ("--model", "reader", "--encoder", "hashing", "--edits", "15", "--test", "8", "--epochs", "2")
-    assert cli("demo", *small, "--out", str(folder)) == 0
-    return folder
+def demo(once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    return once("demo-of-reports", make)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from drike.report.comparison import by_model, paper_tables
 from drike.report.groups import grouped
 from drike.support.table import as_text
@@ -22,18 +20,6 @@ def test_a_table_of_the_paper_appears_if_the_runs_have_a_counterpart() -> None:
     assert numbers(run_of(0, data="temporal", editors=["IKE"])) == [1, 8]
     varied = (run_of(0, editors=["DR-IKE"], budget="a"), run_of(0, editors=["DR-IKE"], budget="b"))
     assert numbers(*varied, across=["budget"]) == [1, 6]
-
-
-def test_halluedits_own_figures_stand_beside_runs_on_its_data_only() -> None:
-    asked = replace(run_of(0, editors=["IKE"]), form="HalluEditBench (CSV: subject, object, question, ...)")
-    *_, table = paper_tables(grouped([asked]))
-    measured, published = table.rows[:2], table.rows[2:]
-    assert [row[0] for row in measured] == ["Measured: some-model, Lands", "IKE"]
-    assert (tuple(map(as_text, measured[1][2:])), published[0]) == (
-        ("n/a", "n/a", "n/a"), ("Published, not measured here: ICE, its in-context editor",),
-    )  # fmt: skip
-    assert tuple(map(as_text, published[1])) == ("Llama-2-7B", "0.99", "0.50", "0.41", "0.35")
-    assert not any("HalluEditBench" in table.title for table in paper_tables(grouped([run_of(0, editors=["IKE"])])))
 
 
 def test_runs_of_several_models_give_table_3_with_s_and_intervals() -> None:

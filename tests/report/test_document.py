@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from drike.report.document import document, latex
 from drike.report.groups import grouped
 from drike.report.reading import read_runs
 from tests.worlds.commands import run as cli
@@ -17,8 +16,8 @@ from tests.worlds.reports import QUALITY, Page
 
 def test_a_report_written_twice_has_the_same_bytes(demo: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        assert cli("report", str(demo), "--out", str(tmp_path / name / "r.html"), "--case", "62") == 0
-    for suffix in ("html", "md", "tex"):
+        assert cli("report", str(demo), "--out", str(tmp_path / name / "r.html")) == 0
+    for suffix in ("html", "md"):
         first, second = ((tmp_path / name / f"r.{suffix}").read_bytes() for name in ("a", "b"))
         assert first == second and len(first) > 2000
 
@@ -32,17 +31,12 @@ def test_a_report_has_all_sections_and_tables(copy: Path) -> None:
     text = (copy / "report.md").read_text("utf-8")
     for expected in ("Table 1 of the paper", "Table 2 of the paper", "DR-IKE minus IKE", "| 2 |", "0.775", "3.02"):
         assert expected in text
-    profiles = [table for table in page.all("table") if "profile" in (table["class"] or "")]
-    assert (copy / "report.tex").read_text("utf-8").count("\\toprule") == len(page.all("table")) - len(profiles)
 
 
 def test_wrong_options_are_explained(demo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     wrong = {
         ("report", str(demo), "--out", str(tmp_path / "r.pdf")): ("end in .html", 2),
         ("report", str(demo), "--across", "maze"): ("no run has a setting 'maze'", 1),
-        ("report", str(demo), "--case", "nowhere"): ("no editable case", 2),
-        ("case", "--run", str(demo), "--case", "62", "--editors", "factprompt"): ("shows no retains", 2),
-        ("case", "--run", str(tmp_path), "--case", "62"): ("is not a run", 1),
     }
     for arguments, (expected, code) in wrong.items():
         assert cli(*arguments) == code
@@ -54,7 +48,6 @@ def test_a_report_of_the_demo_has_its_editors(demo: Path) -> None:
     names = ["Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE", "DR-IKE-Q", "Nearest (k of DR-IKE)"]
     assert list(group.summaries) == names
     assert set(QUALITY) <= set(group.summaries)
-    assert latex(document([group])).count("\\begin{table}") == latex(document([group])).count("\\end{table}")
 
 
 def test_importing_the_command_line_does_not_load_what_renders_reports() -> None:

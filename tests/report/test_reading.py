@@ -14,7 +14,7 @@ from drike.errors import RunError
 from drike.report.comparison import paper_tables
 from drike.report.document import document, markdown
 from drike.report.groups import grouped
-from drike.report.overview import overview
+from drike.report.overview import example
 from drike.report.reading import read_folders, read_runs
 from drike.runs import checkpoint
 from drike.support.table import Number
@@ -34,11 +34,10 @@ def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path)
             for outcome in asked:
                 roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[outcome.query]), strict=True)
                 assert roles.count("retain") == outcome.shots and outcome.query in texts[-1]
-    [example] = [shown.example for shown in map(overview, grouped([run]))]
-    assert (
-        example is not None and example.outcome.correct and "the first of the sample that took effect" in example.chosen
-    )
-    assert example.after == example.outcome.target != example.before
+    [group] = grouped([run])
+    shown = example(group, group.ranked[0].editor)
+    assert shown is not None and shown.outcome.correct and "the first of the sample that took effect" in shown.chosen
+    assert shown.after == shown.outcome.target != shown.before
 
 
 def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from drike.evaluation.metrics import (
 )
 from drike.report.document import document
 from drike.report.groups import grouped
-from drike.report.variants import distribution_of
+from drike.report.tables import distribution_of
 from drike.support.table import Number
 from tests.worlds.reports import run_of
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from benchmarks.lib.credit import marginal, s_weighted, weighted_mean
+from benchmarks.lib.credit import every_probe, marginal, mean_of_aspects, s_weighted, weighted_mean
 from benchmarks.lib.soft import soft_probes
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
@@ -17,7 +17,7 @@ from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
 from drike.runs.folder import EpisodeRecord
 from drike.training.algorithm1 import train
-from drike.training.rewards import Rewards, every_probe, mean_of_aspects, replayed
+from drike.training.rewards import Rewards, replayed
 from drike.training.schedules import RewardChannel, Schedule, in_blocks, one_by_one
 from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
 from tests.worlds.scripted import LIKELY, UNLIKELY, ScriptedModel

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import pytest
 import torch
 from safetensors.torch import load as unpacked
@@ -101,40 +100,6 @@ def test_the_policy_is_a_distribution_and_only_its_head_is_trained(form) -> None
     assert all(weight.grad is not None for weight in retriever.head.parameters())
 
 
-def test_from_pretrained_reads_a_folder_and_refuses_an_unknown_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    retriever = Retriever(ENCODER, form="cross", seed=9)
-    checkpoint.save(Checkpoint(retriever, Threshold()), tmp_path)
-    loaded = Checkpoint.from_pretrained(str(tmp_path))
-    assert torch.equal(loaded.retriever.head.weight, retriever.head.weight)
-    with pytest.raises(CheckpointError, match="neither a path nor a reachable hub repository"):
-        Checkpoint.from_pretrained("no repository/of this name")
-
-
-def test_a_checkpoint_pushed_to_the_hub_is_read_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Hub:
-        def create_repo(self, repository: str, *, private: bool, exist_ok: bool) -> None:
-            assert (repository, private, exist_ok) == ("me/policy", True, True)
-
-        def upload_file(self, *, path_or_fileobj: bytes, path_in_repo: str, repo_id: str, commit_message: str) -> str:
-            (tmp_path / path_in_repo).write_bytes(path_or_fileobj)
-            return f"https://hub.example/{repo_id}"
-
-    def download(name: str, file: str, *, revision: str | None) -> str:
-        assert (name, revision) == ("me/policy", "v1")
-        return str(tmp_path / file)
-
-    monkeypatch.setattr(huggingface_hub, "HfApi", Hub)
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    retriever = Retriever(ENCODER, seed=9)
-    made = Checkpoint(retriever, Threshold(0.05), training={"data": "capitals"})
-    assert made.push_to_hub("me/policy", private=True) == "https://hub.example/me/policy"
-    loaded = Checkpoint.from_pretrained("me/policy", revision="v1")
-    assert torch.equal(loaded.retriever.head.weight, retriever.head.weight)
-    assert (loaded.budget, loaded.style, loaded.training) == (made.budget, made.style, made.training)
-
-
 def resave(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object]) -> None:
     """Change the JSON object and tensors of a checkpoint, and update its checksum."""
     content = (folder / checkpoint.FILE).read_bytes()
@@ -143,13 +108,7 @@ def resave(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tenso
     (folder / checkpoint.FILE).write_bytes(checkpoint._sealed(described, tensors))
 
 
-def test_the_old_multi_file_checkpoint_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    old = tmp_path / "run" / "checkpoint"
-    old.mkdir(parents=True)
-    (old / "budget.json").write_text("{}")
-    for place in (old, tmp_path / "run"):
-        with pytest.raises(CheckpointError, match="older version of drike, in several files: train again"):
-            checkpoint.load(place)
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="give a folder that `drike train` wrote"):
         checkpoint.load(tmp_path)
 

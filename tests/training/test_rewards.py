@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 import torch
 
+from benchmarks.lib.credit import every_probe, mean_of_aspects
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.rankers import Similarity
@@ -18,8 +17,7 @@ from drike.edits import Aspect, EditCase
 from drike.evaluation.evaluate import evaluate
 from drike.prompts import PromptStyle
 from drike.training.algorithm1 import train
-from drike.training.rewards import Reward, every_probe, mean_of_aspects, rewrite_reward
-from tests.worlds.commands import run
+from drike.training.rewards import Reward, rewrite_reward
 from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import candidates_of, follows_the_fact, rollout
@@ -96,19 +94,3 @@ def test_stop_on_flip_evaluates_nothing_after_the_flip() -> None:
 def test_text_and_scores_give_the_same_rewards() -> None:
     written, scored = ScriptedModel(follows_the_fact, scores=False), ScriptedModel(follows_the_fact)
     assert every_probe(written)(rollout_of(CASE)).probes == every_probe(scored)(rollout_of(CASE)).probes
-
-
-def test_a_run_with_rewards_of_all_probes_is_recorded_and_resumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ("train", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "2")
-    assert run(*words, "--reward", "probes", "--out", str(tmp_path / "run")) == 0
-    lines = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
-    assert len(lines) == 8 and all(len(json.loads(line)["probes"]) == json.loads(line)["k"] for line in lines)
-    (tmp_path / "run" / "episodes.jsonl").write_text("\n".join(lines[:5]) + "\n")
-    before = (tmp_path / "run" / "checkpoint.safetensors").read_bytes()
-    assert run("train", "--resume", str(tmp_path / "run")) == 0
-    assert (tmp_path / "run" / "checkpoint.safetensors").read_bytes() == before
-    capsys.readouterr()
-    assert run(*words, "--reward", "probes", "--stop-on-flip", "--out", str(tmp_path / "no")) == 2
-    assert "--stop-on-flip" in capsys.readouterr().err

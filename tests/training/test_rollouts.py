@@ -9,13 +9,14 @@ from itertools import pairwise
 import pytest
 import torch
 
+from benchmarks.lib.credit import every_probe
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.prompts import PromptStyle
 from drike.training.algorithm1 import loss_of, train
-from drike.training.rewards import every_probe, rewrite_reward
+from drike.training.rewards import rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
 from tests.worlds.retaining import CASE, ENCODER, POOL
 from tests.worlds.scripted import ScriptedModel

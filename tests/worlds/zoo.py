@@ -164,7 +164,7 @@ FORKS: dict[str, Callable[[], Any]] = {
     "LFM2": _small("Lfm2", layer_types=["conv", "full_attention"]),
     "Qwen3-Next": _qwen3_next,
 }
-BATCHES: dict[str, Callable[[], Any]] = {
+ALONE: dict[str, Callable[[], Any]] = {
     "Mamba": lambda: hf.MambaForCausalLM(hf.MambaConfig(**PLAIN, hidden_size=32, num_hidden_layers=2)),
     "Jamba": _small("Jamba", use_mamba_kernels=False, num_experts=2, attn_layer_period=2, attn_layer_offset=1),
     "RecurrentGemma": _small("RecurrentGemma", num_hidden_layers=3, attention_window_size=WINDOW),

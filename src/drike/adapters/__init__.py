@@ -1,1 +1,1 @@
-"""Edits within frameworks that build requests themselves; `python -m drike.adapters` tries them."""
+"""Edits within frameworks that build requests themselves."""

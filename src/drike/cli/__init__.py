@@ -88,7 +88,7 @@ def options(
     """In-context knowledge editing for language models whose weights you cannot touch."""
 
 
-TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data, caches"
+TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data"
 app = typer.main.get_group(_typer)
 for command in (
     Listed("demo", panel=TRY),
@@ -101,10 +101,7 @@ for command in (
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
     Listed("report", panel=READ),
-    Listed("case", "report", READ),
-    Listed("paper", panel=READ),
     _group("data", "Look at data sets.", MORE, "inspect"),
-    _group("cache", "The cache of answers from models behind an API.", MORE, "info clear"),
 ):  # fmt: skip
     app.add_command(command)
 

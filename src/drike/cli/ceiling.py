@@ -16,7 +16,7 @@ from drike.editors.role_counts import mixes_of
 from drike.editors.selectors import RankAndCut, RetainSubset, Selector
 from drike.evaluation import ceilings
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
-from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Chosen, hindsight_answers, measured
+from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Chosen, hindsight_answers
 from drike.models.served.spending import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report.ceilings import FILE, read_ceilings
@@ -105,4 +105,4 @@ def _ceilings(
         names = [METHOD, *(["DR-IKE-Q"] if trained.per_query is not None else [])]
         own = {name: matrix.always(len(choices) - len(names) + place) for place, name in enumerate(names)}
         chosen = dict(reversed(own.items())) | chosen
-    return {name: asdict(measured([(matrix, columns)])) for name, columns in chosen.items()}
+    return {name: asdict(matrix.measured(columns)) for name, columns in chosen.items()}

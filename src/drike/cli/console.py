@@ -23,7 +23,7 @@ from drike.support.escape import visible
 from drike.support.table import Table
 
 _LINES_EVERY = 10.0  # seconds
-_ASCII = {"█": "#", "\N{CHECK MARK}": "+", "\N{BALLOT X}": "x", "…": "...", "–": "-", "—": "-", "→": "->"}
+_ASCII = {"…": "...", "–": "-", "—": "-", "→": "->"}
 
 
 def _in_ascii(problem: UnicodeError) -> tuple[str, int]:

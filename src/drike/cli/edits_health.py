@@ -25,7 +25,7 @@ from drike.stores.log import Snapshot, snapshot
 from drike.stores.opening import open_store
 from drike.stores.records import StoreError
 from drike.support.files import write_text
-from drike.support.table import Cell, Number, Table, counted
+from drike.support.table import Cell, Number, Table, as_html, counted
 
 Days = Annotated[int, option("N", "The last so many days, today included", DATA, minimum=1, maximum=400)]
 _MOST_ROWS = 60
@@ -68,7 +68,7 @@ def report(
         draw(table)
     if out:
         text = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        page, rows = files("drike.serving") / "page", table._repr_html_() if edits else ""
+        page, rows = files("drike.serving") / "page", as_html(table) if edits else ""
         style, form = ((page / name).read_text("utf-8") for name in ("page.css", "report.html"))
         write_text(out, Template(form).substitute(style=style, sentences=text, table=rows))
         say(f"\nThe report is in {out}")

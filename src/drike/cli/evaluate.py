@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -19,19 +20,8 @@ from drike.cli.train import show_prepared
 from drike.cli.watching import watch
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
+from drike.editors import catalog
 from drike.editors.budgets import Threshold, TokenLimit
-from drike.editors.catalog import (
-    BY_NAME,
-    NAMES,
-    OR_ALONE,
-    PER_QUERY,
-    SAME_K,
-    SAME_SIZE,
-    TRAINED,
-    UNTRAINED,
-    make,
-    require_editor,
-)
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.retriever import Retriever
@@ -51,7 +41,6 @@ from drike.models import ApiOptions, LanguageModel
 from drike.prompts import ORDERS, OrderName
 from drike.report.deployed import deployed_tables
 from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, published, table1, work
-from drike.report.variants import distribution_table, variations
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
 from drike.runs.evaluating import Evaluation, EvaluationEvent, run_evaluation
@@ -63,7 +52,7 @@ from drike.support.files import write_text
 from drike.support.table import Table, as_markdown
 
 VALUES_OF_EDITORS = (
-    f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
+    f"NAMES of editors are {', '.join(catalog.NAMES)}; {', '.join(catalog.NEED_TRAINING)} need --run. "
     f"NAMES of orders are {', '.join(ORDERS)}."
 )
 TABLES = "table.md"
@@ -126,7 +115,7 @@ def evaluate(
     }  # fmt: skip
     with recorded_at(folder, setup, opened, settings, options, command="evaluate", at=at, base=base):
         events = run_evaluation(folder, setup, opened.model, editors, rule=rule, write=write)
-        evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes, variants=True)
+        evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes)
         if deployment is not None:
             watch_deployed(folder, deployment, opened.model, editors, evaluation)
     show_guarantee(base.trained.promise if base else None, evaluation.outcomes.get("DR-IKE-Q", []))
@@ -138,12 +127,11 @@ def evaluate(
 def editor_names(method: EvaluationOptions, chosen: ChosenEdits) -> list[str]:
     """The names of --editors, or those by default. Raises UsageError for one that does not exist or needs a run."""
     trained = chosen.base.trained if chosen.base else None
-    names = [*UNTRAINED, *((*TRAINED, SAME_K) if trained else ())]
-    names += [PER_QUERY, BY_NAME, OR_ALONE, SAME_SIZE] if trained and trained.per_query is not None else []
+    names = catalog.usual(trained)
     if method.editors:
         names = [name.strip().casefold() for name in method.editors.split(",")]
     for name in [*names, *(["dr-ike"] if method.sigmas else [])]:
-        require_editor(name, trained=trained is not None)
+        catalog.require_editor(name, trained=trained is not None)
     parse_orders(method.order), parse_sigmas(method.sigmas)
     return names
 
@@ -152,10 +140,11 @@ def make_editors(
     names: Sequence[str], method: EvaluationOptions, setup: Setup, trained: Checkpoint | None, opened: OpenedModel
 ) -> list[Editor]:
     """The editors to compare: those named, and their variants for --order and --sigmas."""
-    editors = [make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit) for name in names]
+    make = partial(catalog.make, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
+    editors = list(map(make, names))
     editors += reordered(editors, parse_orders(method.order), setup.pool.seed)
     if thresholds := parse_sigmas(method.sigmas):
-        dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=opened.limit)
+        dr_ike = make("dr-ike")
         editors += swept(dr_ike, thresholds) if ranks_retains(dr_ike) else []
     return editors
 
@@ -173,9 +162,9 @@ def _count(
 
 def watch_evaluation(
     events: Generator[EvaluationEvent], folder: Path, setup: Setup, model: LanguageModel, *,
-    notes: Sequence[str] = (), variants: bool = False,
+    notes: Sequence[str] = (),
 ) -> Evaluation:  # fmt: skip
-    """Evaluate every editor on the test edits with a bar; save and print the tables, more with `variants`."""
+    """Evaluate every editor on the test edits with a bar; save and print the tables, with a histogram of retains."""
 
     def show(event: EvaluationEvent) -> None:
         if isinstance(event, AnsweredCases):
@@ -187,7 +176,7 @@ def watch_evaluation(
     assert isinstance(evaluation, Evaluation)  # noqa: S101 - its last event
     data, judged = f"{setup.split.ids.title}, {len(evaluation.cases)} test edits", f"judged by {evaluation.rule.name}"
     title = f"{data}, model {model.info.name}, {judged}"
-    tables = evaluation_tables(evaluation, title, notes, variants=variants)
+    tables = evaluation_tables(evaluation, title, notes)
     write_text(folder / TABLES, "\n".join(map(as_markdown, tables)))
     draw(*tables)
     usages = {name: used for name, used in read_usage(folder).items() if name in evaluation.outcomes}
@@ -208,7 +197,7 @@ def baseline_sentence(resolved: AnsweredCases) -> str:
     )
 
 
-def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], *, variants: bool) -> list[Table]:
+def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str]) -> list[Table]:
     """Table 1 of the evaluation, the further tables, and the paper's."""
     differing = [disagreement(evaluation.both_ways)] if any(evaluation.both_ways.values()) else []
     summaries = evaluation.summaries
@@ -216,9 +205,6 @@ def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], 
     parts = (first, aspects(summaries, *notes), hops(summaries), costs(summaries))
     tables = [table for table in parts if table]
     tables += paired(evaluation.counts, compared(list(evaluation.counts)), "Paired differences")
-    if variants:
-        tables += [distribution_table(evaluation.outcomes["DR-IKE"])] if "DR-IKE" in evaluation.outcomes else []
-        tables += variations(evaluation.outcomes, evaluation.counts)
     return [*tables, published()]
 
 

@@ -120,8 +120,6 @@ OPTIONS: Mapping[str, Any] = {
     "promise": option("BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, '
                       "pc", METHOD, "--guarantee", "--promise"),
     "calibrate_on": option("N", "Number of edits held out for --guarantee (default: 100)", METHOD, minimum=1),
-    "reward": option("NAME", "Answers that are rewarded: rewrite (the edit's own query, as in the paper) or probes "
-                     "(all its probes)", METHOD),
     "epochs": option("N", "Passes over the training edits", METHOD, minimum=1),
     "budget": option("NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
                      choices=("threshold", "all", "half", *KINDS)),

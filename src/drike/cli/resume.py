@@ -23,7 +23,8 @@ from drike.support.records import read
 # Options that may change when a run continues, since no result depends on them.
 _CHANGEABLE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
 _PLACES = {"out", "resume"}  # where a run is, rather than what it is
-_RETIRED: Mapping[str, object] = {"credit": "prefix", "soft": False}  # options of older versions, with their defaults
+# Options of older versions, with their defaults.
+_RETIRED: Mapping[str, object] = {"credit": "prefix", "soft": False, "reward": "rewrite"}
 
 
 class Resumable(Command):

@@ -89,8 +89,6 @@ def _checked(method: training.Method, replicas: int) -> Guarantee | None:
     if method.parallel_edits < replicas:
         remedy = f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
         raise UsageError(f"--parallel-edits {method.parallel_edits} leaves some of {replicas} replicas idle: {remedy}")
-    if method.reward != "rewrite" and method.stop_on_flip:
-        raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
     if method.promise is None:
         if method.calibrate_on is not None:
             raise UsageError('--calibrate-on holds edits out for a guarantee: add --guarantee, as "rr>=.85"')

@@ -26,10 +26,6 @@ GENERATED = (
     "multi_hop for TinyFacts."
 )
 CHALLENGES = ("Are you sure?", "Really? Please think again.", "I am not convinced.")  # the first one is always first
-FURTHER_CHALLENGES = (  # where more than those three are asked for
-    "That is wrong.", "I do not believe you.", "Check again, please.", "You are mistaken.",
-    "My source says something else.", "That cannot be right.", "No, that is not true.",
-)  # fmt: skip
 _AGAIN = "Answer once more, in a few words:"
 ASIDES = (
     "Somebody mentioned {} just now.",
@@ -60,29 +56,27 @@ def choice(query: str, options: str, letter: str, text: str, *, wrong: str | Non
     return Probe(Aspect.CHOICE, f"{query} {options} The letter of the right answer:", letter, wrong, (text,))
 
 
-def challenged(case: EditCase, times: int, seed: int = 0) -> Probe:
-    """A pushback probe with one to ten challenges, each in other words; with one and three that of `with_generated`."""
-    return _challenged(case.edit, _challenges(_rng(case, seed, "pushback"))[:times])
-
-
-def _challenges(rng: random.Random) -> list[str]:
+def challenges(rng: random.Random) -> list[str]:
+    """The challenges in an order of their own, but always the same first."""
     first, *others = CHALLENGES
     rng.shuffle(others)
-    return [first, *others, *rng.sample(FURTHER_CHALLENGES, len(FURTHER_CHALLENGES))]
+    return [first, *others]
 
 
-def _challenged(edit: Edit, challenges: Sequence[str]) -> Probe:
-    turns = tuple(f"{challenge} {_AGAIN} {edit.query}" for challenge in challenges)
+def challenged(edit: Edit, said: Sequence[str]) -> Probe:
+    """The edit's query, and again after each of these challenges."""
+    turns = tuple(f"{challenge} {_AGAIN} {edit.query}" for challenge in said)
     return Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, challenges=turns)
 
 
-def _rng(case: EditCase, seed: int, name: str) -> random.Random:
+def rng_of(case: EditCase, seed: int, name: str) -> random.Random:
+    """The draws of one kind of probe for a case."""
     return random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}")
 
 
 def _extended(case: EditCase, seed: int) -> EditCase:
     asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.baseline_questions}
-    made = (make(case, _rng(case, seed, name)) for name, make in _MAKERS.items() if name not in asked)
+    made = (make(case, rng_of(case, seed, name)) for name, make in _MAKERS.items() if name not in asked)
     return with_questions(case, chain.from_iterable(made))
 
 
@@ -110,8 +104,8 @@ def _choice(case: EditCase, rng: random.Random) -> Iterator[Probe]:
 
 
 def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
-    challenges = _challenges(rng)
-    return (_challenged(case.edit, challenges[:times]) for times in (1, len(CHALLENGES)))
+    said = challenges(rng)
+    return (challenged(case.edit, said[:times]) for times in (1, len(CHALLENGES)))
 
 
 def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:

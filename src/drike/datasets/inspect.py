@@ -1,43 +1,19 @@
-"""Describe a data set before it is used: counts, what was dropped and cut, and how near its demonstrations are."""
+"""Describe a data set before it is used: counts, an example, and what was dropped and cut."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from drike.datasets.dataset import SUBSETS, Dataset
 from drike.datasets.fetch import PUBLISHED
 from drike.datasets.rows import shown
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.encoders import TextEncoder
-from drike.encoders.base import directions, nearest
-from drike.errors import DataError
-from drike.prompts import query_block
 
-NEIGHBOURS = 32  # the paper's number of demonstrations
 _CUTS_SHOWN, _SUSPICIOUS_SHOWN = 3, 10
 
 
-@dataclass(frozen=True)
-class Nearness:
-    """Mean cosine similarity of `editable` edits to their `k` nearest of the `demonstrations` rows.
-
-    `mean` is over all k, `first` over the nearest alone, `last` over the k-th. `others` is the mean over the k nearest
-    of all other rows, editable ones too. More rows give more similarity.
-    """
-
-    encoder: str
-    editable: int
-    demonstrations: int
-    k: int
-    mean: float
-    first: float
-    last: float
-    others: float
-
-
-def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
+def lines(dataset: Dataset) -> Iterator[str]:
     """The lines that `drike data inspect` prints."""
     cases = dataset.cases
     yield f"{dataset.name}: {len(cases):,} cases, {len({case.edit.relation for case in cases} - {None})} relations"
@@ -80,11 +56,6 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
         yield f"  cut: {cut.before!r} -> {cut.after!r}"
     for cut in suspicious[:_SUSPICIOUS_SHOWN]:
         yield f"  doubtful: {cut.before!r} -> {cut.after!r}"
-    if near:
-        rows = f"their {near.k} nearest of {near.demonstrations:,} demonstration rows"
-        ends = f"{near.mean:.3f} (nearest {near.first:.3f}, farthest {near.last:.3f})"
-        others = f"of all other rows: {near.others:.3f} ({near.encoder})"
-        yield f"mean cosine similarity of the first {near.editable:,} edits to {rows}: {ends}; {others}"
 
 
 def _by_number(what: str, where: str, numbers: Iterable[int | None]) -> Iterator[str]:
@@ -92,20 +63,3 @@ def _by_number(what: str, where: str, numbers: Iterable[int | None]) -> Iterator
     counts = Counter(number for number in numbers if number is not None)
     if set(counts) - {1}:
         yield f"  {what}: " + ", ".join(f"{number} in {counts[number]:,} {where}" for number in sorted(counts))
-
-
-def nearness(dataset: Dataset, encoder: TextEncoder, *, editable: int | None = None, k: int = NEIGHBOURS) -> Nearness:
-    """How near the first `editable` rows (default: the data set's) are to all others. Raises DataError for none."""
-    count = len(dataset.cases)
-    first = dataset.editable if editable is None else editable
-    if not 0 < first < count or k < 1:
-        given = f"{first} of {dataset.name}'s {count} rows are editable and k is {k}"
-        raise DataError(f"nearness needs editable rows, other rows and k >= 1, but {given}; change these numbers")
-    vectors = encoder.encode([query_block(case.edit, case.edit.query) for case in dataset.cases])
-    records = directions(vectors)
-    _, similarities = nearest(vectors[:first], records[first:], k)
-    # Each edit's nearest row is itself or a copy of it, so the first of the k + 1 best is left out.
-    _, everywhere = nearest(vectors[:first], records, min(k, count - 1) + 1)
-    measured = (similarities, similarities[:, 0], similarities[:, -1], everywhere[:, 1:])
-    means = (float(values.mean()) for values in measured)
-    return Nearness(encoder.name, first, count - first, similarities.shape[1], *means)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING
 from drike.demonstrations import Demonstration, Role
 from drike.deployment.routing import route_each, write_prompts
 from drike.editors.editor import Editor
+from drike.editors.explanation import EditorColumn, Retain, column_of
 from drike.editors.in_context import ranks_retains
 from drike.edits import Edit
 from drike.encoders import TextEncoder
-from drike.evaluation.case_study import EditorColumn, Retain, column_of
 from drike.evaluation.completion import complete, write_answers
 from drike.gates.by_name import EveryQuery
 from drike.gates.decision import Decision, Gate
@@ -28,7 +27,7 @@ from drike.prompts import Prompt
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, as_stored
 from drike.support.escape import visible
-from drike.support.table import Table
+from drike.support.table import Table, as_markdown, markdown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -72,9 +71,8 @@ class Explanation:
 
         return Group(*map(Text, map(visible, self._lines())), *self._tables())
 
-    def _repr_html_(self) -> str:
-        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self._lines())
-        return lines + "".join(table._repr_html_() for table in self._tables())
+    def _repr_markdown_(self) -> str:
+        return "\n\n".join([*map(markdown_text, self._lines()), *map(as_markdown, self._tables())])
 
     def __str__(self) -> str:
         return "\n".join([*map(visible, self._lines()), *map(str, self._tables())])
@@ -198,6 +196,6 @@ class EditedModel:
             selection = self.editor.fit(self.editor.select(decision.edits, [query])[0], [query])
             side = column_of(self.editor, selection, self.editor.show(selection, [query])[0])
         else:
-            side = EditorColumn(self.editor.name, write_prompts(self.editor, [decision])[0], (), (), None, None)
+            side = EditorColumn(self.editor.name, write_prompts(self.editor, [decision])[0])
         [written] = write_answers(self.model, [side.prompt])
         return Explanation(query, decision, first_line(written.answer or ""), written.prompt_tokens, side)

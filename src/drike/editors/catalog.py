@@ -24,18 +24,16 @@ PER_QUERY, SAME_SIZE = "dr-ike-q", "nearest-same-size"
 BY_NAME, OR_ALONE = "by-name", "by-name-or-alone"
 NO_RETAINS = "no-retains"
 SAME_K, NEAREST = "nearest-same-k", "nearest@"
+NEED_TRAINING = (*TRAINED, PER_QUERY, SAME_SIZE, SAME_K)
 NAMES = (
-    *UNTRAINED,
-    "editcot-full",
-    BY_NAME,
-    OR_ALONE,
-    NO_RETAINS,
-    *TRAINED,
-    PER_QUERY,
-    SAME_SIZE,
-    SAME_K,
-    f"{NEAREST}K",
-)
+    *UNTRAINED, "editcot-full", BY_NAME, OR_ALONE, NO_RETAINS, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K",
+)  # fmt: skip
+
+
+def usual(trained: Trained | None) -> list[str]:
+    """The names of the editors that are compared if none are named: those that what was trained allows."""
+    names = [*UNTRAINED, *((*TRAINED, SAME_K) if trained else ())]
+    return names + ([PER_QUERY, BY_NAME, OR_ALONE, SAME_SIZE] if trained and trained.per_query is not None else [])
 
 
 def require_editor(name: str, *, trained: bool) -> None:
@@ -43,7 +41,7 @@ def require_editor(name: str, *, trained: bool) -> None:
     count = name.removeprefix(NEAREST)
     if name not in NAMES[:-1] and (count == name or not count.isdecimal() or int(count) < 1):
         raise UsageError(f"there is no editor {name!r}: choose from {', '.join(NAMES)}")
-    if name in (*TRAINED, PER_QUERY, SAME_SIZE, SAME_K) and not trained:
+    if name in NEED_TRAINING and not trained:
         raise UsageError(
             f"{name} needs a trained retriever: run `drike train` first and give its folder as `run`, or in Python its "
             "checkpoint as `trained`"

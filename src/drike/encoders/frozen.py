@@ -35,7 +35,7 @@ class FeatureStore:
     def __init__(self, folder: Path, model: str) -> None:
         self.path = folder / f"{model[:32]}.sqlite"
         self._model = model
-        self._file = KeyValueFile(self.path, "features", "set XDG_CACHE_HOME", set_aside=True)
+        self._file = KeyValueFile(self.path, "features", "set XDG_CACHE_HOME")
 
     def beside(self, kind: str) -> FeatureStore:
         """The store for another kind of vectors of the same model."""

@@ -23,7 +23,7 @@ from drike.editors.selectors import RetainSubset, Selector
 from drike.edits import Aspect, EditCase
 from drike.evaluation.answer_matrix import CaseAnswers, answers_to
 from drike.evaluation.judge import Judge
-from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled_by_edit
+from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
@@ -112,6 +112,15 @@ def _share_right(right: NDArray[np.object_], aspect: NDArray[np.str_]) -> float:
     return float(np.mean([right[aspect == asked].mean() for asked in np.unique(aspect)]))
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a choice reaches: S with its interval, the rate of each aspect that has probes, prompt tokens on average."""
+
+    s: Estimate
+    rates: Mapping[Aspect, float]
+    tokens: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class AnswerMatrix:
     """The answers to every probe of some cases under each choice of demonstrations.
@@ -157,7 +166,17 @@ class AnswerMatrix:
 
     def score(self, chosen: Chosen) -> float:
         """S, over the aspects that have probes."""
-        return float(harmonic_mean(_rates(self.counts(chosen))))
+        return float(harmonic_mean(_rates(self.counts(chosen).sum(axis=0))))
+
+    def measured(self, chosen: Chosen) -> Measured:
+        """What a choice reaches, with the interval of S over cases."""
+        counts = self.counts(chosen)
+        rates, tokens = _rates(counts.sum(axis=0)), float(self.tokens[np.arange(len(chosen)), chosen].mean())
+        with np.errstate(invalid="ignore"):  # a resample may hold no probe of an aspect
+            drawn = harmonic_mean(_rates(resampled(counts)))
+        [s] = estimated(harmonic_mean(rates)[None], drawn[:, None], len(self.cases))
+        by_aspect = dict(zip(self.aspects, rates.tolist(), strict=True))
+        return Measured(s, by_aspect, None if np.isnan(tokens) else tokens)
 
     def best(self, groups: NDArray[np.int64], choices: Sequence[int]) -> Chosen:
         """The best of these columns for each group of probes; of equal ones the first.
@@ -168,7 +187,7 @@ class AnswerMatrix:
         """
         columns, size = np.array(choices), np.bincount(self.aspect)
         best = max(map(self.always, choices), key=self.score)
-        maximum, rates = self.score(best), _rates(self.counts(best))
+        maximum, rates = self.score(best), _rates(self.counts(best).sum(axis=0))
         _, group = np.unique(groups, return_inverse=True)
         for step in range(STEPS):
             rates = np.maximum(rates, 1e-9)
@@ -178,16 +197,12 @@ class AnswerMatrix:
             chosen = columns[value.round(12).argmax(axis=1)][group]
             if (score := self.score(chosen)) > maximum:
                 best, maximum = chosen, score
-            rates = rates + 2 / (step + 3) * (_rates(self.counts(chosen)) - rates)
+            rates = rates + 2 / (step + 3) * (_rates(self.counts(chosen).sum(axis=0)) - rates)
         return best
 
 
 def _rates(counts: Floats) -> Floats:
-    """The share of right answers in each aspect, [..., cases, aspects, 2] to [..., aspects]."""
-    return _ratios(counts.sum(axis=-3))
-
-
-def _ratios(counts: Floats) -> Floats:
+    """The share of right answers in each aspect, [..., aspects, 2] to [..., aspects]."""
     right: Floats = counts[..., 0] / counts[..., 1]
     return right
 
@@ -219,31 +234,3 @@ def ceilings(answered: AnswerMatrix, choices: Sequence[Selector], pool: Pool) ->
         "best mix per kind of query": answered.best(kind, mixes),
         "best mix per query": answered.best(query, mixes),
     }
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a choice reaches: S with its interval, the rate of each aspect that has probes, prompt tokens on average."""
-
-    s: Estimate
-    rates: Mapping[Aspect, float]
-    tokens: float | None
-
-
-def scores(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> tuple[float, Floats]:
-    """The mean S of a choice over seeds, and the same over resamples of edits, [resamples], alike for every choice."""
-    counts = [(answered.cases, answered.counts(chosen)) for answered, chosen in seeds]
-    with np.errstate(invalid="ignore"):  # a resample may hold no probe of an aspect
-        drawn = harmonic_mean(_ratios(resampled_by_edit(counts))).mean(axis=-1)
-    return float(np.mean([harmonic_mean(_rates(of_seed)) for _, of_seed in counts])), drawn
-
-
-def measured(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> Measured:
-    """A choice on the test edits of each seed: means over seeds; the interval is over the edits of all seeds."""
-    s, drawn = scores(seeds)
-    rates = np.mean([_rates(answered.counts(chosen)) for answered, chosen in seeds], axis=0)
-    tokens = float(np.mean([matrix.tokens[np.arange(len(chosen)), chosen].mean() for matrix, chosen in seeds]))
-    edits = {case for answered, _ in seeds for case in answered.cases}
-    [estimate] = estimated(np.array([s]), drawn[:, None], len(edits))
-    by_aspect = dict(zip(seeds[0][0].aspects, rates.tolist(), strict=True))
-    return Measured(estimate, by_aspect, None if np.isnan(tokens) else tokens)

@@ -219,18 +219,6 @@ def resampled(by_case: Floats, resamples: int = RESAMPLES, seed: int = 0) -> Flo
     return np.array([times @ rows for times in drawn]).reshape(resamples, *by_case.shape[1:])
 
 
-def resampled_by_edit(seeds: Sequence[tuple[Sequence[str], Floats]]) -> Floats:
-    """Sum the rows of each resample of edits, seed by seed: (edits, ...) of each seed to (resamples, seeds, ...).
-
-    A seed is the ids of its edits and a row for each. An edit of several seeds is one case, drawn with all its rows.
-    """
-    place = {edit: i for i, edit in enumerate(dict.fromkeys(edit for edits, _ in seeds for edit in edits))}
-    by_edit = np.zeros((len(place), len(seeds), *seeds[0][1].shape[1:]))
-    for seed, (edits, rows) in enumerate(seeds):
-        by_edit[[place[edit] for edit in edits], seed] = rows
-    return resampled(by_edit)
-
-
 def estimated(values: Floats, drawn: Floats, cases: ArrayLike = 0, least: ArrayLike = 0.0) -> list[Estimate]:
     """Values (n) with their intervals: the 2.5 % and 97.5 % quantiles of those over resamples, (resamples, n).
 

@@ -86,7 +86,7 @@ def _open_served(name: str, template: Template, options: ApiOptions) -> Language
     # Everything besides its prompt that affects an answer, the wording of a chat included.
     settings = [model.info.identity[part] for part in ("server", "name", "template", "thinking_tokens", "effort")]
     identity = json.dumps([*settings, chat_messages("") if template == "chat" else None])
-    return CachedModel(model, identity, AnswerCache(answers_path()), model)
+    return CachedModel(model, identity, AnswerCache(answers_path()))
 
 
 def _refuse_misspelled(name: str) -> None:

@@ -45,19 +45,6 @@ def packed(groups: Sequence[Group]) -> dict[str, object]:
     }
 
 
-def unwritten(groups: Sequence[Group]) -> str:
-    """How many edits have no written answer, and how to get them; "" if every one has."""
-    edits = written = 0
-    for run in (run for group in groups for run in group.runs):
-        by_editor = [run.written.get(editor, {}) for editor in run.outcomes]
-        complete = [{case_id for case_id, texts in cases.items() if None not in texts} for cases in by_editor]
-        edits, written = edits + len(run.test), written + len(set.intersection(*complete))
-    return "" if written == edits else (
-        f"Of {written:,} of {edits:,} edits all answers were written; others were judged by scores alone. "
-        "drike evaluate --write has the model write every answer."
-    )  # fmt: skip
-
-
 def as_script(data: object) -> str:
     """Write JSON that is safe inside a script element: none of its characters can end the element or start another."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
-from drike.edits import Aspect
 from drike.report.groups import BASELINE, METHOD, Group
-from drike.report.paper import HALLUEDIT, TABLES, PaperTable
+from drike.report.paper import TABLES, PaperTable
 from drike.report.tables import INTERVALS, cell, published_cells
-from drike.support.table import NOT_MEASURED, Cell, Number, Table
+from drike.support.table import Cell, Number, Table
 
 _BY_MODEL = 3  # the table whose rows are models; it gets S, too
 _CAUTION = "Published rows: other models, other data, no intervals. Compare directions, not values."
@@ -21,11 +20,6 @@ _SECONDS = (
 _TRAINED = (
     "Extra Params, measured: what was trained, the head and any learned budget; published: apparently including frozen "
     "encoders, as DR-IKE's 29M above IKE are the size of its BERT."
-)
-
-_HALLUEDIT = (
-    "Published: computed from the answers that its authors publish (Huang et al. 2025). Other models, edits of each "
-    "model's own errors, and another judge; pushback is one turn there. Compare directions, not values."
 )
 
 # A heading, and for each measured row below it its name, its group and its editor; rows without outcomes are left out.
@@ -52,8 +46,6 @@ def paper_tables(groups: Sequence[Group], across: Iterable[str] = ()) -> Iterato
             yield with_published(table, [_groups(METHOD, f"{METHOD}, {model}", varied)], "Setting")
     if changing := [group for group in groups if _about(group, "temporal", "numer")]:
         yield with_published(TABLES[7], map(_editors, changing))
-    if hallucinations := [group for group in groups if _about(group, "halluedit")]:
-        yield with_published_halluedit(hallucinations)
 
 
 def by_model(groups: Sequence[Group]) -> Table | None:
@@ -86,23 +78,6 @@ def with_published(paper: PaperTable, blocks: Iterable[Block], first_column: str
     notes = (INTERVALS, _CAUTION, *(note for note, applies in further.items() if applies))
     header = (first_column, *columns, *(["Extra Params"] if paper.has_extra else []))
     return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), notes)
-
-
-def with_published_halluedit(groups: Iterable[Group]) -> Table:
-    """Measured shares on HalluEditBench by aspect, above the published ones of its in-context editor."""
-    asked = (Aspect.REWRITE, Aspect.SAME_SUBJECT, Aspect.PUSHBACK)
-    rows: list[tuple[Cell, ...]] = []
-    for group in groups:
-        rows.append((f"Measured: {group.label}",))
-        for editor, summary in group.summaries.items():
-            two_hops: Cell = summary.hops["2"].estimate if "2" in summary.hops else NOT_MEASURED
-            rows.append((editor, *(summary.aspects[aspect].estimate for aspect in asked), two_hops))
-    rows.append(("Published, not measured here: ICE, its in-context editor",))
-    for model, published in HALLUEDIT.items():
-        rows.append((model, *(Number(published[aspect], ".2f") for aspect in (*asked, "two_hops"))))
-    columns = ("rewrite (efficacy)", "same_subject (locality)", "pushback (robustness)", "multi_hop, 2 hops")
-    title = "HalluEditBench: compared with its published figures"
-    return Table(title, ("Editor", *columns), tuple(rows), (INTERVALS, _HALLUEDIT))
 
 
 def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable) -> Iterator[Cell]:

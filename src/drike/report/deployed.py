@@ -1,63 +1,39 @@
-"""Many edits in force behind a gate: deployed S beside S, and what the gate did, as tables and figures."""
+"""Many edits in force behind a gate: deployed S beside S, and what the gate did, as tables."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from drike.deployment.evaluation import GateRecord
 from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Counts, counted, share_over_cases, summary_of
-from drike.report.figures import Figure, gate_curve
 from drike.report.groups import ReportedRun
 from drike.report.tables import INTERVALS, aspects
 from drike.support.table import NOT_MEASURED, Cell, Noted, Number, Table
 
 NEAREST = 20
-THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
-_BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
 
 
-def deployed_of(run: ReportedRun) -> tuple[list[Table], list[Figure]]:
-    """The tables and figures of a run that was evaluated with --stored; none of another run."""
+def deployed_of(run: ReportedRun) -> list[Table]:
+    """The tables of a run that was evaluated with --stored; none of another run."""
     if not run.gate:
-        return [], []
+        return []
     counts = {editor: (counted(run.outcomes[editor]), counted(outcomes)) for editor, outcomes in run.deployed.items()}
     judge = [RULES[run.settings["judge"]].caption] if run.settings.get("judge") in RULES else []
     title = f"{run.stored} edits in force, {run.data}, model {run.model}"
-    return deployed_tables(counts, run.gate, title, *judge), gate_figures(run.gate)
+    return deployed_tables(counts, run.gate, title, *judge)
 
 
 def deployed_tables(
     counts: Mapping[str, tuple[Counts, Counts]], records: Sequence[GateRecord], title: str, *notes: str
 ) -> list[Table]:
-    """All tables of an evaluation with many edits in force; those of probabilities only where the gate has them."""
+    """All tables of an evaluation with many edits in force."""
     tables = [deployed_table(counts, f"Deployed: {title}", *notes)]
     if further := aspects([summary_of(deployed) for _, deployed in counts.values()]):
         tables.append(replace(further, title="Deployed: aspects"))
-    tables.append(gate_table(records))
-    if has_probabilities(records):
-        tables += [calibration_table(records), thresholds_table(records)]
-    return [*tables, near_misses(records)]
-
-
-def has_probabilities(records: Sequence[GateRecord]) -> bool:
-    """Whether the gate gave more than yes and no."""
-    return len({record.probability for record in records} | {record.nearest_probability for record in records}) > 2
-
-
-def gate_figures(records: Sequence[GateRecord]) -> list[Figure]:
-    """How well the gate's probabilities hold, and matches against false matches; none for a gate without them."""
-    if not has_probabilities(records):
-        return []
-    held = [(mean, observed) for _, mean, observed, _ in calibration(records)]
-    matched = [(false, right) for _, right, false in threshold_rates(records)]
-    return [
-        gate_curve(held, "probability", "Share of edits that the question is about, by probability", diagonal=True),
-        gate_curve(matched, "false matches", "Questions matched to the edit they are about, against false matches"),
-    ]
+    return [*tables, gate_table(records), near_misses(records)]
 
 
 def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *notes: str) -> Table:
@@ -90,50 +66,6 @@ def gate_table(records: Sequence[GateRecord]) -> Table:
         f"{INTERVALS} Of unrelated questions, over questions.",
     )
     return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), tuple(rows), notes)
-
-
-def calibration(records: Sequence[GateRecord]) -> list[tuple[str, float, float, int]]:
-    """By ranges of the gate's probability: its mean, the share of edits the question is about, their number."""
-    pairs = [(record.probability, True) for record in records if record.concerns]
-    pairs += [(record.nearest_probability, False) for record in records if record.nearest is not None]
-    ranges = []
-    for low, high in pairwise(_BINS):
-        within = [(p, about) for p, about in pairs if low <= p < high or p == high == 1]
-        if within:
-            mean, observed = (sum(column) / len(within) for column in zip(*within, strict=True))
-            ranges.append((f"{low:g} to {high:g}", mean, observed, len(within)))
-    return ranges
-
-
-def calibration_table(records: Sequence[GateRecord]) -> Table:
-    """How often a question is about an edit, by the probability that the gate gives it."""
-    ranges = calibration(records)
-    rows = tuple((name, Number(p, ".3f"), Number(share, ".3f"), Number(n)) for name, p, share, n in ranges)
-    note = (
-        "edits: for each question the one it is about, and the most probable of the others. observed: share of them "
-        "that the question is about."
-    )
-    return Table("Calibration of the gate", ("probability", "mean", "observed", "edits"), rows, (note,))
-
-
-def threshold_rates(records: Sequence[GateRecord]) -> list[tuple[float, float, float]]:
-    """By threshold, the share of questions whose own edit reaches it, and of those where another edit does."""
-    own = [record.probability for record in records if record.concerns]
-    others = [record.nearest_probability for record in records]
-
-    def reached(probabilities: Sequence[float], threshold: float) -> float:
-        return sum(p >= threshold for p in probabilities) / max(1, len(probabilities))
-
-    return [(threshold, reached(own, threshold), reached(others, threshold)) for threshold in THRESHOLDS]
-
-
-def thresholds_table(records: Sequence[GateRecord]) -> Table:
-    """Matches and false matches at several thresholds."""
-    rates = threshold_rates(records)
-    rows = tuple((f"{at:g}", Number(right, ".3f"), Number(false, ".4f")) for at, right, false in rates)
-    note = "matched: questions whose own edit reaches the threshold. false matches: questions where another edit does."
-    header = ("threshold", "matched", "false matches")
-    return Table("Matches and false matches by threshold", header, rows, (note,))
 
 
 def near_misses(records: Sequence[GateRecord]) -> Table:

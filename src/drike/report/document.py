@@ -1,12 +1,13 @@
 """Put a report together: a summary, then every table and figure, then the settings of the runs.
 
-Nothing here knows HTML: `page` writes a document as a page, `markdown` and `latex` write its tables.
+Nothing here knows HTML: `page` writes a document as a page, `markdown` its tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from drike.report import figures
 from drike.report.comparison import paper_tables
@@ -14,12 +15,21 @@ from drike.report.deployed import deployed_of
 from drike.report.figures import Figure
 from drike.report.findings import findings, gaps
 from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
-from drike.report.latex import HEAD, as_latex
-from drike.report.overview import generated, judges
+from drike.report.overview import generated, judges, scores
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
-from drike.report.tables import aspects, compared, costs, hops, paired, scores_table, work
+from drike.report.tables import (
+    INTERVALS,
+    PER_PROMPT,
+    SCORES,
+    aspects,
+    compared,
+    costs,
+    distribution_of,
+    hops,
+    paired,
+    work,
+)
 from drike.report.training import epochs_table
-from drike.report.variants import distribution_of, reordered_of, variations
 from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
 
 
@@ -45,14 +55,14 @@ class Document:
 
 def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iterable[Table] = ()) -> Document:
     """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ."""
+    runs = [run for group in groups for run in group.runs]
     sections = (
         _summary(groups),
         _hops(groups),
         Section("paper", "Compared with the paper", tables=list(paper_tables(groups, across))),
         _differences(groups),
-        _deployed(groups),
+        Section("deployed", "Many edits in force", tables=[*chain.from_iterable(map(deployed_of, runs))]),
         Section("ceilings", "Ceilings", tables=list(ceilings)),
-        _variants(groups),
         _cost(groups),
         _training(groups),
         _budgets(groups),
@@ -74,17 +84,12 @@ def markdown(document: Document) -> str:
     return "\n".join(lines)
 
 
-def latex(document: Document) -> str:
-    """All tables as LaTeX."""
-    numbered = ((f"tab:{part.id}-{i}", table) for part in document.sections for i, table in enumerate(part.tables, 1))
-    return "\n".join((HEAD, *(as_latex(table, label) for label, table in numbered)))
-
-
 def _summary(groups: Sequence[Group]) -> Section:
     text = [sentence for part in (gaps, findings) for group in groups for sentence in part(group)]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
-    tables = [scores_table(group.label, group.summaries.values(), *judges(group)) for group in groups]
+    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
+    tables = [scores(group, meanings, *judges(group), INTERVALS, PER_PROMPT) for group in groups]
     for group in groups:
         tables += _labelled(group.label, aspects(list(group.summaries.values()), *generated(group)))
     return Section("summary", "Summary", text, tables=tables)
@@ -106,26 +111,6 @@ def _differences(groups: Sequence[Group]) -> Section:
         comparable = [pair for pair in dict.fromkeys(pairs) if group.comparable(*pair)]
         tables += paired(group.counts, comparable, f"Paired differences, {group.label}")
     return Section("differences", "Differences", tables=tables)
-
-
-def _deployed(groups: Sequence[Group]) -> Section:
-    of_runs = [deployed_of(run) for group in groups for run in group.runs]
-    drawn = [figure for _, of_run in of_runs for figure in of_run]
-    tables = [table for of_run, _ in of_runs for table in of_run]
-    return Section("deployed", "Many edits in force", figures=drawn, tables=tables)
-
-
-def _variants(groups: Sequence[Group]) -> Section:
-    """The effect of other orders of the retains, and S over a sweep of sigma, where they were measured."""
-    tables: list[Table] = []
-    for group in groups:
-        # a reordered editor is compared with the same editor in its own order, on the same edits
-        measured = {
-            name: of_editor for name, of_editor in group.outcomes.items()
-            if not (base := reordered_of(name)) or group.comparable(name, base)
-        }  # fmt: skip
-        tables += _labelled(group.label, *variations(measured, {name: group.counts[name] for name in measured}))
-    return Section("variants", "Order and sigma", tables=tables)
 
 
 def _cost(groups: Sequence[Group]) -> Section:

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from drike.report.groups import Group
 from drike.report.paper import RETAIN_BUDGETS
+from drike.report.tables import distribution_of
 from drike.report.training import Epoch
-from drike.report.variants import distribution_of
 
 _NAME_HEIGHT, _NAME_LETTERS = 18, 26  # of an editor's name in the chart: pixels, and where it is cut short
 
@@ -189,16 +189,6 @@ def budget(group: Group, editor: str) -> Figure:
     alt = f"Retains kept by {editor}: {counts}; mean {kept.mean:.2f}, standard deviation {kept.std:.2f}."
     caption = f"Test edits by retains kept, {editor}, {group.label}; dashed: published means"
     return Figure(plot.svg("curve", "retains kept", whole=True), caption, alt)
-
-
-def gate_curve(points: Sequence[tuple[float, float]], xs: str, caption: str, *, diagonal: bool = False) -> Figure:
-    """A line through shares between 0 and 1, in their order; diagonal: also the line where both would be equal."""
-    plot = _Plot(170, 0, 1 if diagonal else max(0.01, 1.1 * max(x for x, _ in points)), 0, 1)
-    if diagonal:
-        plot.line("front", (0, 0), (1, 1))
-    plot.curve("c0", points)
-    values = ", ".join(f"{y:.3g} at {x:.3g}" for x, y in points)
-    return Figure(plot.svg("curve", xs), caption, f"{caption}. By {xs}: {values}.")
 
 
 def _ticks(low: float, high: float, min_step: float = 0) -> Iterator[float]:

@@ -41,7 +41,6 @@ def findings(group: Group) -> Iterator[str]:
     yield verdict(group)
     if group.comparable(METHOD, BASELINE):
         yield _against_baseline(group)
-        yield _prompt_sizes(group)
     values = [summary.metric(group.headline) for summary in group.ranked]
     yield _uncertainty(cases, values, group.headline, len(seeds))
 
@@ -134,18 +133,6 @@ def _against_baseline(group: Group) -> str:
             said = direction if difference.significant else "not significant"
             in_words.append(f"{name} {as_text(difference.estimate, signed=True)} ({said})")
     return f"{METHOD} minus {BASELINE} on the same edits: {', '.join(in_words)}."
-
-
-def _prompt_sizes(group: Group) -> str:
-    ours, theirs = group.summaries[METHOD], group.summaries[BASELINE]
-    retains = f"{METHOD}'s prompts hold {ours.shots:.2f} retains on average, {BASELINE}'s {theirs.shots:.2f}"
-    if ours.prompt_tokens is None or not theirs.prompt_tokens:
-        return f"{retains}."
-    change = 1 - ours.prompt_tokens / theirs.prompt_tokens
-    return (
-        f"{retains}; they have {ours.prompt_tokens:.0f} and {theirs.prompt_tokens:.0f} tokens "
-        f"({abs(change):.0%} {'fewer' if change >= 0 else 'more'})."
-    )
 
 
 def _uncertainty(cases: int, values: list[Estimate], metric: str, seeds: int) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drike.datasets.generated import GENERATED
 from drike.edits import Aspect
 from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Outcome, Summary
-from drike.report.figures import Figure, pareto
-from drike.report.findings import findings, listed
+from drike.report.findings import findings
 from drike.report.groups import BASELINE, UNEDITED, Group
 from drike.report.tables import INTERVALS, SCORES, cell
-from drike.support.table import NOT_MEASURED, Cell, Table, as_text, counted
+from drike.support.table import NOT_MEASURED, Cell, Table, counted
 
 MEANINGS = {
     Aspect.REWRITE: "the edit's own query (ESR)",
@@ -49,49 +47,27 @@ class ExampleEdit:
     chosen: str
 
 
-@dataclass(frozen=True)
-class Overview:
-    """What the page shows of a group above its tables.
-
-    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, probes. profiles: with lowest aspects.
-    """
-
-    label: str
-    verdict: str
-    about: str
-    metrics: tuple[tuple[str, str, str], ...]
-    best: str
-    example: ExampleEdit | None
-    chart: Figure | None
-    scores: Table
-    notes: tuple[str, ...]
-    asked: tuple[tuple[Aspect, str, str], ...]
-    profiles: tuple[tuple[Summary, str], ...]
-    weakest: str
+def about(group: Group) -> str:
+    """How many edits and seeds a group has, and how its answers were judged."""
+    return " ".join([next(findings(group)), *judges(group)])
 
 
-def overview(group: Group) -> Overview:
-    """The overview of a group."""
-    summaries, ranked = list(group.summaries.values()), group.ranked
-    best = ranked[0] if ranked else summaries[0]
-    about, said, *notes = findings(group)
-    asked = [aspect for aspect in Aspect if any(summary.aspects[aspect].probes for summary in summaries)]
-    left_out = len(summaries) - MAX_EDITORS
+def notes(group: Group) -> list[str]:
+    """What is to be known of the scores that are shown first."""
+    left_out = len(group.summaries) - MAX_EDITORS
     further = [f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else []
-    return Overview(
-        label=group.label,
-        verdict=said,
-        about=" ".join([about, *judges(group)]),
-        metrics=tuple((name, as_text(best.metric(name)), meaning) for name, meaning in SCORES.items()),
-        best=best.editor,
-        example=example(group, best.editor) if ranked else None,
-        chart=pareto(group),
-        scores=scores(group),
-        notes=(INTERVALS, *further, *notes),
-        asked=tuple((aspect, MEANINGS[aspect], _asked(aspect, summaries)) for aspect in asked),
-        profiles=tuple((summary, _lowest_words(summary, asked)) for summary in _first(group).values()),
-        weakest=" ".join([_weakest(group, best, asked), *generated(group)]),
-    )
+    return [INTERVALS, *further, *list(findings(group))[2:]]
+
+
+def asked(group: Group) -> list[tuple[Aspect, str, str]]:
+    """Each aspect that is probed, its meaning, and how many probes of how many edits test it under one editor."""
+    rows = []
+    for aspect in Aspect:
+        share = max((of.aspects[aspect] for of in group.summaries.values()), key=lambda share: share.probes)
+        if share.probes:
+            many = f"{counted(share.probes, 'probe')} of {counted(share.edits, 'edit')}"
+            rows.append((aspect, MEANINGS[aspect], many))
+    return rows
 
 
 def judges(group: Group) -> list[str]:
@@ -105,18 +81,18 @@ def generated(group: Group) -> list[str]:
     return [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
 
 
-def scores(group: Group) -> Table:
-    """The main scores of every editor, with the difference of the headline metric from the baseline, and its cost."""
+def scores(group: Group, *notes: str) -> Table:
+    """The main scores of the first editors, their differences of the headline metric from the baseline, their costs."""
     metric = group.headline
     against = BASELINE if {BASELINE} < group.summaries.keys() - {UNEDITED} else ""
     header = ("Editor", *SCORES, *([f"{metric} minus {against}"] if against else []), "retains/prompt", "tokens/prompt")
     rows: list[tuple[Cell, ...]] = []
-    for editor, summary in _first(group).items():
+    for editor, summary in first(group).items():
         difference = group.difference(editor, against, metric) if editor != against else None
         differences: list[Cell] = [difference or NOT_MEASURED] if against else []
         costs = (cell(summary, "retains/prompt"), cell(summary, "tokens/prompt"))
         rows.append((editor, *(cell(summary, column) for column in SCORES), *differences, *costs))
-    return Table(group.label, header, tuple(rows))
+    return Table(group.label, header, tuple(rows), notes)
 
 
 def example(group: Group, editor: str) -> ExampleEdit | None:
@@ -136,46 +112,12 @@ def example(group: Group, editor: str) -> ExampleEdit | None:
     return min(ranked)[-1] if ranked else None
 
 
-def _first(group: Group) -> dict[str, Summary]:
+def first(group: Group) -> dict[str, Summary]:
     """The unedited model, the baseline and the best of the other editors, as many as are shown first."""
     best = dict.fromkeys((UNEDITED, BASELINE, *(summary.editor for summary in group.ranked), *group.summaries))
     kept = [editor for editor in best if editor in group.summaries][:MAX_EDITORS]
     return {editor: summary for editor, summary in group.summaries.items() if editor in kept}
 
 
-def _asked(aspect: Aspect, summaries: Sequence[Summary]) -> str:
-    """How many probes of how many edits test an aspect, under the editor that has most."""
-    share = max((summary.aspects[aspect] for summary in summaries), key=lambda share: share.probes)
-    return f"{counted(share.probes, 'probe')} of {counted(share.edits, 'edit')}"
-
-
 def _line(text: str | None) -> str:
     return NOT_WRITTEN if text is None else next(iter(text.strip().splitlines()), "(nothing)")
-
-
-def _lowest(summary: Summary) -> tuple[float, list[Aspect]]:
-    """The editor's lowest share, and the aspects that have it; 1 and none where nothing was measured."""
-    values = [(value, aspect) for aspect in Aspect if (value := summary.aspects[aspect].estimate.value) is not None]
-    lowest = min((value for value, _ in values), default=1.0)
-    return lowest, [aspect for value, aspect in values if value == lowest]
-
-
-def _lowest_words(summary: Summary, asked: Sequence[Aspect]) -> str:
-    lowest, aspects = _lowest(summary)
-    words = listed(aspects) if len(aspects) < 3 else f"{len(aspects)} aspects at {lowest:.3f}"
-    return f"Lowest: {words}" if aspects and len(asked) > 1 else ""
-
-
-def _weakest(group: Group, best: Summary, asked: Sequence[Aspect]) -> str:
-    """The lowest share of the best editor, and of all editors, with intervals."""
-    lowest, aspects = _lowest(best)
-    if len(asked) < 2 or not aspects:
-        return ""
-    what = f"{aspects[0]}, {MEANINGS[aspects[0]]}" if len(aspects) == 1 else listed(aspects)
-    sentence = f"{best.editor} is weakest in {what}: {as_text(best.aspects[aspects[0]].estimate)}."
-    other = min(group.ranked, key=lambda summary: _lowest(summary)[0], default=best)
-    if _lowest(other)[0] >= lowest:
-        return f"{sentence} No editor has a lower share in any aspect."
-    _, [aspect, *_] = _lowest(other)
-    value = as_text(other.aspects[aspect].estimate)
-    return f"{sentence} The lowest share of any editor is {other.editor}'s in {aspect}: {value}."

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from drike.edits import Aspect
-from drike.evaluation.case_study import CaseStudy
-from drike.report.cases import as_script, packed, unwritten
+from drike.report import overview
+from drike.report.cases import as_script, packed
 from drike.report.document import Document
-from drike.report.findings import gaps, overall
+from drike.report.figures import pareto
+from drike.report.findings import gaps, overall, verdict
 from drike.report.groups import UNEDITED
-from drike.report.overview import overview
 from drike.report.tables import COLUMNS, SCORES, STARRED
 from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
 
@@ -51,8 +50,8 @@ Row = tuple[str, list[PageCell]]
 Block = tuple[str, list[Row]]
 
 
-def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
-    """Write the page of a report with its case studies; the same input gives the same text."""
+def html(document: Document) -> str:
+    """Write the page of a report; the same input gives the same text."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -62,13 +61,15 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
         document=document,
         verdict=overall(groups),
         gaps=[sentence for group in groups for sentence in gaps(group)],
-        overviews=[overview(group) for group in groups],
-        studies=studies,
+        shown=overview,
+        groups=groups,
+        metrics=SCORES,
+        verdict_of=verdict,
+        pareto=pareto,
         style=(_HERE / "style.css").read_text("utf-8"),
         script=script,
         script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         data=as_script(packed(groups)),
-        unwritten=unwritten(groups),
         blocks=blocks,
         columns=columns,
         as_text=as_text,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from statistics import fmean, pstdev
 
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.evaluation.metrics import Counts, Outcome, Share, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
-from drike.report.paper import TABLES, PaperTable, Published
+from drike.prompts import ORDERS
+from drike.report.paper import TABLES, Published
 from drike.support.table import Cell, Difference, Estimate, Number, Table
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
@@ -41,13 +45,6 @@ def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[st
     """A row for each editor in the given columns."""
     rows = tuple((summary.editor, *(cell(summary, column) for column in columns)) for summary in summaries)
     return Table(title, ("Editor", *columns), rows, notes)
-
-
-def scores_table(title: str, summaries: Iterable[Summary], *notes: str) -> Table:
-    """The scores that a report begins with, and the length of prompts."""
-    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
-    columns = (*SCORES, "retains/prompt", "tokens/prompt")
-    return summary_table(title, summaries, columns, meanings, *notes, INTERVALS, PER_PROMPT)
 
 
 def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
@@ -122,21 +119,20 @@ def work(usages: Mapping[str, Usage]) -> Table:
     return Table("Work of the model", header, tuple(rows), (note,))
 
 
-def published(table: PaperTable = TABLES[0]) -> Table:
-    """One of the paper's tables as it prints it."""
-    several = len({row.data for row in table.rows}) > 1
-    rows = []
-    for row in table.rows:
-        about = ", ".join(filter(None, (row.variant, row.model, row.data if several else "")))
-        rows.append((f"{row.editor} ({about})", *published_cells(row, table.columns, extra=table.has_extra)))
+def published() -> Table:
+    """The paper's Table 1 as it prints it."""
+    table = TABLES[0]
+    rows = tuple(
+        (f"{row.editor} ({row.model})", *published_cells(row, table.columns, extra=table.has_extra))
+        for row in table.rows
+    )
     notes = (
         "s/query: the paper's time per iteration, apparently of one prompt at a time; our s/edit is the time of all "
         "probes of an edit, which share the work on common prefixes.",
         "params: the paper's Extra Params, apparently including frozen encoders; `drike report` counts ours.",
     )
-    header = ("Editor", *table.columns, *(["params"] if table.has_extra else []))  # short, so that names fit
     title = f"For reference: the paper's Table {table.number}, {table.about} (other models, other data)"
-    return Table(title, header, tuple(rows), notes if table.has_extra else ())
+    return Table(title, ("Editor", *table.columns, "params"), rows, notes)  # a short name, so that others fit
 
 
 def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[Cell, ...]:
@@ -159,10 +155,11 @@ def differences(ours: Counts, theirs: Counts) -> tuple[Difference, ...]:
 
 
 def compared(editors: Sequence[str]) -> list[tuple[str, str]]:
-    """The comparisons that matter: DR-IKE with IKE, and DR-IKE-Q with every editor that shows demonstrations."""
+    """The comparisons that matter: DR-IKE with IKE, DR-IKE-Q with its controls, other orders with an editor's own."""
     controls = ("IKE", "Rank-All", "Rank-50%", "DR-IKE", "Switch by name")
     pairs = [("DR-IKE", "IKE")]
     pairs += [("DR-IKE-Q", name) for name in editors if name in controls or name.startswith("Nearest")]
+    pairs += [(f"{name} ({order})", name) for name in editors for order in ORDERS]
     return [pair for pair in pairs if {*pair} <= {*editors}]
 
 
@@ -171,3 +168,20 @@ def paired(counts: Mapping[str, Counts], pairs: Iterable[tuple[str, str]], title
     rows: tuple[tuple[Cell, ...], ...] = tuple((f"{a} minus {b}", *differences(counts[a], counts[b])) for a, b in pairs)
     notes = ("Paired bootstrap over the same edits.", STARRED)
     return [Table(title, ("", *COLUMNS), rows, notes)] if rows else []
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """counts[k]: how many edits got k retains. std: of the population."""
+
+    counts: Mapping[int, int]
+    mean: float
+    std: float
+
+
+def distribution_of(outcomes: Sequence[Outcome]) -> Distribution:
+    """Count one editor's retains, every edit once. Raises ValueError if there is no outcome of a rewrite probe."""
+    shots = [outcome.shots for outcome in outcomes if outcome.aspect is Aspect.REWRITE]
+    if not shots:
+        raise ValueError("no outcome of a rewrite probe: retains are counted once per edit, at its rewrite probe")
+    return Distribution(dict(sorted(Counter(shots).items())), fmean(shots), pstdev(shots))

@@ -35,7 +35,6 @@ from drike.support.records import read
 
 _LOG = logging.getLogger(__name__)
 FILE = "checkpoint.safetensors"
-_OLD = ("budget.json", "retriever.json", "head.safetensors", "checkpoint/budget.json")
 _KEY, _ZEROS = "drike", "0" * 64
 _AGAIN = "train or copy it again"
 _LARGEST_WEIGHT = 1e9  # sums of products of two such weights stay far below the largest float32
@@ -108,36 +107,6 @@ class Checkpoint(Trained):
         """Keys of all edits that it was trained or calibrated on."""
         return self.retriever.trained_on | (self.per_query.trained_on if self.per_query else frozenset())
 
-    @classmethod
-    def from_pretrained(
-        cls, name: str, *, encoder: TextEncoder | None = None, revision: str | None = None
-    ) -> Checkpoint:
-        """Load from a path, or from a repository of the Hugging Face hub. Raises CheckpointError."""
-        if Path(name).exists():
-            return load(name, encoder=encoder)
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HFValidationError
-
-        try:
-            path = hf_hub_download(name, FILE, revision=revision)
-        except (HFValidationError, OSError) as problem:
-            raise CheckpointError(
-                f"{name!r} is neither a path nor a reachable hub repository ({type(problem).__name__}): "
-                "give the path of a checkpoint"
-            ) from problem
-        return load(path, encoder=encoder)
-
-    def push_to_hub(self, repository: str, *, private: bool = False) -> str:
-        """Upload to a repository of the Hugging Face hub, created if it does not exist; return its address."""
-        from huggingface_hub import HfApi
-
-        api = HfApi()
-        api.create_repo(repository, private=private, exist_ok=True)
-        uploaded = api.upload_file(
-            path_or_fileobj=_serialise(self), path_in_repo=FILE, repo_id=repository, commit_message="Upload checkpoint"
-        )
-        return str(uploaded)
-
 
 def save(checkpoint: Checkpoint, path: str | Path) -> None:
     """Write a checkpoint to a file, or into a folder. Whatever interrupts it, `load` reads the old one or this one.
@@ -153,10 +122,6 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        if any((path.parent / name).exists() for name in _OLD):
-            raise CheckpointError(
-                f"{path.parent} holds a checkpoint of an older version of drike, in several files: train again"
-            ) from None
         raise CheckpointError(f"{path.parent} holds no {path.name}: give a folder that `drike train` wrote") from None
     except OSError as problem:
         raise CheckpointError(f"{path} cannot be read ({problem}): {_AGAIN}") from problem

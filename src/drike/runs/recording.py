@@ -61,30 +61,27 @@ def recorded_training(
     its description for the checkpoint. past: number of episodes that the folder holds already.
     """
     retriever, budget = editor.selector.ranker, editor.selector.budget
-    done, before, known = 0, model.usage, files.read_usage(folder)
+    done = 0
     assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained
     head = deepcopy(retriever.head.state_dict())
 
     def save() -> None:
         checkpoint.save(Checkpoint(retriever, budget, editor.style, {**training, "episodes": done}), folder)
 
-    try:
-        for episode in episodes:
-            # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
-            budget, done, head = episode.budget, done + 1, deepcopy(retriever.head.state_dict())
-            if done > past:
-                files.append(folder / "episodes.jsonl", [asdict(files.EpisodeRecord.of(episode))])
-                if done % per_epoch == 0:
-                    save()
-            yield episode
-    finally:
+    with usage_recorded(folder, "training", model), closing(episodes):  # it waits for edits that are still asked about
         try:
+            for episode in episodes:
+                # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
+                budget, done, head = episode.budget, done + 1, deepcopy(retriever.head.state_dict())
+                if done > past:
+                    files.append(folder / "episodes.jsonl", [asdict(files.EpisodeRecord.of(episode))])
+                    if done % per_epoch == 0:
+                        save()
+                yield episode
+        finally:
             retriever.head.load_state_dict(head)
             if done:
                 save()
-        finally:  # also where the disk is full
-            episodes.close()  # it waits for edits that the model is still asked about
-            files.add_usage(folder, "training", model.usage - before, known)
 
 
 def recorded_answers(

@@ -32,7 +32,7 @@ from drike.runs.run import Setup
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
 from drike.training.certify import certify, most_probes
-from drike.training.rewards import RecordedRollout, every_probe, replayed, rewrite_reward
+from drike.training.rewards import RecordedRollout, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import Expected, actions, train_query_policy, training_cases
 from drike.training.schedules import disturbed, in_blocks
@@ -50,7 +50,6 @@ class Method:
     shot_price: float = 0.05
     promise: str | None = None
     calibrate_on: int | None = None
-    reward: Literal["rewrite", "probes"] = "rewrite"
     epochs: int = 5
     budget: str = "threshold"
     max_shots: int = 16
@@ -112,8 +111,7 @@ def run_training(
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
-    rewrite = rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)
-    reward = rewrite if method.reward == "rewrite" else every_probe(model, rule=method.rule)
+    reward = rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = algorithm1.train(
@@ -201,8 +199,8 @@ def new_editor(
     return InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget), method.style, limit)
 
 
-def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
-    """What the reward asks of a case under each prefix; where it compares, its distractors are asked for, too."""
-    probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
-    compares = method.judge == LIKELIHOOD.name
-    return (*probes, *(replace(probe, target=probe.distractor) for probe in probes if probe.distractor and compares))
+def scored_probes(method: Method, case: EditCase) -> list[Probe]:
+    """What the reward asks of a case under each prefix; where it compares, the distractor is asked for, too."""
+    probe = rewrite_probe(case.edit)
+    wrong = probe.distractor if method.judge == LIKELIHOOD.name else None
+    return [probe] if wrong is None else [probe, replace(probe, target=wrong)]

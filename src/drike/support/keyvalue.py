@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 _BUSY_SECONDS = 10.0  # of waiting for another process's write
@@ -18,14 +19,13 @@ _CHECKSUM = 8  # bytes before a value
 class KeyValueFile:
     """Values by key in the file `path`, readable by its owner only; threads and processes may share it.
 
-    A damaged value is a miss. A file that cannot be used keeps nothing, with one warning of `what`, and `advice`.
-    set_aside: replace a damaged file, and rename the old one to `.damaged`; otherwise it is left as it is.
+    A damaged value is a miss, and a damaged file is renamed to `.damaged`. One that cannot be used keeps nothing, with
+    one warning of `what`, and `advice`.
     """
 
-    def __init__(self, path: Path, what: str, advice: str, *, set_aside: bool = False) -> None:
+    def __init__(self, path: Path, what: str, advice: str) -> None:
         self.path = path
         self._sentence = f"{what} cannot be kept in {path} ({{}}): {advice}"
-        self._set_aside = set_aside
         self._warned = False
         self._file: sqlite3.Connection | None = None
         self._lock = threading.Lock()
@@ -49,23 +49,6 @@ class KeyValueFile:
         rows = [(key, _checksum(value) + value) for key, value in values.items()]
         return self._use(lambda file: file.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", rows))
 
-    def count(self) -> int:
-        """Count the values. Raises sqlite3.Error, OSError."""
-        with self._lock:
-            return int(self._open().execute("SELECT count(*) FROM entries").fetchone()[0])
-
-    def clear(self) -> None:
-        """Delete all values; other processes go on with an empty file. Raises sqlite3.OperationalError, OSError."""
-        with self._lock:
-            try:
-                with self._open() as file:
-                    file.execute("DELETE FROM entries")
-                self._open().execute("VACUUM")
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError:  # not a database, or a damaged one
-                self.path.unlink()
-
     def close(self) -> None:
         """Close the file; using it opens it again."""
         with self._lock:
@@ -79,10 +62,12 @@ class KeyValueFile:
                 act(file)
             return True
         except (sqlite3.Error, OSError) as problem:
-            if self._set_aside and not isinstance(problem, sqlite3.OperationalError | OSError):
+            if not isinstance(problem, sqlite3.OperationalError | OSError):
                 self.close()
-                self.path.replace(self.path.with_suffix(".damaged"))
-            elif not self._warned:
+                with suppress(OSError):
+                    self.path.replace(self.path.with_suffix(".damaged"))
+                    return False
+            if not self._warned:
                 self._warned = True
                 warnings.warn(self._sentence.format(problem), RuntimeWarning, stacklevel=4)
             return False

@@ -147,18 +147,8 @@ class Table:
         texts = ([visible("\n".join(filter(None, both))) for both in row] for row in rows)
         return [list(cells) for cells in zip_longest(*texts, fillvalue="")]
 
-    def _repr_html_(self) -> str:
-        width, align = len(self.header), "left" if self.wide else "right"
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
-        rows = (tuple(escape(as_text(cell)) for cell in row) for row in self.rows)
-        body = "".join(
-            f"<tr><th colspan='{width}'>{row[0]}</th></tr>" if len(row) == 1 else
-            f"<tr><td style='text-align:left'>{row[0]}</td>"
-            + "".join(f"<td style='text-align:{align}'>{cell}</td>" for cell in row[1:]) + "</tr>"
-            for row in rows
-        )  # fmt: skip
-        notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in self.notes)
-        return f"<p>{escape(self.title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+    def _repr_markdown_(self) -> str:
+        return as_markdown(self)
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -187,6 +177,14 @@ def _widths(columns: Iterable[Sequence[str]], padding: int) -> list[int]:
     unbroken = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
     widths = [max(map(cell_len, texts), default=0) for texts in unbroken]
     return [width + (1 + padding) * (i > 0) for i, width in enumerate(widths)]
+
+
+def as_html(table: Table) -> str:
+    """A table of plain rows as HTML."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in table.header)
+    rows = ("".join(f"<td>{escape(as_text(cell))}</td>" for cell in row) for row in table.rows)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<p>{escape(table.title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def as_markdown(table: Table) -> str:

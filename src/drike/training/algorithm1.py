@@ -80,7 +80,7 @@ def train(
     Args:
         editor: its selector's `ranker`, a Retriever, learns in place; the selector's budget is where sigma starts, and
             the pool gives copies, updates and the retain candidates C. The last episode's `budget` is the trained one.
-        reward: of the prefixes of a rollout: `rewrite_reward(model)`, or `every_probe(model)`.
+        reward: of the prefixes of a rollout: `rewrite_reward(model)`, or one of your own.
         cases: the training set T, in this order in every epoch.
         choose: which retains are tried; `top`, or `sampled` and `renormalised` of `training.rollouts`.
         schedule: when edits are tried; `one_by_one`, or `in_blocks` of `training.schedules`.

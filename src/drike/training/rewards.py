@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from statistics import fmean
 
-from drike.edits import Aspect, Probe, rewrite_probe
+from drike.edits import rewrite_probe
 from drike.errors import ReplayError
 from drike.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
 from drike.models.protocols import LanguageModel
@@ -70,30 +69,6 @@ def rewrite_reward(model: LanguageModel, *, stop_on_flip: bool = False, rule: Ru
         return Rewards(rewards, correct, count_tokens(verdicts), time.perf_counter() - began)
 
     return reward
-
-
-def every_probe(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
-    """The mean over aspects of the rewards of a case's probes (+1 if right, else -1). rule: as in `rewrite_reward`."""
-    judge = Judge(model, rule)
-
-    def reward(rollout: Rollout) -> Rewards:
-        began = time.perf_counter()
-        probes = rollout.case.probes
-        verdicts = ask_probes(judge, probes, rollout.prompts([probe.query for probe in probes]))
-        rows = tuple(tuple(1.0 if is_right(verdict) else -1.0 for verdict in row) for row in verdicts)
-        correct = tuple(row[0] > 0 for row in rows)  # the rewrite probe comes first
-        rewards = tuple(mean_of_aspects(probes, row) for row in rows)
-        return Rewards(rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows)
-
-    return reward
-
-
-def mean_of_aspects(probes: Sequence[Probe], values: Sequence[float]) -> float:
-    """The mean over the aspects of the probes of the mean within each."""
-    by_aspect: dict[Aspect, list[float]] = {}
-    for probe, value in zip(probes, values, strict=True):
-        by_aspect.setdefault(probe.aspect, []).append(value)
-    return fmean(map(fmean, by_aspect.values()))
 
 
 def count_tokens(verdicts: Iterable[Verdict]) -> int | None:

@@ -22,7 +22,7 @@ from transformers.masking_utils import sdpa_mask
 
 from drike.models.local.tree import TokenTree
 
-Strategy = Literal["tree", "fork", "batch", "naive"]  # fastest first; each is exact for more models
+Strategy = Literal["tree", "fork", "naive"]  # fastest first; each is exact for more models
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 _SPLIT = "drike_split"  # the name of our attention function among those of transformers
@@ -36,8 +36,8 @@ class Plan:
     """A scoring strategy, and the reason for it.
 
     tree: shared prefixes are read once, in one forward over a packed tree. fork: shared prefixes are read once, with a
-    forward per branch of the tree and a copy of the model's own cache at every fork. batch: whole prompts in one padded
-    forward. naive: one forward per request, possible with any model.
+    forward per branch of the tree and a copy of the model's own cache at every fork. naive: one forward per request,
+    possible with any model.
     """
 
     strategy: Strategy
@@ -50,7 +50,7 @@ def plan(model: PreTrainedModel) -> Plan:
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "use_bidirectional_attention", False):
         return Plan("naive", "attention is not causal throughout")
     if config.model_type in _NO_CONTINUATION:
-        return Plan("batch", "layers carry a state that cannot be continued")
+        return Plan("naive", "layers carry a state that cannot be continued")
     if obstacle := _obstacle(model, config):
         return Plan("fork", obstacle)
     kind = {_SPLIT: "sdpa, causal kernel on the trunk"}.get(config._attn_implementation, config._attn_implementation)

@@ -65,7 +65,7 @@ class HuggingFaceModel:
 
     template: "plain" passes prompts on as they are, "chat" as a user's turn. remember: keep scores in memory, so that a
     repeated request costs nothing. budget: most tokens in one forward; None is as many as the memory holds. strategy:
-    of scoring (tree, fork, batch, naive); None is the fastest that is exact for the model. keep: bytes of keys and
+    of scoring (tree, fork, naive); None is the fastest that is exact for the model. keep: bytes of keys and
     values kept between calls; None is a share of the memory. Without both a score depends on its own call only.
     """
 

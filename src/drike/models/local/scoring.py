@@ -1,4 +1,4 @@
-"""Log-probabilities of continuations under a transformers model, by four strategies that must agree (see `Plan`).
+"""Log-probabilities of continuations under a transformers model, by three strategies that must agree (see `Plan`).
 
 `score_naively` is the reference for the others. Logits are computed only at the rows that predict a token of a
 continuation, and at its last token, which predicts what greedy decoding would write after it.
@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 from drike.models.local.attention import forget_length, takes_positions, tree_inputs
@@ -60,20 +59,6 @@ def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored
         scores += _token_scores(forward(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))])
     tokens = sum(len(request.ids) for request in requests)
     return Scored(scores, Usage(forwards=len(requests), tokens_computed=tokens), tokens)
-
-
-def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
-    """Score with one forward over all requests, padded on the right, where causal models never look."""
-    texts = [torch.tensor(request.ids) for request in requests]
-    ids = pad_sequence(texts, batch_first=True)
-    real = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
-    # The same columns are kept for every row: those that any request needs.
-    needed = [np.arange(request.start - 1, len(request.ids)) for request in requests]
-    columns = np.unique(np.concatenate(needed))
-    logits = forward(model, columns, input_ids=ids.to(model.device), attention_mask=real.to(model.device)).logits
-    rows = [np.searchsorted(columns, own) + i * len(columns) for i, own in enumerate(needed)]
-    scores = _token_scores(logits.flatten(0, 1), requests, rows)
-    return Scored(scores, Usage(forwards=1, tokens_computed=ids.numel()), ids.numel())
 
 
 def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from drike.errors import ModelError
 from drike.models.local import scoring
 from drike.models.local.attention import STRATEGIES, Plan, Strategy, encoding_of, keeps_length, one_encoding, plan
-from drike.models.local.decoding import batches, families
+from drike.models.local.decoding import families
 from drike.models.local.memory import bytes_to_keep, tokens_that_fit
 from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
 from drike.models.local.scoring import Scored, TokenScores, score_naively
@@ -70,8 +70,7 @@ class Scorer:
         for kind in dict.fromkeys(kinds):
             alike = [i for i, other in enumerate(kinds) if other == kind]
             ids = [requests[i].ids for i in alike]
-            shares = self.plan.strategy in ("tree", "fork")
-            for group in packs(ids, self.budget, _UNRELATED) if shares else batches(ids, self.budget, True):
+            for group in packs(ids, self.budget, _UNRELATED):
                 which = [alike[i] for i in group]
                 together, spent = self._read_together([requests[i] for i in which])
                 scores.update(zip(which, together, strict=True))
@@ -122,8 +121,7 @@ class Scorer:
             if self.plan.strategy == "tree":
                 answer = scoring.score_tree(self._model, requests, self.prefixes if self.prefixes.limit else None)
             else:
-                score = scoring.score_fork if self.plan.strategy == "fork" else scoring.score_batch
-                answer = score(self._model, requests)
+                answer = scoring.score_fork(self._model, requests)
         except torch.OutOfMemoryError:
             raise
         except _UNSUPPORTED as error:

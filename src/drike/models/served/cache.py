@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from drike.errors import ModelError
-from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Prompts, Request, Score, Turns, Usage
+from drike.models.protocols import ANSWER_TOKENS, Completion, Prompts, Request, Score, Turns, Usage
 from drike.models.served.logprobs import is_logprob
 from drike.support.files import cache_folder
 from drike.support.keyvalue import KeyValueFile
@@ -40,17 +38,11 @@ _IDLE_SECONDS = 0.05  # for which the writing thread stays when there is nothing
 
 
 class CachedModel:
-    """A model whose completions and scores are kept in `store`; `inner` computes those that are missing.
+    """A served model whose completions and scores are kept in `store`; identity: keeps models and settings apart."""
 
-    identity: keeps models and settings apart. stream: the inner model, if it yields answers as they arrive.
-    """
-
-    def __init__(
-        self, inner: LanguageModel, identity: str, store: AnswerCache, stream: ServedModel | None = None
-    ) -> None:
-        self.inner, self.store = inner, store
+    def __init__(self, inner: ServedModel, identity: str, store: AnswerCache) -> None:
+        self.inner, self.store, self._identity = inner, store, identity
         self.info, self.count_tokens = inner.info, inner.count_tokens
-        self._identity, self._stream = identity, stream
         self._cached = 0
         self._counting = threading.Lock()
 
@@ -70,23 +62,12 @@ class CachedModel:
 
     def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt; the inner model completes new prompts only, and each of them once."""
-
-        def ask(new: Prompts) -> Iterable[tuple[int, Completion]]:
-            if self._stream is not None:
-                return self._stream.completions(new, max_tokens, stop)
-            return enumerate(self.inner.generate(new, max_tokens, stop))
-
         keys = [_key(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
-        return self._recall(Completion, prompts, keys, ask)
+        return self._recall(Completion, prompts, keys, lambda new: self.inner.completions(new, max_tokens, stop))
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
-        def ask(new: Sequence[Request]) -> Iterable[tuple[int, Score]]:
-            if self._stream is not None:
-                return self._stream.scores(new)
-            return enumerate(self.inner.score(new))  # type: ignore[misc]  # only called if it scores
-
         keys = [_key(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests]
-        return self._recall(Score, requests, keys, ask)
+        return self._recall(Score, requests, keys, self.inner.scores)
 
     def _recall(
         self, kind: type[Answer], asked: Sequence[Asked], keys: Sequence[str], ask: Ask[Asked, Answer]
@@ -131,7 +112,8 @@ class AnswerCache:
     """Answers by key, on disk and in memory, and the keys that threads are asking for; threads may share it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = _file(path)
+        remedy = "they stay in memory for this run; make room, or set XDG_CACHE_HOME"
+        self._file = KeyValueFile(path, "answers", remedy)
         self._memory: dict[str, bytes] = {}
         self._unsaved: dict[str, bytes] = {}
         self._asking: set[str] = set()
@@ -216,42 +198,6 @@ class AnswerCache:
                 self._changed.notify_all()
 
 
-class Contents(NamedTuple):
-    """The size of a file of answers."""
-
-    path: Path
-    answers: int
-    bytes: int
-
-
 def answers_path() -> Path:
     """Return the file that keeps answers, `answers.sqlite` in `files.cache_folder()`."""
     return cache_folder() / "answers.sqlite"
-
-
-def contents(path: Path | None = None) -> Contents:
-    """Count the answers in a file. Raises ModelError if it cannot be read."""
-    path = path or answers_path()
-    if not path.exists():
-        return Contents(path, 0, 0)
-    try:
-        with closing(_file(path)) as file:
-            return Contents(path, file.count(), path.stat().st_size)
-    except sqlite3.Error as problem:
-        raise ModelError(f"{path} cannot be read ({problem}): run `drike cache clear`") from problem
-
-
-def clear(path: Path | None = None) -> None:
-    """Delete all answers; another process that uses the file goes on with an empty one. Raises ModelError, OSError."""
-    path = path or answers_path()
-    try:
-        if path.exists():
-            with closing(_file(path)) as file:
-                file.clear()
-    except sqlite3.OperationalError as problem:
-        raise ModelError(f"{path} cannot be cleared ({problem}): end what uses it, or remove the file") from problem
-
-
-def _file(path: Path) -> KeyValueFile:
-    remedy = "they stay in memory for this run; make room, set XDG_CACHE_HOME, or run `drike cache clear`"
-    return KeyValueFile(path, "answers", remedy)

@@ -1,0 +1,61 @@
+"""Retains per edit, and editors compared with other orders of their retains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.edits import Aspect
+from drike.evaluation.metrics import Outcome
+from drike.report.document import document
+from drike.report.groups import grouped
+from drike.report.tables import distribution_of
+from drike.support.table import as_text
+from tests.worlds.reports import run_of
+
+
+def differences_of(*editors: list[str]) -> list[str]:
+    made = document(grouped([run_of(seed, editors=of_seed) for seed, of_seed in enumerate(editors)]))
+    return [str(row[0]) for section in made.sections if section.id == "differences" for row in section.tables[0].rows]
+
+
+def test_a_reordered_editor_is_compared_with_its_own_order_where_all_seeds_measured_both() -> None:
+    editors, pair = ["IKE", "DR-IKE", "DR-IKE (reversed)"], "DR-IKE (reversed) minus DR-IKE"
+    assert pair in differences_of(editors, editors)
+    assert pair not in differences_of(editors, ["IKE", "DR-IKE"])
+
+
+def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> None:
+    groups = grouped([run_of(0)])
+    kept = distribution_of(groups[0].outcomes["DR-IKE"])
+    [section] = [section for section in document(groups).sections if section.id == "budget"]
+    row = next(row for row in section.tables[0].rows if row[0].startswith("DR-IKE, some-model"))
+    mean, std = map(as_text, row[1:3])
+    assert (mean, std) == (f"{kept.mean:.2f}", f"{kept.std:.2f}")
+    assert f"standard deviation {std}." in section.figures[0].alt
+
+
+def outcome(case: str, shots: int, *, correct: bool = True, editor: str = "DR-IKE", query: str = "q") -> Outcome:
+    return Outcome(
+        editor=editor, case_id=case, aspect=Aspect.REWRITE, query=query, target="new", distractor="old",
+        correct=correct, answer=None, matched=None, exact=None, prefers=None,
+        prob_margin=None, logprob_margin=None, logit_gap=None,
+        shots=shots, pruned=0, prompt_tokens=10 * shots, calls=1, seconds=0.1,
+    )  # fmt: skip
+
+
+@given(st.lists(st.integers(1, 16), min_size=1, max_size=50))
+def test_the_retain_distribution_counts_every_edit_once(shots: list[int]) -> None:
+    outcomes = [outcome(str(i), k) for i, k in enumerate(shots)]
+    paraphrases = [replace(outcome, aspect=Aspect.PARAPHRASE) for outcome in outcomes]
+    distribution = distribution_of([*outcomes, *paraphrases])
+    assert sum(distribution.counts.values()) == len(shots)
+    assert sum(k * n for k, n in distribution.counts.items()) / len(shots) == pytest.approx(distribution.mean)
+    spread = sum(n * (k - distribution.mean) ** 2 for k, n in distribution.counts.items()) / len(shots)
+    assert distribution.std == pytest.approx(spread**0.5)
+    assert list(distribution.counts) == sorted(set(shots))
+    with pytest.raises(ValueError, match="no outcome of a rewrite"):
+        distribution_of(paraphrases)
