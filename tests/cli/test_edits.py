@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from drike.conversations.placements import stored_choice
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate
@@ -17,6 +18,7 @@ from drike.gates.decision import Gate
 from drike.gates.store_gate import needs_recalibration, open_gate
 from drike.stores.opening import open_store
 from drike.stores.records import StoreError
+from drike.stores.sqlite import SqliteStore
 from tests.worlds.commands import run
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
@@ -205,3 +207,31 @@ def test_adding_to_a_path_where_no_store_is_says_that_it_makes_one(
     assert "typo.db is a new store of edits" in edits(capsys, "add", *PERU, "--store", "typo.db")
     more = ("--fact", "The capital of Chile is -> Rome", "--subject", "Chile", "--store", "typo.db")
     assert "new store" not in edits(capsys, "add", *more)
+
+
+def test_the_placement_of_facts_is_chosen_by_a_models_answers_and_kept(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    refused = edits(capsys, "tune", "--store", "none.db", code=1)
+    assert "there is no store of edits at none.db" in refused
+    edits(capsys, "add", "--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova")
+    edits(capsys, "retire", "1")
+    assert "no edit is in force in edits.db: add one" in edits(capsys, "tune", code=1)
+    for subject in ("Nova", "Monday Night Countdown", "Grange Hill"):
+        fact = ("--fact", f"Episodes of {subject} ran on -> MTV", "--subject", subject)
+        edits(capsys, "add", *fact, "--paraphrase", f"The network behind {subject} is")
+    counted = edits(capsys, "tune", "--dry-run", "--model", "vllm:m@http://127.0.0.1:9/v1")
+    calls = int(re.search(r"calls (\d+)", counted)[1])  # type: ignore[index]
+    assert "nothing was sent" in counted
+    chosen = edits(capsys, "tune", "--model", "reader", "--questions", "3")
+    assert "new-fact" in chosen and "demonstrations-16" in chosen
+    assert "take 56" in chosen, "6 placements times 9 questions, and 2 without an edit"
+    assert calls == 77, "6 placements times 12 questions, as each edit has two others, and 5 without an edit"
+    assert "the questions are few" in chosen
+    name = re.search(r"edits.db has the placement (\S+) from now on", chosen)[1]  # type: ignore[index]
+    store = SqliteStore(place / "edits.db")
+    choice = stored_choice(store)
+    assert choice and (choice.placement, choice.model, choice.chat, choice.edits) == (name, "reader", False, 3)
+    assert "the usual placement" in edits(capsys, "tune", "--remove")
+    assert stored_choice(store) is None
+    store.close()

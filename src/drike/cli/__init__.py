@@ -95,7 +95,8 @@ for command in (
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "ceiling", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
-        "add import list show reword retire rollback calibrate export test replay", test="edits_test", replay="replay",
+        "add import list show reword retire rollback calibrate export test tune replay", test="edits_test",
+        tune="edits_tune", replay="replay",
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
     Listed("report", panel=READ),
