@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from drike.conversations.placements import Choice, Pairs, placements, save_choice, stored_choice
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, Placement
-from drike.conversations.tuning import Kind, Question, Round, Tuning, bounds, questions_of, tune
+from drike.conversations.tuning import Kind, Question, Round, Tried, Tuning, gain, questions_of, tune
 from drike.stores.records import EditRecord, EditVersion, StoreError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.scripted import ScriptedModel
@@ -53,7 +53,7 @@ def always(prompt: str) -> bool:
 
 
 def tuning(asked: ScriptedModel, **changes: object) -> Tuning:
-    own = Tuning(asked, CHAT, questions_of(EDITS, 64), chat=True, price=0.05, confidence=0.95)
+    own = Tuning(asked, CHAT, questions_of(EDITS, 64), chat=True, price=0.05, confidence=0.95, tolerance=0.02)
     return replace(own, **changes)  # type: ignore[arg-type]
 
 
@@ -77,24 +77,22 @@ def test_each_model_gets_the_placement_that_it_obeys_with_fewer_calls_than_the_g
     final = last(own)
     chosen = final.trials[0]
     assert chosen.placement == best and chosen.s == 1
-    assert len(scripted.prompts) == final.calls < 0.7 * own.grid
-    assert all(trial.high - 0.05 * trial.tokens / 1000 < chosen.low for trial in final.trials[final.left :])
+    assert len(scripted.prompts) == final.calls < 0.6 * own.grid
+    assert all(trial.gain == 0 and trial.s < 1 for trial in final.trials[final.left :])
 
 
 def test_among_placements_that_do_equally_well_the_cheapest_is_chosen() -> None:
-    final = last(tuning(model(always), price=0.0))
+    final = last(tuning(model(always), price=0.0, tolerance=0.1))
     assert [trial.s for trial in final.trials] == [1.0] * len(CHAT) and final.left == len(CHAT)
     assert final.trials[0].tokens == min(trial.tokens for trial in final.trials)
-    assert 0 < final.better < 0.25
+    assert 0 < final.better <= 0.1 and final.calls < 0.6 * tuning(model(always)).grid, "a tie needs no more questions"
 
 
-def test_a_price_decides_between_two_that_work() -> None:
-    scripted = model(lambda prompt: "Prompt: " in prompt)
-    dear, cheap = (last(tuning(scripted, price=price)).trials[0] for price in (0.0, 2.0))
-    assert dear.s == cheap.s == 1
-    assert "demonstrations-16" not in (dear.placement, cheap.placement)
-    nothing_is_worth_it = last(tuning(scripted, price=10.0)).trials[0]
-    assert nothing_is_worth_it.tokens <= cheap.tokens
+def test_a_price_decides_between_what_works_always_and_what_mostly_does() -> None:
+    scripted = model(lambda prompt: prompt.count("Prompt: ") >= 2 or not re.search(r"Land\d?[037]\b", prompt))
+    dear, cheap = (last(tuning(scripted, price=price)).trials[0] for price in (0.0, 20.0))
+    assert (dear.placement, dear.s) == ("demonstrations-2", 1)
+    assert cheap.placement == "block" and 0.5 < cheap.s < 1
 
 
 def test_questions_are_of_the_store_and_each_edit_is_asked_before_one_is_asked_again() -> None:
@@ -118,19 +116,26 @@ def test_a_store_without_wordings_is_asked_what_there_is() -> None:
     assert own.kinds == (Kind.OWN, Kind.OTHER) and len(last(own).trials[0].rates) == 2
 
 
-@given(st.integers(0, 50), st.integers(1, 50), st.floats(0.1, 20))
-def test_bounds_hold_the_rate_and_close_with_more_questions(right: int, count: int, level: float) -> None:
-    rate = min(right, count) / count
-    (low, high), (closer_low, closer_high) = bounds(rate, count, level), bounds(rate, 4 * count, level)
-    assert 0 <= low <= closer_low <= rate <= closer_high <= high <= 1
+@pytest.mark.parametrize(("rate", "questions"), [(0.5, 16), (0.8, 32)])
+def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(rate: float, questions: int) -> None:
+    draw = random.Random(0)
+    lost, times = 0, 60
+    for _ in range(times):
+        lucky = ScriptedModel(lambda prompt: "New1" if draw.random() < rate else "Old1", scores=False)
+        own = tuning(lucky, questions=[Question(Kind.OWN, EDITS[0], "The capital of Land1 is")] * questions, price=0.0)
+        lost += last(own).left < len(CHAT)
+    assert lost <= 0.2 * times, "all placements are as good as the best one"
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.95])
-def test_bounds_fail_as_seldom_as_they_say(rate: float) -> None:
-    draw, level, times = random.Random(0), 2.5, 2000
-    means = [sum(draw.random() < rate for _ in range(40)) / 40 for _ in range(times)]
-    missed = sum(not low <= rate <= high for low, high in (bounds(mean, 40, level) for mean in means))
-    assert missed / times <= 2 * 2.72**-level
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_no_gain_is_below_what_the_answers_show(pairs: list[tuple[bool, bool]]) -> None:
+    own = tuning(model(always), price=0.0)
+    kinds = [Kind.OWN if i % 2 else Kind.OTHER for i in range(len(pairs))]
+    tried = [Tried(str(i)).further(kinds, [pair[i] for pair in pairs], 0) for i in range(2)]
+    other, best = sorted(tried, key=lambda one: one.s)
+    assert best.s - other.s >= -gain(own, best, other)
+    if best.right == other.right:
+        assert gain(own, best, other) > 0
 
 
 @pytest.mark.parametrize("chat", [True, False])

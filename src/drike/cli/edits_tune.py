@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ from drike.stores import log as stores
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
 from drike.stores.records import StoreError, as_stored, stamp
-from drike.support.table import Estimate, Number, Table
+from drike.support.table import Number, Table
 
 _UNSURE = 0.3  # in S: by more than this another placement may be better
 _KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIGHBORHOOD: Kind.OTHER}
@@ -38,6 +37,8 @@ def tune_(
     token_price: Annotated[float, option("X", "What a thousand tokens must gain, in S", METHOD, minimum=0.0,
                                          maximum=10.0)] = 0.05,
     confidence: Annotated[float, option("X", "How sure the bounds are", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
+    tolerance: Annotated[float, option("X", "Stop when no other placement is better by more, in S", METHOD,
+                                       minimum=0.0, maximum=1.0)] = 0.05,
     remove: Annotated[bool, flag("--remove", "Go back to the usual placement instead", METHOD)] = False,
     api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
@@ -50,15 +51,11 @@ def tune_(
         asked = _of_run(base, questions) if base else _of_store(opened_store, questions)
         opened = _open(model, api, base, dry_run)
         chat = opened.template == "chat"
-        tuning = Tuning(opened.model, placements(chat), asked, chat, token_price, confidence)
-
-        def work() -> Iterator[Round]:
-            yield from tune(tuning)
-
-        if count_only(opened.model, opened.api, lambda counting: list(work())):
+        tuning = Tuning(opened.model, placements(chat), asked, chat, token_price, confidence, tolerance)
+        if count_only(opened.model, opened.api, lambda counting: list(tune(replace(tuning, tolerance=-1.0)))):
             return
         with metered(opened.model):
-            for latest in work():
+            for latest in tune(tuning):
                 out = ", ".join(trial.placement for trial in latest.trials[latest.left :])
                 say(f"{latest.calls:,} calls: {latest.left} placements left" + (f"; out: {out}" if out else ""))
         save_choice(opened_store, _choice(latest, tuning, opened))
@@ -114,11 +111,12 @@ def _choice(latest: Round, tuning: Tuning, opened: OpenedModel) -> Choice:
 
 
 def _table(latest: Round, tuning: Tuning, model: str) -> Table:
-    def row(place: int, trial: Trial) -> tuple[str | Number | Estimate, ...]:
+    def row(place: int, trial: Trial) -> tuple[str | Number, ...]:
         said = "chosen" if place == 0 else "left" if place < latest.left else f"out after {trial.asked:,}"
-        rates = (Number(rate, ".2f") for rate in trial.rates)
-        return trial.placement, *rates, Estimate(trial.s, trial.low, trial.high), Number(trial.tokens, ".0f"), said
+        rates = (Number(rate, ".2f") for rate in (*trial.rates, trial.s))
+        gain = Number(trial.gain if place else None, ".2f")
+        return trial.placement, *rates, Number(trial.tokens, ".0f"), gain, said
 
-    header = ("placement", *tuning.kinds, "S", "tokens", "")
+    header = ("placement", *tuning.kinds, "S", "tokens", "may gain", "")
     rows = tuple(row(place, trial) for place, trial in enumerate(latest.trials))
     return Table(f"Placements of facts on {model}", header, rows)

@@ -34,9 +34,10 @@ _DEMONSTRATIONS = (2, 4, 16)
 
 @dataclass(frozen=True)
 class Trial:
-    """What a placement achieved. s: S of the rates, with its bounds. tokens: that it adds to a question, on average.
+    """What a placement achieved. s: S of the rates. tokens: that it adds to a question, on average.
 
-    rates: of right answers to each kind of question. asked: how many questions in all.
+    rates: of right answers to each kind of question. asked: how many questions in all. gain: by how much it may be
+    better than the best one, at most, in S less the price of tokens; 0 if it is surely not.
     """
 
     placement: str
@@ -44,8 +45,7 @@ class Trial:
     asked: int
     tokens: float
     s: float
-    low: float
-    high: float
+    gain: float
 
 
 @dataclass(frozen=True)

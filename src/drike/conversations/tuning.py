@@ -2,16 +2,20 @@
 
 Three rates make S, as in the paper: an edit's own query and its wordings must be answered by the new object, and other
 questions, under the edit as if its gate had erred, must keep the answer that they have without it. What a placement
-adds to a prompt has a price. After each round, of twice as many questions as the one before, a placement is left out
-whose S, less its price, is surely below that of another one: Chernoff's bounds on all rates of all placements at all
-rounds hold together with the given confidence, so that stopping early costs none of it.
+adds to a prompt has a price. After each round, of twice as many questions as the one before, the best placement is
+compared with every other one on the same questions, one by one; one that is surely worse is left out.
+
+S is concave, and no larger than its tangent at any rates, since it grows with them in proportion. So weights, its
+derivatives at the best placement's rates, make each pair of answers a bet on how far the best one leads in S, and
+`evaluation.risk_control.exceeds` tests the mean. All tests of all rounds hold together with the given confidence.
 """
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle
@@ -19,6 +23,7 @@ from itertools import cycle
 from drike.conversations.placements import Trial
 from drike.conversations.rendering import Facts, Placement
 from drike.evaluation.metrics import harmonic_mean
+from drike.evaluation.risk_control import exceeds
 from drike.gates.calibration import common_questions
 from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
@@ -29,7 +34,6 @@ from drike.stores.records import EditVersion
 CHAT_TOKENS = 64  # of an answer in a chat
 _FIRST = 4  # questions of each kind in the first round
 _BRIEF = 6  # words of an answer that is compared as a whole
-_STEPS = 30  # of a bisection
 _TENANT = "default"
 
 
@@ -55,7 +59,7 @@ class Tuning:
     """What is asked, of what, and at what price.
 
     chat: whether the model answers as one that chats. price: of a thousand tokens that a placement adds, in S.
-    confidence: with which the bounds hold together.
+    confidence: with which all tests hold together. tolerance: how much better another placement may be, in S.
     """
 
     model: LanguageModel
@@ -64,6 +68,7 @@ class Tuning:
     chat: bool
     price: float
     confidence: float
+    tolerance: float
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -82,23 +87,27 @@ class Tuning:
         most = max(sum(question.kind is kind for question in self.questions) for kind in self.kinds)
         return [*(_FIRST * 2**i for i in range((max(most - 1, 1) // _FIRST).bit_length())), most]
 
-    def value(self, s: float, trial: Trial) -> float:
-        """An S of a placement less the price of its tokens."""
-        return s - self.price * trial.tokens / 1000
+    @property
+    def level(self) -> float:
+        """The confidence of a single test, so that all hold together for the placement that is best in truth."""
+        return 1 - (1 - self.confidence) / (len(self.rounds) * max(len(self.placements) - 1, 1))
 
 
 @dataclass(frozen=True)
 class Round:
-    """What is known after some questions.
+    """What is known after some questions: of all placements, those that are left first, the best first. calls: so far.
 
-    trials: of all placements, those that are left first, the best first. left: how many these are. calls: so far.
-    better: by how much one that is left may be better than the first, at most, in S less the price of tokens.
+    left: how many these are.
     """
 
     trials: tuple[Trial, ...]
     left: int
     calls: int
-    better: float
+
+    @property
+    def better(self) -> float:
+        """By how much another placement may be better than the best one, at most, in S less the price of tokens."""
+        return max((trial.gain for trial in self.trials[1 : self.left]), default=0.0)
 
 
 def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[Question]:
@@ -131,37 +140,90 @@ def _in_turns(edits: Sequence[EditVersion], texts: Sequence[Sequence[str]]) -> l
 
 
 def tune(tuning: Tuning) -> Iterator[Round]:
-    """Rounds until one placement is left, or all questions are asked. Raises ModelError."""
-    by_kind = {kind: [question for question in tuning.questions if question.kind is kind] for kind in tuning.kinds}
-    looks = len(tuning.placements) * len(tuning.kinds) * len(tuning.rounds)
-    level = math.log(2 * looks / (1 - tuning.confidence))
+    """Rounds until no placement that is left may be better by more than the tolerance. Raises ModelError."""
+    by_kind = [[question for question in tuning.questions if question.kind is kind] for kind in tuning.kinds]
     unedited: dict[str, str] = {}
-    results: dict[str, list[tuple[Kind, bool, int]]] = {name: [] for name in tuning.placements}
-    left, gone, asked, calls = list(tuning.placements), list[Trial](), 0, 0
-    for size in tuning.rounds:
-        new = [question for of_kind in by_kind.values() for question in of_kind[asked:size]]
-        texts = {question.text for question in new if question.kind is Kind.OTHER} - unedited.keys()
-        unedited |= dict(zip(sorted(texts), _answers(tuning, sorted(texts)), strict=True))
-        prompts = [_prompt(tuning.placements[name], question) for name in left for question in new]
-        answers = iter(zip(prompts, _answers(tuning, prompts), strict=True))
-        count = _counter(tuning.model)
+    tried = {name: Tried(name) for name in tuning.placements}
+    left, gone, begin, calls = list(tried), list[Trial](), 0, 0
+    for end in tuning.rounds:
+        new = [question for of_kind in by_kind for question in of_kind[begin:end]]
+        texts = sorted({question.text for question in new if question.kind is Kind.OTHER} - unedited.keys())
+        unedited |= dict(zip(texts, _answers(tuning, texts), strict=True))
+        prompts = {name: [_prompt(tuning.placements[name], question) for question in new] for name in left}
+        answers = iter(_answers(tuning, [prompt for of_name in prompts.values() for prompt in of_name]))
+        begin, calls = end, calls + len(texts) + len(left) * len(new)
         for name in left:
-            for question in new:
-                prompt, answer = next(answers)
-                right = _is_right(question, answer, unedited)
-                results[name].append((question.kind, right, count(prompt) - count(question.text)))
-        asked, calls = size, calls + len(texts) + len(prompts)
-        trials = [_trial(name, results[name], tuning.kinds, level) for name in left]
-        trials.sort(key=lambda trial: (tuning.value(trial.s, trial), -trial.tokens), reverse=True)
-        floor = max(tuning.value(trial.low, trial) for trial in trials)
-        kept = [trial for trial in trials if tuning.value(trial.high, trial) >= floor]
+            right = [_is_right(question, next(answers), unedited) for question in new]
+            tokens = _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [question.text for question in new])
+            tried[name] = tried[name].further([question.kind for question in new], right, tokens)
+        best, *others = sorted((tried[name] for name in left), key=lambda one: one.rank(tuning.price), reverse=True)
+        trials = [best.trial(0.0), *(other.trial(gain(tuning, best, other)) for other in others)]
+        kept = [trials[0], *(trial for trial in trials[1:] if trial.gain > 0)]
         gone = [trial for trial in trials if trial not in kept] + gone
         left = [trial.placement for trial in kept]
-        best = tuning.value(kept[0].low, kept[0])
-        better = max((tuning.value(trial.high, trial) - best for trial in kept[1:]), default=0.0)
-        yield Round((*kept, *gone), len(kept), calls, max(better, 0.0))
-        if len(kept) == 1:
+        latest = Round((*kept, *gone), len(kept), calls)
+        yield latest
+        if latest.better <= tuning.tolerance:
             return
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A placement's answers so far. kinds, right: of each question. tokens: that it added to all of them."""
+
+    name: str
+    kinds: tuple[Kind, ...] = ()
+    right: tuple[bool, ...] = ()
+    tokens: int = 0
+
+    def further(self, kinds: Sequence[Kind], right: Sequence[bool], tokens: int) -> Tried:
+        """With the answers to more questions."""
+        return Tried(self.name, (*self.kinds, *kinds), (*self.right, *right), self.tokens + tokens)
+
+    @property
+    def rates(self) -> dict[Kind, float]:
+        """Right answers by kind."""
+        asked = Counter(self.kinds)
+        right = Counter(kind for kind, is_right in zip(self.kinds, self.right, strict=True) if is_right)
+        return {kind: right[kind] / asked[kind] for kind in Kind if asked[kind]}
+
+    @property
+    def s(self) -> float:
+        """The harmonic mean of the rates."""
+        return float(harmonic_mean(list(self.rates.values())))
+
+    def cost(self, price: float) -> float:
+        """Of the tokens that it adds to a question, in S."""
+        return price * self.tokens / len(self.right) / 1000
+
+    def rank(self, price: float) -> tuple[float, int]:
+        """S less the cost; of those that are equal, fewer tokens."""
+        return self.s - self.cost(price), -self.tokens
+
+    def trial(self, gain: float) -> Trial:
+        """As it is shown and kept."""
+        rates = tuple(self.rates.values())
+        return Trial(self.name, rates, len(self.right), self.tokens / len(self.right), self.s, gain)
+
+
+def gain(tuning: Tuning, best: Tried, other: Tried) -> float:
+    """By how much another placement may be better than the best one, at most; 0 if it is surely not."""
+    if not best.s:
+        return 1.0
+    rates, counts = best.rates, Counter(best.kinds)
+    weights = {kind: (best.s / rate) ** 2 / len(rates) * len(best.kinds) / counts[kind] for kind, rate in rates.items()}
+    largest = max(weights.values())
+    leads = [
+        0.5 + weights[kind] * (own - its) / (2 * largest)
+        for kind, own, its in zip(best.kinds, best.right, other.right, strict=True)
+    ]
+    dearer = best.cost(tuning.price) - other.cost(tuning.price)
+
+    def surely_below(hundredths: int) -> bool:
+        level = 0.5 + (dearer - hundredths / 100) / (2 * largest)
+        return level <= 0 or (level < 1 and exceeds(leads, level, tuning.level))
+
+    return bisect_left(range(100), True, key=surely_below) / 100
 
 
 def _prompt(placement: Placement, question: Question) -> str:
@@ -174,9 +236,8 @@ def _answers(tuning: Tuning, prompts: Sequence[str]) -> list[str]:
     return [completion.text for completion in tuning.model.generate(prompts, tokens, stop)] if prompts else []
 
 
-def _counter(model: LanguageModel) -> Callable[[str], int]:
-    count = model.count_tokens
-    return estimated_tokens if count is None else lambda text: count([text])[0]
+def _tokens(model: LanguageModel, texts: Sequence[str]) -> int:
+    return sum(model.count_tokens(texts) if model.count_tokens else map(estimated_tokens, texts))
 
 
 def _is_right(question: Question, answer: str, unedited: Mapping[str, str]) -> bool:
@@ -189,35 +250,3 @@ def _is_right(question: Question, answer: str, unedited: Mapping[str, str]) -> b
         return False
     brief = first_line(before)
     return not 0 < len(brief.split()) <= _BRIEF or stated(answer, [brief.strip(" .")]) in new
-
-
-def _trial(name: str, results: Sequence[tuple[Kind, bool, int]], kinds: Sequence[Kind], level: float) -> Trial:
-    rights = [[right for of_kind, right, _ in results if of_kind is kind] for kind in kinds]
-    rates = tuple(sum(right) / len(right) for right in rights)
-    lows, highs = zip(
-        *(bounds(rate, len(right), level) for rate, right in zip(rates, rights, strict=True)), strict=True
-    )
-    tokens = sum(tokens for _, _, tokens in results) / len(results)
-    return Trial(name, rates, len(results), tokens, *(float(harmonic_mean(values)) for values in (rates, lows, highs)))
-
-
-def bounds(rate: float, count: int, level: float) -> tuple[float, float]:
-    """Chernoff's bounds on a probability, from its rate among `count` draws; either fails with exp(-level) at most."""
-
-    def far(other: float) -> bool:
-        return count * _divergence(rate, other) > level
-
-    def end(outer: float) -> float:
-        inner = rate
-        for _ in range(_STEPS):
-            middle = (outer + inner) / 2
-            outer, inner = (middle, inner) if far(middle) else (outer, middle)
-        return outer
-
-    return end(0.0), end(1.0)
-
-
-def _divergence(rate: float, other: float) -> float:
-    """Kullback-Leibler's, of a coin with this rate from one with the other."""
-    parts = ((rate, other), (1 - rate, 1 - other))
-    return sum(p * math.log(p / q) if q > 0 else math.inf for p, q in parts if p > 0)
