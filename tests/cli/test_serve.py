@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.conversations.placements import Choice, Twice, save_choice
+from drike.conversations.placements import ChosenPlacement, Twice, save_choice
 from drike.conversations.rendering import AsBlock, Placement
 from drike.conversations.turns import Api
 from drike.editors.in_context import InContextEditor
@@ -111,7 +111,9 @@ def test_a_runs_policy_is_the_gate_where_the_store_has_none_of_its_own(here: Pat
     store.close()
 
 
-CHOICE = Choice("restated", "m", "https://host.example/v1/", True, "2026-11-23T00:00:00Z", 1, (), (), 9, 9, 0.95, 0.1)
+CHOICE = ChosenPlacement(
+    "restated", "m", "https://host.example/v1/", True, "2026-11-23T00:00:00Z", 1, (), (), 9, 9, 0.95, 0.1
+)
 
 
 @pytest.mark.parametrize(

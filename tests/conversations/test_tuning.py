@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.conversations.placements import Choice, Pairs, placements, save_choice, stored_choice
+from drike.conversations.placements import ChosenPlacement, Pairs, placements, save_choice, stored_choice
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, Placement
-from drike.conversations.tuning import Kind, Question, Round, Tried, Tuning, gain, questions_of, tune
+from drike.conversations.tuning import Kind, Round, Tried, Tuning, TuningQuestion, gain, questions_of, tune
 from drike.stores.records import EditRecord, EditVersion, StoreError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.scripted import ScriptedModel
@@ -97,7 +97,7 @@ def test_a_price_decides_between_what_works_always_and_what_mostly_does() -> Non
 
 def test_questions_are_of_the_store_and_each_edit_is_asked_before_one_is_asked_again() -> None:
     questions = questions_of(EDITS, 60)
-    by_kind: Mapping[Kind, list[Question]] = {kind: [q for q in questions if q.kind is kind] for kind in Kind}
+    by_kind: Mapping[Kind, list[TuningQuestion]] = {kind: [q for q in questions if q.kind is kind] for kind in Kind}
     assert {kind: len(of_kind) for kind, of_kind in by_kind.items()} == dict.fromkeys(Kind, 60)
     for of_kind in by_kind.values():
         assert {question.edit.id for question in of_kind} == set(range(1, 61))
@@ -122,7 +122,9 @@ def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(rate: f
     lost, times = 0, 60
     for _ in range(times):
         lucky = ScriptedModel(lambda prompt: "New1" if draw.random() < rate else "Old1", scores=False)
-        own = tuning(lucky, questions=[Question(Kind.OWN, EDITS[0], "The capital of Land1 is")] * questions, price=0.0)
+        own = tuning(
+            lucky, questions=[TuningQuestion(Kind.OWN, EDITS[0], "The capital of Land1 is")] * questions, price=0.0
+        )
         lost += last(own).left < len(CHAT)
     assert lost <= 0.2 * times, "all placements are as good as the best one"
 
@@ -162,7 +164,7 @@ def test_pairs_are_lines_before_the_question() -> None:
 
 def test_a_store_keeps_its_choice(tmp_path: Path) -> None:
     final = last(tuning(model(always), questions=questions_of(EDITS, 4)))
-    choice = Choice(
+    choice = ChosenPlacement(
         "block", "m", None, True, "2026-11-23T00:00:00Z", 4, tuple(Kind), final.trials, final.calls, 99, 0.95, 0.5
     )
     store = SqliteStore(tmp_path / "edits.db")

@@ -14,8 +14,8 @@ from drike.cli.edits import FILE, Store
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
 from drike.cli.options import METHOD, ModelOptions, RunOptions, command, flag, option
 from drike.cli.watching import metered
-from drike.conversations.placements import Choice, Trial, placements, save_choice
-from drike.conversations.tuning import Kind, Question, Round, Tuning, questions_of, tune
+from drike.conversations.placements import ChosenPlacement, Trial, placements, save_choice
+from drike.conversations.tuning import Kind, Round, Tuning, TuningQuestion, questions_of, tune
 from drike.edits import Aspect
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
@@ -77,14 +77,14 @@ def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_r
     return opened
 
 
-def _of_store(store: EditStore, most: int) -> list[Question]:
+def _of_store(store: EditStore, most: int) -> list[TuningQuestion]:
     in_force = stores.snapshot(store).in_force(datetime.now(UTC))
     if not in_force:
         raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add), or give --run")
     return questions_of(in_force, most)
 
 
-def _of_run(base: TrainedRun, most: int) -> list[Question]:
+def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
     """The probes of the run's training edits."""
     run = base.run
     setup = open_setup(
@@ -94,16 +94,16 @@ def _of_run(base: TrainedRun, most: int) -> list[Question]:
     cases = setup.split.train
     edits = as_stored([case.edit for case in cases])
     probes = [
-        Question(_KINDS[probe.aspect], edit, probe.query)
+        TuningQuestion(_KINDS[probe.aspect], edit, probe.query)
         for edit, case in zip(edits, cases, strict=True)
         for probe in case.probes
     ]
     return [question for kind in Kind for question in [probe for probe in probes if probe.kind is kind][:most]]
 
 
-def _choice(latest: Round, tuning: Tuning, opened: OpenedModel) -> Choice:
+def _choice(latest: Round, tuning: Tuning, opened: OpenedModel) -> ChosenPlacement:
     server = opened.model.info.identity.get("server")
-    return Choice(
+    return ChosenPlacement(
         latest.trials[0].placement, opened.name, str(server) if server else None, tuning.chat,
         stamp(datetime.now(UTC)), len({question.edit.id for question in tuning.questions}), tuning.kinds,
         latest.trials, latest.calls, tuning.grid, tuning.confidence, latest.better,

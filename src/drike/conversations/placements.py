@@ -49,7 +49,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenPlacement:
     """The placement chosen for a store, and what shows that it is the best.
 
     model: as it was named. server: its address, if it has one. chat: whether it answered as one that chats. edits: how
@@ -119,16 +119,16 @@ def demonstrating(count: int | None = None) -> Editor:
     return InContextEditor("Copies and updates", _pool(), copies_and_updates(_pool().roles, count))
 
 
-def save_choice(store: EditStore, choice: Choice | None) -> None:
+def save_choice(store: EditStore, choice: ChosenPlacement | None) -> None:
     """Give a store another placement; None for the usual one. Raises StoreError."""
     store.save_setting(_SETTING, json.dumps(asdict(choice)) if choice else "")
 
 
-def stored_choice(store: EditStore) -> Choice | None:
+def stored_choice(store: EditStore) -> ChosenPlacement | None:
     """The choice of a store; None if it has none. Raises StoreError for one that cannot be read."""
     text = store.setting(_SETTING)
     try:
-        choice = read(Choice, parse(text)) if text else None
+        choice = read(ChosenPlacement, parse(text)) if text else None
         if choice and choice.placement not in placements(choice.chat):
             raise ValueError(f"{choice.placement} is unknown")
     except ValueError as problem:

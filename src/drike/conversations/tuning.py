@@ -46,7 +46,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Question:
+class TuningQuestion:
     """A text that is asked under an edit."""
 
     kind: Kind
@@ -64,7 +64,7 @@ class Tuning:
 
     model: LanguageModel
     placements: Mapping[str, Placement]
-    questions: Sequence[Question]
+    questions: Sequence[TuningQuestion]
     chat: bool
     price: float
     confidence: float
@@ -110,7 +110,7 @@ class Round:
         return max((trial.gain for trial in self.trials[1 : self.left]), default=0.0)
 
 
-def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[Question]:
+def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[TuningQuestion]:
     """Up to `most` questions of each kind about edits, in an order drawn by the seed: each edit's before a second one.
 
     Other questions are negative exemplars, the query of an edit of another subject, if possible of the same relation,
@@ -128,7 +128,9 @@ def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list
         by_kind[Kind.WORDING].append([text for text in wordings if text != record.query])
         by_kind[Kind.OTHER].append([*record.negatives, *near[:1], next(common)])
     return [
-        Question(kind, edit, text) for kind, texts in by_kind.items() for edit, text in _in_turns(order, texts)[:most]
+        TuningQuestion(kind, edit, text)
+        for kind, texts in by_kind.items()
+        for edit, text in _in_turns(order, texts)[:most]
     ]
 
 
@@ -226,7 +228,7 @@ def gain(tuning: Tuning, best: Tried, other: Tried) -> float:
     return bisect_left(range(100), True, key=surely_below) / 100
 
 
-def _prompt(placement: Placement, question: Question) -> str:
+def _prompt(placement: Placement, question: TuningQuestion) -> str:
     around = placement.around(Facts((question.edit,), question.text), question.text, _TENANT)
     return f"{around.before}{question.text}{around.behind}"
 
@@ -240,7 +242,7 @@ def _tokens(model: LanguageModel, texts: Sequence[str]) -> int:
     return sum(model.count_tokens(texts) if model.count_tokens else map(estimated_tokens, texts))
 
 
-def _is_right(question: Question, answer: str, unedited: Mapping[str, str]) -> bool:
+def _is_right(question: TuningQuestion, answer: str, unedited: Mapping[str, str]) -> bool:
     """Whether it states the new object or, of another question, what it says without the edit."""
     record = question.edit.record
     if question.kind is not Kind.OTHER:

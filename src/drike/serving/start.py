@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from drike.conversations.placements import REMEMBERED, Choice, demonstrating, placements, stored_choice
+from drike.conversations.placements import REMEMBERED, ChosenPlacement, demonstrating, placements, stored_choice
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
 from drike.datasets import load
 from drike.editors.editor import Editor
@@ -189,7 +189,7 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
 
 
 def _chosen(
-    choice: Choice | None, options: GatewayOptions, chat: Placement, completion: Placement, notes: list[str]
+    choice: ChosenPlacement | None, options: GatewayOptions, chat: Placement, completion: Placement, notes: list[str]
 ) -> tuple[Placement, Placement]:
     """The placements of chats and of completions: the store's choice if it was made for this model, which a note says.
 
