@@ -17,6 +17,8 @@ from drike.cli.watching import metered
 from drike.conversations.placements import ChosenPlacement, Trial, placements, save_choice
 from drike.conversations.tuning import Kind, Round, Tuning, TuningQuestion, questions_of, tune
 from drike.edits import Aspect
+from drike.errors import UsageError
+from drike.models.served.address import SERVICES
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
 from drike.stores import log as stores
@@ -32,7 +34,7 @@ _KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIG
 @command()
 def tune_(
     *,
-    store: Store = FILE, run: Path | None = None, model: ModelOptions,
+    store: Store = FILE, run: Path | None = None, upstream: str | None = None, model: ModelOptions,
     questions: Annotated[int, option("N", "Most questions of each kind", METHOD, minimum=1, maximum=100_000)] = 128,
     token_price: Annotated[float, option("X", "What a thousand tokens must gain, in S", METHOD, minimum=0.0,
                                          maximum=10.0)] = 0.05,
@@ -49,7 +51,7 @@ def tune_(
             return say(f"{opened_store.name} has the usual placement from now on")
         base = open_trained_run(run) if run else None
         asked = _of_run(base, questions) if base else _of_store(opened_store, questions)
-        opened = _open(model, api, base, dry_run)
+        opened = _open(_at(upstream, model), api, base, dry_run)
         chat = opened.template == "chat"
         tuning = Tuning(opened.model, placements(chat), asked, chat, token_price, confidence, tolerance)
         if count_only(opened.model, opened.api, lambda counting: list(tune(replace(tuning, tolerance=-1.0)))):
@@ -66,6 +68,16 @@ def tune_(
         if latest.better > _UNSURE:
             note("the questions are few: add edits and paraphrases, or give a training run (--run), and choose again")
         say(f"{latest.calls:,} calls; all questions under all placements take {tuning.grid:,}")
+
+
+def _at(upstream: str | None, options: ModelOptions) -> ModelOptions:
+    """The options with the model's full name if it is at an upstream. Raises UsageError if it has none."""
+    if upstream is None:
+        return options
+    if options.model is None:
+        raise UsageError("an address may serve several models: name one (--model)")
+    service = next((name for name, (home, _) in SERVICES.items() if home == upstream.rstrip("/")), "vllm")
+    return replace(options, model=f"{service}:{options.model}@{upstream}")
 
 
 def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_run: bool) -> OpenedModel:
