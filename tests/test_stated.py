@@ -138,6 +138,15 @@ def test_the_longest_name_counts_and_a_namesake_does_not(new: str, old: str, ans
     assert stated(answer, [new], [old]) is OLD
 
 
+def test_a_common_word_is_a_name_only_with_a_capital_or_alone() -> None:
+    assert stated("It may be June.", ["May"], ["June"]) is OLD
+    assert stated("It is May.", ["May"], ["June"]) is NEW
+    assert stated("may", ["May"], ["June"]) is NEW
+    assert stated("it is china", ["China"], ["Peru"]) is NEW
+    assert stated("Let us know; Canada", ["US"], ["Canada"]) is OLD
+    assert stated("They make Orange juice", ["orange"], ["apple"]) is NEW
+
+
 def test_an_object_inside_the_name_of_the_subject_is_not_stated() -> None:
     assert stated("Lima Airport lies in Oslo.", ["Oslo"], ["Lima"], about=["Lima Airport"]) is NEW
     assert stated("Her mother is Jane Reagan", ["Jane Reagan"], about=["Ronald Reagan"]) is NEW

@@ -46,6 +46,7 @@ class _Form(NamedTuple):
     folded: frozenset[str]
     rank: int
     last: bool = False  # of a person
+    capital: bool = False  # a common word, which is a name only with a capital: May, US
 
 
 class _Names(NamedTuple):
@@ -240,12 +241,13 @@ def _names(names: tuple[str, ...]) -> _Names:
 
 def _form(text: str, rank: int, last: bool = False) -> _Form:
     words = Words.of(text)
-    return _Form(words, frozenset(words.folded()), rank, last)
+    capital = text[:1].isupper() and text.casefold() in lists("common words")
+    return _Form(words, frozenset(words.folded()), rank, last, capital)
 
 
 def _places(words: Words, named: Mapping[str, _Names]) -> list[_Place]:
     """Where a text names objects, in order: the longest names that do not overlap, none that both objects have."""
-    places = []
+    places, casual = [], words.text.islower()
     for mark, names in named.items():
         others = frozenset().union(*(other.folded for known, other in named.items() if known != mark))
         for form in names.forms:
@@ -254,6 +256,7 @@ def _places(words: Words, named: Mapping[str, _Names]) -> list[_Place]:
                     _Place(begin, end, form.rank, mark)
                     for begin, end in words.spans(form.words)
                     if not (form.last and _is_of_other_name(words, begin, end, names))
+                    and not (form.capital and not casual and words.text[words.begins[begin]].islower())
                 ]
     if not places:
         return []

@@ -134,7 +134,7 @@ def test_no_gain_is_below_what_the_answers_show(pairs: list[tuple[bool, bool]]) 
     own = tuning(model(always), price=0.0)
     kinds = [Kind.OWN if i % 2 else Kind.OTHER for i in range(len(pairs))]
     tried = [Tried(str(i)).further(kinds, [pair[i] for pair in pairs], 0) for i in range(2)]
-    other, best = sorted(tried, key=lambda one: one.s)
+    other, best = sorted(tried, key=lambda placement: placement.s)
     assert best.s - other.s >= -gain(own, best, other)
     if best.right == other.right:
         assert gain(own, best, other) > 0

@@ -7,7 +7,8 @@ compared with every other one on the same questions, one by one; one that is sur
 
 S is concave, and no larger than its tangent at any rates, since it grows with them in proportion. So weights, its
 derivatives at the best placement's rates, make each pair of answers a bet on how far the best one leads in S, and
-`evaluation.risk_control.exceeds` tests the mean. All tests of all rounds hold together with the given confidence.
+`evaluation.risk_control.exceeds` tests the mean. All tests of all rounds hold together with the given confidence; only
+that the rates in the weights are themselves estimates is left out of account.
 """
 
 from __future__ import annotations
@@ -158,7 +159,9 @@ def tune(tuning: Tuning) -> Iterator[Round]:
             right = [_is_right(question, next(answers), unedited) for question in new]
             tokens = _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [question.text for question in new])
             tried[name] = tried[name].further([question.kind for question in new], right, tokens)
-        best, *others = sorted((tried[name] for name in left), key=lambda one: one.rank(tuning.price), reverse=True)
+        best, *others = sorted(
+            (tried[name] for name in left), key=lambda placement: placement.rank(tuning.price), reverse=True
+        )
         trials = [best.trial(0.0), *(other.trial(gain(tuning, best, other)) for other in others)]
         kept = [trials[0], *(trial for trial in trials[1:] if trial.gain > 0)]
         gone = [trial for trial in trials if trial not in kept] + gone
