@@ -78,6 +78,7 @@ _PLACES_AND_HOUSES = frozenset(
         " town commonwealth island isle diocese house battle siege university"
     )
 )
+_TITLES = ("Mr", "Mrs", "Ms", "Dr")
 _NEAR = 100  # characters before an object, and behind it, in which a denial may stand
 _MOST_ALONE = 12  # words of an answer that is only part of a name
 _PLURAL = 5  # letters of a common noun that may be the plural of a shorter one
@@ -106,16 +107,19 @@ _BEFORE = regex.compile(
         |contrary\ to|contrarily\ to|opposed\ to|other\ than(?<!none\ other\ than)|former|formerly|previously|used\ to
         |was\ once|once\ called|hitherto|until\ then|nicht(?!\ nur\b)|kein\w*|statt|anstatt|anders\ als|früher\w*
         |ehemal\w+|vormals|pas(?!\ seulement\b)|n'(?:est|était)\ plus|au\ lieu\ de|contrairement\ à|ancien\w*
-        |no\ (?:es|era|fue|está|son)|ya\ no|nunca|en\ (?:lugar|vez)\ de|anterior\w*|a\ diferencia\ de|antes
+        |no\ (?:es|era|fue|está|son|en|de|a)|et\ non|ya\ no|nunca|en\ (?:lugar|vez)\ de|anterior\w*|antes
+        |a\ diferencia\ de
         |you\ (?:said|say|mentioned|mention|claimed|claim|suggested|stated|wrote|meant)|if\ you(?:'re)?\ mean\w*
         |your\ (?:claim|statement|premise|assumption|suggestion|assertion)|misconception|mistakenly|incorrectly
         |wrongly|(?:incorrect|wrong|false|inaccurate)\ to)\b
         {_HERE}{{0,60}}?
         (?:[{_M}]["'\s]*(?:\b(?:or|nor|oder|noch|ni|o|u|ou)\b){_HERE}{{0,20}}?){{0,3}}
-      |\b(?:people|many|some|most|commonly|often)\s(?:\w+\s){{0,2}}?(?:think|thought|believed?|assumed?|say|said)\b
+      |\b(?:people|many|some|most|commonly|often)\s(?:\w+\s){{0,2}}?(?:think|thought|believed?|assumed?|sa(?:y|id)|list|claim)\b
         {_IN_CLAUSE}{{0,60}}?
       |\b(?:(?:previously|formerly|historically|originally|in\ the\ past|früher|antes),?
         |(?:old|former|previous)\ \w+,)\s
+      |\b(?:(?:took|takes|taking)\ over
+        |(?:extend|rais|chang|mov|relocat|increas|reduc|lower|renam|switch|transferr|updat)ed)\s(?:\w+\s){{0,3}}?from\s
       |\b(?:to|into)\s[{_M}]\sfrom\s
       |\b(?:replac|succe[e]?d|supersed)(?:ed|es|s|ing)\s(?:(?:the|le|la|el)\s)?
       )["'*_\s]*$""",
@@ -131,7 +135,8 @@ _AFTER = regex.compile(
       |(?:was|were)\ (?:formerly|previously|once|historically|originally
         |the\ (?:former|old|previous|original))\b
       |(?:was|were|has\ been|is|wurde|fue)\ (?:\w+\ )?(?:replaced|succeeded|superseded|abgelöst|ersetzt|reemplazad\w)\b
-      |(?:was|were|had\ been|war|era|était)\b{_HERE}{{0,60}}?\b(?:until|before|bis|hasta|jusqu)
+      |(?:was|were|had\ been|served|remained|war|era|était)\b{_IN_CLAUSE}{{0,60}}?\b(?:until|before|bis|hasta|jusqu)
+      |\(\s*(?:now|today|heute|ahora|maintenant)\b
       |\(\s*(?:former|previous|old|outdated|until|ehemal|früher)[^){_M}]{{0,40}}\)
       )""",
     regex.X,
@@ -232,6 +237,8 @@ def _names(names: tuple[str, ...]) -> _Names:
                 common or short.kind is NameMatch.DEMONYM or (last and name.folded(0, 1)[0] not in lists("first names"))
             )
             forms.setdefault(plain, _form(plain, 0 if alone else _SHORT, last))
+            for title in _TITLES if last else ():
+                forms.setdefault(f"{title} {plain}", _form(f"{title} {plain}", _SHORT))
     return _Names(
         tuple(forms.values()),
         frozenset().union(*(_form(text, _NAME).folded for text in texts)),
