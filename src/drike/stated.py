@@ -212,7 +212,7 @@ def _read(text: str, named: Mapping[str, _Names]) -> str:
     return "".join([*pieces, words.text[at:]]).casefold().replace("’", "'")
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 12)  # edits are judged many times
 def _names(names: tuple[str, ...]) -> _Names:
     texts = [text for name in names if len(Words.of(text := uniform(name)))]
     forms: dict[str, _Form] = {}
@@ -220,22 +220,19 @@ def _names(names: tuple[str, ...]) -> _Names:
         forms[text] = _form(text, _NAME)
         noun = text.split()[-1]
         if noun.islower() and noun.isalpha() and len(noun) > 2:  # a common noun
-            forms.setdefault(
-                plural := f"{text}es" if text.endswith(("s", "x", "ch", "sh")) else f"{text}s", _form(plural, _NAME)
-            )
-            if noun.endswith("s") and len(noun) >= _PLURAL:
-                forms.setdefault(text[:-1], _form(text[:-1], _NAME))
+            plural = f"{text}es" if text.endswith(("s", "x", "ch", "sh")) else f"{text}s"
+            singular = text[:-1] if noun.endswith("s") and len(noun) >= _PLURAL else text
+            for other in (plural, singular):
+                forms.setdefault(other, _form(other, _NAME))
         if text.endswith("ism"):  # Lutheran, of Lutheranism
             forms.setdefault(text[:-3], _form(text[:-3], 0))
     for text in texts:
         name = Words.of(text)
         for short in short_forms(name, name.folded()):
             plain = short.text(name)
-            common = plain.casefold() in lists("common words")
             last = short.kind is NameMatch.LAST
-            alone = (
-                common or short.kind is NameMatch.DEMONYM or (last and name.folded(0, 1)[0] not in lists("first names"))
-            )
+            alone = plain.casefold() in lists("common words") or short.kind is NameMatch.DEMONYM
+            alone = alone or (last and name.folded(0, 1)[0] not in lists("first names"))
             forms.setdefault(plain, _form(plain, 0 if alone else _SHORT, last))
             for title in _TITLES if last else ():
                 forms.setdefault(f"{title} {plain}", _form(f"{title} {plain}", _SHORT))
@@ -292,13 +289,14 @@ def _statements(marked: str) -> Iterator[tuple[str, bool]]:
     """Each mark in a text, and whether what is around it denies that the object is the answer."""
     for match in _MARK.finditer(marked):
         before, after = marked[max(0, match.start() - _NEAR) : match.start()], marked[match.end() :][:_NEAR]
-        denied = _BEFORE.search(before) or _AFTER.match(after) or _WITHHELD.search(before)
-        changed = _FROM.search(before) and _ORIGIN.match(after)
-        denied = denied or (_SAYING.search(before) and _FALSE.match(after))
-        changed = changed or (_WAS.search(before) and (_UNTIL.match(after) or _NOW.match(after)))
-        asked = _ASKED.match(after)
-        asked = asked and (asked[1] is None or _OFFERED.search(before))
-        yield match[0], bool(denied or changed or asked)
+        denied = (
+            (_BEFORE.search(before) or _AFTER.match(after) or _WITHHELD.search(before))
+            or (_FROM.search(before) and _ORIGIN.match(after))
+            or (_SAYING.search(before) and _FALSE.match(after))
+            or (_WAS.search(before) and (_UNTIL.match(after) or _NOW.match(after)))
+            or ((asked := _ASKED.match(after)) and (asked[1] is None or _OFFERED.search(before)))
+        )
+        yield match[0], bool(denied)
 
 
 def _yes_or_no(text: str) -> bool | None:
