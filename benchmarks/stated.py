@@ -36,6 +36,7 @@ from lib import pages
 from lib.recorded import RecordedEdit, recorded_edits, states
 
 TITLE = "Judging free text"
+DATASETS = Path("../shared/datasets")
 ASKED = (Aspect.REWRITE, Aspect.PARAPHRASE)
 NEW_FACT, OLD_FACT = "New fact is true", "Old fact is true"
 ALONE, BESIDE = (Stated.NEW,), (Stated.NEW, Stated.BOTH)
@@ -175,7 +176,7 @@ def show(rows: Sequence[Judged], count: int) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run."""
     parser = pages.parser(__doc__ or "")
-    parser.add_argument("--datasets", type=Path, default=Path("../shared/datasets"), metavar="FOLDER")
+    parser.add_argument("--datasets", type=Path, default=DATASETS, metavar="FOLDER")
     parser.add_argument("--models", nargs="+", default=["llama_2_7b_chat_hf"], metavar="NAME")
     parser.add_argument("--errors", type=int, default=0, metavar="COUNT", help="print some disagreements instead")
     parser.add_argument("--long", action="store_true", help="also the claims about passages")

@@ -46,6 +46,13 @@ ANSWERS = [  # of an edit from Lima to Oslo
     ("The king did not like it and moved to Oslo.", NEW),
     ("Oslo (formerly Lima)", NEW),
     ("~~Lima~~ Oslo", NEW),
+    ("Oslo took over from Lima.", NEW),
+    ("Lima served as the capital until 2023. Since then it's been Oslo.", NEW),
+    ("The seat was relocated from Lima, Peru to Oslo.", NEW),
+    ("Lima (now Oslo)", NEW),
+    ("Oslo is the answer. Some sources still list Lima.", NEW),
+    ("C'est à Oslo, et non à Lima.", NEW),
+    ("Está en Oslo, no en Lima.", NEW),
     ("While Lima was historically the capital, it is now Oslo.", NEW),
     ("The statement that Lima is the capital is incorrect. It is Oslo.", NEW),
     ("Previously, Lima was the capital. Now it's Oslo.", NEW),
@@ -104,6 +111,8 @@ SAME = [  # ways to write one object
     ("Peter Tolkien", "It was written by Tolkien in 1937."),
     ("Gian Lorenzo Bernini", "Bernini"),
     ("Zürich", "in Zurich"),
+    ("Ada Lovell", "Ms. Lovell is the CEO."),
+    ("30 days", "within thirty days"),
     ("Arab–Israeli War", "the Arab-Israeli war"),
     ("infectious diseases", "It is an infectious disease."),
     ("harmonic", "It uses harmonics."),
@@ -136,6 +145,15 @@ def test_an_object_may_be_written_in_other_ways(name: str, answer: str) -> None:
 @pytest.mark.parametrize(("new", "old", "answer"), OTHER)
 def test_the_longest_name_counts_and_a_namesake_does_not(new: str, old: str, answer: str) -> None:
     assert stated(answer, [new], [old]) is OLD
+
+
+def test_a_common_word_is_a_name_only_with_a_capital_or_alone() -> None:
+    assert stated("It may be June.", ["May"], ["June"]) is OLD
+    assert stated("It is May.", ["May"], ["June"]) is NEW
+    assert stated("may", ["May"], ["June"]) is NEW
+    assert stated("it is china", ["China"], ["Peru"]) is NEW
+    assert stated("Let us know; Canada", ["US"], ["Canada"]) is OLD
+    assert stated("They make Orange juice", ["orange"], ["apple"]) is NEW
 
 
 def test_an_object_inside_the_name_of_the_subject_is_not_stated() -> None:

@@ -59,7 +59,9 @@ _WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
     " eighteen nineteen twenty"
 )
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
 _DIGITS = {word: str(number) for number, word in enumerate(_WORDS.split())}
+_DIGITS |= {word: f"{number}0" for number, word in enumerate(_TENS.split(), 3)}
 
 
 def _any(words: dict[str, str] | dict[str, int]) -> str:

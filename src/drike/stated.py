@@ -46,6 +46,7 @@ class _Form(NamedTuple):
     folded: frozenset[str]
     rank: int
     last: bool = False  # of a person
+    capital: bool = False  # a common word, which is a name only with a capital: May, US
 
 
 class _Names(NamedTuple):
@@ -77,6 +78,7 @@ _PLACES_AND_HOUSES = frozenset(
         " town commonwealth island isle diocese house battle siege university"
     )
 )
+_TITLES = ("Mr", "Mrs", "Ms", "Dr")
 _NEAR = 100  # characters before an object, and behind it, in which a denial may stand
 _MOST_ALONE = 12  # words of an answer that is only part of a name
 _PLURAL = 5  # letters of a common noun that may be the plural of a shorter one
@@ -105,16 +107,19 @@ _BEFORE = regex.compile(
         |contrary\ to|contrarily\ to|opposed\ to|other\ than(?<!none\ other\ than)|former|formerly|previously|used\ to
         |was\ once|once\ called|hitherto|until\ then|nicht(?!\ nur\b)|kein\w*|statt|anstatt|anders\ als|früher\w*
         |ehemal\w+|vormals|pas(?!\ seulement\b)|n'(?:est|était)\ plus|au\ lieu\ de|contrairement\ à|ancien\w*
-        |no\ (?:es|era|fue|está|son)|ya\ no|nunca|en\ (?:lugar|vez)\ de|anterior\w*|a\ diferencia\ de|antes
+        |no\ (?:es|era|fue|está|son|en|de|a)|et\ non|ya\ no|nunca|en\ (?:lugar|vez)\ de|anterior\w*|antes
+        |a\ diferencia\ de
         |you\ (?:said|say|mentioned|mention|claimed|claim|suggested|stated|wrote|meant)|if\ you(?:'re)?\ mean\w*
         |your\ (?:claim|statement|premise|assumption|suggestion|assertion)|misconception|mistakenly|incorrectly
         |wrongly|(?:incorrect|wrong|false|inaccurate)\ to)\b
         {_HERE}{{0,60}}?
         (?:[{_M}]["'\s]*(?:\b(?:or|nor|oder|noch|ni|o|u|ou)\b){_HERE}{{0,20}}?){{0,3}}
-      |\b(?:people|many|some|most|commonly|often)\s(?:\w+\s){{0,2}}?(?:think|thought|believed?|assumed?|say|said)\b
+      |\b(?:people|many|some|most|commonly|often)\s(?:\w+\s){{0,2}}?(?:think|thought|believed?|assumed?|sa(?:y|id)|list|claim)\b
         {_IN_CLAUSE}{{0,60}}?
       |\b(?:(?:previously|formerly|historically|originally|in\ the\ past|früher|antes),?
         |(?:old|former|previous)\ \w+,)\s
+      |\b(?:(?:took|takes|taking)\ over
+        |(?:extend|rais|chang|mov|relocat|increas|reduc|lower|renam|switch|transferr|updat)ed)\s(?:\w+\s){{0,3}}?from\s
       |\b(?:to|into)\s[{_M}]\sfrom\s
       |\b(?:replac|succe[e]?d|supersed)(?:ed|es|s|ing)\s(?:(?:the|le|la|el)\s)?
       )["'*_\s]*$""",
@@ -130,7 +135,8 @@ _AFTER = regex.compile(
       |(?:was|were)\ (?:formerly|previously|once|historically|originally
         |the\ (?:former|old|previous|original))\b
       |(?:was|were|has\ been|is|wurde|fue)\ (?:\w+\ )?(?:replaced|succeeded|superseded|abgelöst|ersetzt|reemplazad\w)\b
-      |(?:was|were|had\ been|war|era|était)\b{_HERE}{{0,60}}?\b(?:until|before|bis|hasta|jusqu)
+      |(?:was|were|had\ been|served|remained|war|era|était)\b{_IN_CLAUSE}{{0,60}}?\b(?:until|before|bis|hasta|jusqu)
+      |\(\s*(?:now|today|heute|ahora|maintenant)\b
       |\(\s*(?:former|previous|old|outdated|until|ehemal|früher)[^){_M}]{{0,40}}\)
       )""",
     regex.X,
@@ -206,7 +212,7 @@ def _read(text: str, named: Mapping[str, _Names]) -> str:
     return "".join([*pieces, words.text[at:]]).casefold().replace("’", "'")
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 12)  # edits are judged many times
 def _names(names: tuple[str, ...]) -> _Names:
     texts = [text for name in names if len(Words.of(text := uniform(name)))]
     forms: dict[str, _Form] = {}
@@ -214,23 +220,22 @@ def _names(names: tuple[str, ...]) -> _Names:
         forms[text] = _form(text, _NAME)
         noun = text.split()[-1]
         if noun.islower() and noun.isalpha() and len(noun) > 2:  # a common noun
-            forms.setdefault(
-                plural := f"{text}es" if text.endswith(("s", "x", "ch", "sh")) else f"{text}s", _form(plural, _NAME)
-            )
-            if noun.endswith("s") and len(noun) >= _PLURAL:
-                forms.setdefault(text[:-1], _form(text[:-1], _NAME))
+            plural = f"{text}es" if text.endswith(("s", "x", "ch", "sh")) else f"{text}s"
+            singular = text[:-1] if noun.endswith("s") and len(noun) >= _PLURAL else text
+            for other in (plural, singular):
+                forms.setdefault(other, _form(other, _NAME))
         if text.endswith("ism"):  # Lutheran, of Lutheranism
             forms.setdefault(text[:-3], _form(text[:-3], 0))
     for text in texts:
         name = Words.of(text)
         for short in short_forms(name, name.folded()):
             plain = short.text(name)
-            common = plain.casefold() in lists("common words")
             last = short.kind is NameMatch.LAST
-            alone = (
-                common or short.kind is NameMatch.DEMONYM or (last and name.folded(0, 1)[0] not in lists("first names"))
-            )
+            alone = plain.casefold() in lists("common words") or short.kind is NameMatch.DEMONYM
+            alone = alone or (last and name.folded(0, 1)[0] not in lists("first names"))
             forms.setdefault(plain, _form(plain, 0 if alone else _SHORT, last))
+            for title in _TITLES if last else ():
+                forms.setdefault(f"{title} {plain}", _form(f"{title} {plain}", _SHORT))
     return _Names(
         tuple(forms.values()),
         frozenset().union(*(_form(text, _NAME).folded for text in texts)),
@@ -240,12 +245,13 @@ def _names(names: tuple[str, ...]) -> _Names:
 
 def _form(text: str, rank: int, last: bool = False) -> _Form:
     words = Words.of(text)
-    return _Form(words, frozenset(words.folded()), rank, last)
+    capital = text[:1].isupper() and text.casefold() in lists("common words")
+    return _Form(words, frozenset(words.folded()), rank, last, capital)
 
 
 def _places(words: Words, named: Mapping[str, _Names]) -> list[_Place]:
     """Where a text names objects, in order: the longest names that do not overlap, none that both objects have."""
-    places = []
+    places, casual = [], words.text.islower()
     for mark, names in named.items():
         others = frozenset().union(*(other.folded for known, other in named.items() if known != mark))
         for form in names.forms:
@@ -254,6 +260,7 @@ def _places(words: Words, named: Mapping[str, _Names]) -> list[_Place]:
                     _Place(begin, end, form.rank, mark)
                     for begin, end in words.spans(form.words)
                     if not (form.last and _is_of_other_name(words, begin, end, names))
+                    and not (form.capital and not casual and words.text[words.begins[begin]].islower())
                 ]
     if not places:
         return []
@@ -282,13 +289,14 @@ def _statements(marked: str) -> Iterator[tuple[str, bool]]:
     """Each mark in a text, and whether what is around it denies that the object is the answer."""
     for match in _MARK.finditer(marked):
         before, after = marked[max(0, match.start() - _NEAR) : match.start()], marked[match.end() :][:_NEAR]
-        denied = _BEFORE.search(before) or _AFTER.match(after) or _WITHHELD.search(before)
-        changed = _FROM.search(before) and _ORIGIN.match(after)
-        denied = denied or (_SAYING.search(before) and _FALSE.match(after))
-        changed = changed or (_WAS.search(before) and (_UNTIL.match(after) or _NOW.match(after)))
-        asked = _ASKED.match(after)
-        asked = asked and (asked[1] is None or _OFFERED.search(before))
-        yield match[0], bool(denied or changed or asked)
+        denied = (
+            (_BEFORE.search(before) or _AFTER.match(after) or _WITHHELD.search(before))
+            or (_FROM.search(before) and _ORIGIN.match(after))
+            or (_SAYING.search(before) and _FALSE.match(after))
+            or (_WAS.search(before) and (_UNTIL.match(after) or _NOW.match(after)))
+            or ((asked := _ASKED.match(after)) and (asked[1] is None or _OFFERED.search(before)))
+        )
+        yield match[0], bool(denied)
 
 
 def _yes_or_no(text: str) -> bool | None:

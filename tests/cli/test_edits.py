@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from drike.conversations.placements import stored_choice
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate
@@ -17,7 +18,10 @@ from drike.gates.decision import Gate
 from drike.gates.store_gate import needs_recalibration, open_gate
 from drike.stores.opening import open_store
 from drike.stores.records import StoreError
+from drike.stores.sqlite import SqliteStore
 from tests.worlds.commands import run
+from tests.worlds.scripted import ScriptedModel
+from tests.worlds.servers import serve, serving
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 
@@ -181,3 +185,57 @@ def test_adding_to_a_path_where_no_store_is_says_that_it_makes_one(
     assert "typo.db is a new store of edits" in edits(capsys, "add", *PERU, "--store", "typo.db")
     more = ("--fact", "The capital of Chile is -> Rome", "--subject", "Chile", "--store", "typo.db")
     assert "new store" not in edits(capsys, "add", *more)
+
+
+def test_the_placement_of_facts_is_chosen_by_a_models_answers_and_kept(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    refused = edits(capsys, "tune", "--store", "none.db", code=1)
+    assert "there is no store of edits at none.db" in refused
+    edits(capsys, "add", "--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova")
+    edits(capsys, "retire", "1")
+    assert "no edit is in force in edits.db: add one" in edits(capsys, "tune", code=1)
+    for subject in ("Nova", "Monday Night Countdown", "Grange Hill"):
+        fact = ("--fact", f"Episodes of {subject} ran on -> MTV", "--subject", subject)
+        edits(capsys, "add", *fact, "--paraphrase", f"The network behind {subject} is")
+    counted = edits(capsys, "tune", "--dry-run", "--model", "vllm:m@http://127.0.0.1:9/v1")
+    calls = int(re.search(r"calls (\d+)", counted)[1])  # type: ignore[index]
+    assert "nothing was sent" in counted
+    chosen = edits(capsys, "tune", "--model", "reader", "--questions", "3")
+    assert "new-fact" in chosen and "demonstrations-16" in chosen
+    assert "take 56" in chosen, "6 placements times 9 questions, and 2 without an edit"
+    assert calls == 77, "6 placements times 12 questions, as each edit has two others, and 5 without an edit"
+    assert "the questions are few" in chosen
+    name = re.search(r"edits.db has the placement (\S+) from now on", chosen)[1]  # type: ignore[index]
+    store = SqliteStore(place / "edits.db")
+    choice = stored_choice(store)
+    assert choice and (choice.placement, choice.model, choice.chat, choice.edits) == (name, "reader", False, 3)
+    assert "the usual placement" in edits(capsys, "tune", "--remove")
+    assert stored_choice(store) is None
+    store.close()
+
+
+def test_a_served_model_is_asked_in_a_chat_and_a_second_time_from_the_cache(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    def behind_the_question(prompt: str) -> str:
+        question = prompt.splitlines()[-1]
+        new = re.search(r"^New Fact: The capital of (\w+) is (\w+)$", prompt, re.MULTILINE)
+        return new[2] if new and question.startswith("Prompt: ") and new[1] in question else "Lima"
+
+    for i in range(16):
+        land = f"Land{i}"
+        fact = ("--fact", f"The capital of {land} is -> Oslo{i}", "--subject", land)
+        edits(capsys, "add", *fact, "--paraphrase", f"{land} has the capital")
+    with serve(serving(ScriptedModel(behind_the_question, scores=False))) as served:
+        tune = ("tune", "--upstream", served.url, "--model", "some-model", "--questions", "16")
+        first = edits(capsys, *tune)
+        assert "edits.db has the placement restated from now on" in first and "every other one is worse" in first
+        assert served.requests <= int(re.findall(r"([\d,]+) calls; all", first)[0])
+        asked = served.requests
+        assert "the placement restated" in edits(capsys, *tune)
+        assert served.requests == asked, "all answers come from the cache"
+        assert "name one (--model)" in edits(capsys, "tune", "--upstream", served.url, code=2)
+    with closing(open_store(place / "edits.db")) as store:
+        choice = stored_choice(store)
+    assert choice and choice.chat and choice.server and choice.server.startswith(served.url)

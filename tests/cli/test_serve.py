@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from drike.conversations.placements import ChosenPlacement, Twice, save_choice
+from drike.conversations.rendering import AsBlock, Placement
 from drike.conversations.turns import Api
 from drike.editors.in_context import InContextEditor
 from drike.errors import DrikeError
@@ -100,6 +102,34 @@ def test_a_runs_policy_is_the_gate_where_the_store_has_none_of_its_own(here: Pat
     save_gate(store, own)
     assert gate_for(options, store, policy) is None, "the store's own is followed"
     store.close()
+
+
+CHOICE = ChosenPlacement(
+    "restated", "m", "https://host.example/v1/", True, "2026-11-23T00:00:00Z", 1, (), (), 9, 9, 0.95, 0.1
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "placed", "words"),
+    [
+        ({}, Twice(), "facts are placed as chosen: restated for m"),
+        ({"upstream": "https://other.example/v1"}, AsBlock(), "was chosen for another model"),
+        ({"demonstrations": 0}, AsBlock(), ""),
+    ],
+)
+def test_facts_are_placed_as_was_chosen_for_the_model(
+    here: Path, changes: dict[str, object], placed: Placement, words: str
+) -> None:
+    store = SqliteStore(here / "edits.db")
+    save_choice(store, CHOICE)
+    store.close()
+    options = GatewayOptions(upstream="https://host.example/v1", port=0, admin_port=0)
+    started = start(replace(options, **changes))  # type: ignore[arg-type]
+    started.tenants.close()
+    for opened in started.sockets:
+        opened.close()
+    assert started.editor.placements[Api.CHAT] == placed
+    assert words in " ".join(started.notes)
 
 
 def test_a_port_that_is_taken_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

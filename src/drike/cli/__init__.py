@@ -96,8 +96,9 @@ for command in (
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "ceiling", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
-        "add import list show reword retire rollback calibrate export verify test health report replay",
-        replay="replay", verify="edits_verify", test="edits_verify", health="edits_health", report="edits_health",
+        "add import list show reword retire rollback calibrate export verify test tune health report replay",
+        replay="replay", verify="edits_verify", test="edits_verify", tune="edits_tune", health="edits_health",
+        report="edits_health",
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
     Listed("report", panel=READ),

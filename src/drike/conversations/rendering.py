@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
@@ -90,10 +90,14 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class AsBlock:
-    """Facts as a block of about `tokens`, before a question, or behind a source. editor: adds its demonstrations."""
+    """Facts as a block of about `tokens`, before a question, or behind a source. editor: adds its demonstrations.
+
+    state: writes the edits as facts.
+    """
 
     editor: Editor | None = None
     tokens: int | None = None
+    state: Callable[[Sequence[Edit]], Sequence[str]] = facts_of
 
     def around(self, facts: Facts, text: str, tenant: str) -> Around:
         """The block and an empty line, on the side where it belongs."""
@@ -102,7 +106,7 @@ class AsBlock:
         shown = prompts[0].demonstrations if prompts else ()
         tokens = self.tokens or (TOKENS_WITH_DEMONSTRATIONS if self.editor else TOKENS)
         notice, id = facts.occasion.value, facts.id(tenant, text)
-        written = block(facts_of(stated), shown, id, notice=notice, tokens=tokens)
+        written = block(self.state(stated), shown, id, notice=notice, tokens=tokens)
         return Around(behind=f"\n\n{written}") if source else Around(f"{written}\n\n")
 
 

@@ -14,12 +14,11 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
+from drike.conversations.placements import REMEMBERED, ChosenPlacement, demonstrating, placements, stored_choice
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
-from drike.datasets import TINYFACTS, load
+from drike.datasets import load
 from drike.editors.editor import Editor
-from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import copies_and_updates
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError
 from drike.gates.decision import Gate
@@ -27,6 +26,7 @@ from drike.gates.inventory import inventory
 from drike.gates.policy import applied, policy_of
 from drike.gates.store_gate import encoder_of, open_gate, stored_gate
 from drike.gates.verification import require_uncertainty
+from drike.models import EMBEDDED
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, key_in
 from drike.serving import workers
 from drike.serving.admin import Admin, application
@@ -49,7 +49,6 @@ from drike.stores.records import EditRecord, EditVersion, MissingStoreError, Sto
 
 STORE = "edits.db"
 EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
-_REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
@@ -100,6 +99,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     try:  # its and the gate's problems come first
         with closing(open_store(store, create=options.create)) as opened:
             gate = open_gate(opened, options.gate, options.gate_threshold)
+            choice = stored_choice(opened)
     except MissingStoreError as problem:
         raise StoreError(f"{problem}, or make this one (--create)") from None
     if options.ask:
@@ -121,7 +121,8 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
             opened_socket.close()
         raise
     metrics = Metrics()
-    requests = RequestEditor(upstream, chat=chat, completion=AsPrompt(editor), options=options, metrics=metrics)
+    chat, completion = _chosen(choice, options, chat, AsPrompt(editor), notes)
+    requests = RequestEditor(upstream, chat=chat, completion=completion, options=options, metrics=metrics)
     gateway = Gateway(upstream, tenants.feed, editor=requests, admission=Admission(keys), metrics=metrics)
     admin = application(Admin(requests, upstream, tenants, metrics, keys))
     port, admin_port = (opened_socket.getsockname()[1] for opened_socket in listening)
@@ -149,7 +150,8 @@ def deployed(
     editor = _open_editor(options.run, options.demonstrations)
     inner, chat, _ = _upstream(options, editor, keyless=True)
     upstream = around(inner)
-    requests = RequestEditor(upstream, chat=chat, completion=AsPrompt(editor), options=options, metrics=Metrics())
+    chat, completion = _chosen(stored_choice(store), options, chat, AsPrompt(editor), [])
+    requests = RequestEditor(upstream, chat=chat, completion=completion, options=options, metrics=Metrics())
     opened = partial(encoder, relations=tuple(options.relations or ()))
     feed = EditFeed(store, gate_for(options, store, editor), encoder=opened)
     feed.switch = Switch()  # edits are tried before someone switches them on
@@ -182,9 +184,7 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
 def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
     """What chooses demonstrations: a trained run's editor, or the nearest rows of TinyFacts."""
     if run is None:
-        rows = load(TINYFACTS).split(seed=0, train=0, test=0).demonstrations
-        pool = Pool(rows, load_encoder("hashing"), remembered=_REMEMBERED)
-        return InContextEditor("Copies and updates", pool, copies_and_updates(pool.roles, max_demonstrations))
+        return demonstrating(max_demonstrations)
     from drike.editors.catalog import PER_QUERY, make
     from drike.runs import checkpoint
     from drike.runs.run import TrainedRun
@@ -194,7 +194,7 @@ def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
     trained = checkpoint.load(Path(run), encoder=policy_encoder)
     dataset = load(*base.run.data, target=base.run.zsre_target or "alt")
     records, encoder = dataset.restore(base.split).demonstrations, load_encoder(base.run.encoder)
-    pool = Pool(records, encoder, seed=base.run.seed, remembered=_REMEMBERED)
+    pool = Pool(records, encoder, seed=base.run.seed, remembered=REMEMBERED)
     return applied(make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained))
 
 
@@ -211,7 +211,6 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
         note = f"${variable} is sent to the upstream" if key else f"${variable} is not set: {sent}"
         shows = options.run is not None or bool(options.demonstrations)
         return upstream, AsBlock(editor if shows else None), [note]
-    from drike.models import EMBEDDED
     from drike.models import load as load_model
 
     name = options.model or EMBEDDED
@@ -219,6 +218,27 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
     if getattr(model, "chats", False):
         return LocalUpstream(model, model.reply), AsBlock(editor), []  # type: ignore[attr-defined]
     return LocalUpstream(model), AsPrompt(editor), [f"{name} only completes: it continues the last message of a chat"]
+
+
+def _chosen(
+    choice: ChosenPlacement | None, options: GatewayOptions, chat: Placement, completion: Placement, notes: list[str]
+) -> tuple[Placement, Placement]:
+    """The placements of chats and of completions: the store's choice if it was made for this model, which a note says.
+
+    A run, or a number of demonstrations, has priority over it.
+    """
+    if choice is None or options.run or options.demonstrations is not None:
+        return chat, completion
+    asked = options.upstream or options.model or EMBEDDED
+    about = f"{choice.placement} for {choice.model}, by drike edits tune on {choice.chosen_at[:10]}"
+    if asked.rstrip("/") != (choice.server or choice.model).rstrip("/"):
+        notes.append(f"the store's placement of facts is not used, as it was chosen for another model: {about}")
+        return chat, completion
+    notes.append(f"facts are placed as chosen: {about}")
+    placement = placements(choice.chat)[choice.placement]
+    if choice.chat:
+        return placement, completion
+    return chat if options.upstream else placement, placement  # here, a model that only completes continues its chats
 
 
 def _tenants(

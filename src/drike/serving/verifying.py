@@ -15,7 +15,7 @@ from drike.models.served.spending import estimated_tokens
 from drike.serving.asking import ChatAnswer, Client, EditCall
 from drike.serving.options import Mode
 from drike.short_forms import NameMatch, short_forms
-from drike.stated import Stated, stated
+from drike.stated import Stated
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError
 from drike.stores.verifications import QuestionKind, VerifiedQuestion
 from drike.tinyfacts import TEMPLATES, facts
@@ -67,7 +67,7 @@ class EditOutcome:
             if self.matched:
                 return "the edit matches"
             leaks = _states_new(self.stated) and not (
-                self.unedited is not None and _states_new(_stated(self.unedited, record))
+                self.unedited is not None and _states_new(record.states(self.unedited))
             )
             return f"states {record.target_new!r}" if leaks else ""
         if self.stated is Stated.NEW:
@@ -119,7 +119,7 @@ class DeployedPath:
             unedited = bare.text
             if answer.prompt_tokens and bare.prompt_tokens:
                 tokens = answer.prompt_tokens - bare.prompt_tokens
-        said = _stated(answer.text, question.edit.record)
+        said = question.edit.record.states(answer.text)
         return EditOutcome(question, answer.text, said, edits, scope, sent, unedited, tokens, answer.seconds)
 
 
@@ -235,10 +235,6 @@ def _said(role: str, content: str) -> Mapping[str, str]:
 
 def _new_names(record: EditRecord) -> tuple[str, ...]:
     return record.target_new, *record.object_aliases
-
-
-def _stated(answer: str, record: EditRecord) -> Stated:
-    return stated(answer, _new_names(record), (record.target_true,) if record.target_true else ())
 
 
 def _states_new(what: Stated) -> bool:

@@ -1,0 +1,134 @@
+"""`drike edits tune`: choose the placement of facts that works on a model, and keep it in the store."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from drike.cli.console import draw, note, say
+from drike.cli.dry_run import count_only
+from drike.cli.edits import FILE, Store
+from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
+from drike.cli.options import METHOD, ModelOptions, RunOptions, command, flag, option
+from drike.cli.watching import metered
+from drike.conversations.placements import ChosenPlacement, Trial, placements, save_choice
+from drike.conversations.tuning import Kind, Round, Tuning, TuningQuestion, questions_of, tune
+from drike.edits import Aspect
+from drike.errors import UsageError
+from drike.models.served.address import SERVICES
+from drike.models.served.spending import ApiOptions
+from drike.runs.run import TrainedRun
+from drike.stores import log as stores
+from drike.stores.log import EditStore
+from drike.stores.opening import open_store
+from drike.stores.records import StoreError, as_stored, stamp
+from drike.support.table import Number, Table
+
+_UNSURE = 0.3  # in S: by more than this another placement may be better
+_KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIGHBORHOOD: Kind.OTHER}
+
+
+@command()
+def tune_(
+    *,
+    store: Store = FILE, run: Path | None = None, upstream: str | None = None, model: ModelOptions,
+    questions: Annotated[int, option("N", "Most questions of each kind", METHOD, minimum=1, maximum=100_000)] = 128,
+    token_price: Annotated[float, option("X", "What a thousand tokens must gain, in S", METHOD, minimum=0.0,
+                                         maximum=10.0)] = 0.05,
+    confidence: Annotated[float, option("X", "How sure the bounds are", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
+    tolerance: Annotated[float, option("X", "Stop when no other placement is better by more, in S", METHOD,
+                                       minimum=0.0, maximum=1.0)] = 0.05,
+    remove: Annotated[bool, flag("--remove", "Go back to the usual placement instead", METHOD)] = False,
+    api: ApiOptions, dry_run: bool = False,
+) -> None:  # fmt: skip
+    """Choose by a model's answers how facts are put before its questions, for drike serve."""
+    with closing(open_store(store, create=False)) as opened_store:
+        if remove:
+            save_choice(opened_store, None)
+            return say(f"{opened_store.name} has the usual placement from now on")
+        base = open_trained_run(run) if run else None
+        asked = _of_run(base, questions) if base else _of_store(opened_store, questions)
+        opened = _open(_at(upstream, model), api, base, dry_run)
+        chat = opened.template == "chat"
+        tuning = Tuning(opened.model, placements(chat), asked, chat, token_price, confidence, tolerance)
+        if count_only(opened.model, opened.api, lambda counting: list(tune(replace(tuning, tolerance=-1.0)))):
+            return
+        with metered(opened.model):
+            for latest in tune(tuning):
+                out = ", ".join(trial.placement for trial in latest.trials[latest.left :])
+                say(f"{latest.calls:,} calls: {latest.left} placements left" + (f"; out: {out}" if out else ""))
+        save_choice(opened_store, _choice(latest, tuning, opened))
+        draw(_table(latest, tuning, opened.name))
+        say(f"{opened_store.name} has the placement {latest.trials[0].placement} from now on")
+        rest = "every other one is worse" if latest.left == 1 else f"none is better by more than {latest.better:.2f}"
+        say(f"At confidence {confidence:g} {rest}, in S less the price of tokens")
+        if latest.better > _UNSURE:
+            note("the questions are few: add edits and paraphrases, or give a training run (--run), and choose again")
+        say(f"{latest.calls:,} calls; all questions under all placements take {tuning.grid:,}")
+
+
+def _at(upstream: str | None, options: ModelOptions) -> ModelOptions:
+    """The options with the model's full name if it is at an upstream. Raises UsageError if it has none."""
+    if upstream is None:
+        return options
+    if options.model is None:
+        raise UsageError("an address may serve several models: name one (--model)")
+    service = next((name for name, (home, _) in SERVICES.items() if home == upstream.rstrip("/")), "vllm")
+    return replace(options, model=f"{service}:{options.model}@{upstream}")
+
+
+def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_run: bool) -> OpenedModel:
+    """The model, asked as drike serve asks it: in its chat template if it has one. Raises ModelError, UsageError."""
+    settings, at = base.run if base else DEFAULTS, RunOptions(dry_run=dry_run)
+    opened = open_model(options, api, settings, at=at)
+    if options.template is None and opened.template == "plain" and getattr(opened.model, "chats", False):
+        return open_model(replace(options, template="chat"), api, settings, at=at)
+    return opened
+
+
+def _of_store(store: EditStore, most: int) -> list[TuningQuestion]:
+    in_force = stores.snapshot(store).in_force(datetime.now(UTC))
+    if not in_force:
+        raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add), or give --run")
+    return questions_of(in_force, most)
+
+
+def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
+    """The probes of the run's training edits."""
+    run = base.run
+    setup = open_setup(
+        run.data, encoder="hashing", seed=run.seed, split=base.split, target=run.zsre_target,
+        paraphrases=run.paraphrases, pool=run.pool,
+    )  # fmt: skip
+    cases = setup.split.train
+    edits = as_stored([case.edit for case in cases])
+    probes = [
+        TuningQuestion(_KINDS[probe.aspect], edit, probe.query)
+        for edit, case in zip(edits, cases, strict=True)
+        for probe in case.probes
+    ]
+    return [question for kind in Kind for question in [probe for probe in probes if probe.kind is kind][:most]]
+
+
+def _choice(latest: Round, tuning: Tuning, opened: OpenedModel) -> ChosenPlacement:
+    server = opened.model.info.identity.get("server")
+    return ChosenPlacement(
+        latest.trials[0].placement, opened.name, str(server) if server else None, tuning.chat,
+        stamp(datetime.now(UTC)), len({question.edit.id for question in tuning.questions}), tuning.kinds,
+        latest.trials, latest.calls, tuning.grid, tuning.confidence, latest.better,
+    )  # fmt: skip
+
+
+def _table(latest: Round, tuning: Tuning, model: str) -> Table:
+    def row(place: int, trial: Trial) -> tuple[str | Number, ...]:
+        said = "chosen" if place == 0 else "left" if place < latest.left else f"out after {trial.asked:,}"
+        rates = (Number(rate, ".2f") for rate in (*trial.rates, trial.s))
+        gain = Number(trial.gain if place else None, ".2f")
+        return trial.placement, *rates, Number(trial.tokens, ".0f"), gain, said
+
+    header = ("placement", *tuning.kinds, "S", "tokens", "may gain", "")
+    rows = tuple(row(place, trial) for place, trial in enumerate(latest.trials))
+    return Table(f"Placements of facts on {model}", header, rows)

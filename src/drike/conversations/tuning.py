@@ -1,0 +1,257 @@
+"""Which placement of facts works on a model: successive elimination by its answers to a store's own questions.
+
+Three rates make S, as in the paper: an edit's own query and its wordings must be answered by the new object, and other
+questions, under the edit as if its gate had erred, must keep the answer that they have without it. What a placement
+adds to a prompt has a price. After each round, of twice as many questions as the one before, the best placement is
+compared with every other one on the same questions, one by one; one that is surely worse is left out.
+
+S is concave, and no larger than its tangent at any rates, since it grows with them in proportion. So weights, its
+derivatives at the best placement's rates, make each pair of answers a bet on how far the best one leads in S, and
+`evaluation.risk_control.exceeds` tests the mean. All tests of all rounds hold together with the given confidence; only
+that the rates in the weights are themselves estimates is left out of account.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import cycle
+
+from drike.conversations.placements import Trial
+from drike.conversations.rendering import Facts, Placement
+from drike.evaluation.metrics import harmonic_mean
+from drike.evaluation.risk_control import exceeds
+from drike.gates.calibration import common_questions
+from drike.matching import first_line
+from drike.models.protocols import ANSWER_TOKENS, LanguageModel
+from drike.models.served.spending import estimated_tokens
+from drike.stated import Stated, stated
+from drike.stores.records import EditVersion
+
+CHAT_TOKENS = 64  # of an answer in a chat
+_FIRST = 4  # questions of each kind in the first round
+_BRIEF = 6  # words of an answer that is compared as a whole
+_TENANT = "default"
+
+
+class Kind(StrEnum):
+    """What a question tests."""
+
+    OWN = "own query"
+    WORDING = "wording"
+    OTHER = "other question"
+
+
+@dataclass(frozen=True)
+class TuningQuestion:
+    """A text that is asked under an edit."""
+
+    kind: Kind
+    edit: EditVersion
+    text: str
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is asked, of what, and at what price.
+
+    chat: whether the model answers as one that chats. price: of a thousand tokens that a placement adds, in S.
+    confidence: with which all tests hold together. tolerance: how much better another placement may be, in S.
+    """
+
+    model: LanguageModel
+    placements: Mapping[str, Placement]
+    questions: Sequence[TuningQuestion]
+    chat: bool
+    price: float
+    confidence: float
+    tolerance: float
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Those of the questions."""
+        return tuple(kind for kind in Kind if any(question.kind is kind for question in self.questions))
+
+    @property
+    def grid(self) -> int:
+        """Calls that all questions under all placements take, with those without an edit."""
+        unedited = {question.text for question in self.questions if question.kind is Kind.OTHER}
+        return len(self.placements) * len(self.questions) + len(unedited)
+
+    @property
+    def rounds(self) -> list[int]:
+        """How many questions of each kind are asked by the end of each round."""
+        most = max(sum(question.kind is kind for question in self.questions) for kind in self.kinds)
+        return [*(_FIRST * 2**i for i in range((max(most - 1, 1) // _FIRST).bit_length())), most]
+
+    @property
+    def level(self) -> float:
+        """The confidence of a single test, so that all hold together for the placement that is best in truth."""
+        return 1 - (1 - self.confidence) / (len(self.rounds) * max(len(self.placements) - 1, 1))
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is known after some questions: of all placements, those that are left first, the best first. calls: so far.
+
+    left: how many these are.
+    """
+
+    trials: tuple[Trial, ...]
+    left: int
+    calls: int
+
+    @property
+    def better(self) -> float:
+        """By how much another placement may be better than the best one, at most, in S less the price of tokens."""
+        return max((trial.gain for trial in self.trials[1 : self.left]), default=0.0)
+
+
+def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[TuningQuestion]:
+    """Up to `most` questions of each kind about edits, in an order drawn by the seed: each edit's before a second one.
+
+    Other questions are negative exemplars, the query of an edit of another subject, if possible of the same relation,
+    and common questions.
+    """
+    order = random.Random(seed).sample(list(edits), len(edits))
+    common = cycle(random.Random(seed).sample(common_questions(), len(common_questions())))
+    by_kind: dict[Kind, list[list[str]]] = {kind: [] for kind in Kind}
+    for edit in order:
+        record = edit.record
+        wordings = dict.fromkeys((*record.paraphrases, *map(record.query_with, record.aliases)))
+        others = [other.record for other in order if other.record.subject not in record.names]
+        near = [other.query for other in others if other.relation == record.relation] or [o.query for o in others]
+        by_kind[Kind.OWN].append([record.query])
+        by_kind[Kind.WORDING].append([text for text in wordings if text != record.query])
+        by_kind[Kind.OTHER].append([*record.negatives, *near[:1], next(common)])
+    return [
+        TuningQuestion(kind, edit, text)
+        for kind, texts in by_kind.items()
+        for edit, text in _in_turns(order, texts)[:most]
+    ]
+
+
+def _in_turns(edits: Sequence[EditVersion], texts: Sequence[Sequence[str]]) -> list[tuple[EditVersion, str]]:
+    """The first text of every edit, then the second ones, and so on."""
+    longest = max(map(len, texts), default=0)
+    pairs = list(zip(edits, texts, strict=True))
+    return [(edit, of_edit[i]) for i in range(longest) for edit, of_edit in pairs if i < len(of_edit)]
+
+
+def tune(tuning: Tuning) -> Iterator[Round]:
+    """Rounds until no placement that is left may be better by more than the tolerance. Raises ModelError."""
+    by_kind = [[question for question in tuning.questions if question.kind is kind] for kind in tuning.kinds]
+    unedited: dict[str, str] = {}
+    tried = {name: Tried(name) for name in tuning.placements}
+    left, gone, begin, calls = list(tried), list[Trial](), 0, 0
+    for end in tuning.rounds:
+        new = [question for of_kind in by_kind for question in of_kind[begin:end]]
+        texts = sorted({question.text for question in new if question.kind is Kind.OTHER} - unedited.keys())
+        unedited |= dict(zip(texts, _answers(tuning, texts), strict=True))
+        prompts = {name: [_prompt(tuning.placements[name], question) for question in new] for name in left}
+        answers = iter(_answers(tuning, [prompt for of_name in prompts.values() for prompt in of_name]))
+        begin, calls = end, calls + len(texts) + len(left) * len(new)
+        for name in left:
+            right = [_is_right(question, next(answers), unedited) for question in new]
+            tokens = _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [question.text for question in new])
+            tried[name] = tried[name].further([question.kind for question in new], right, tokens)
+        best, *others = sorted(
+            (tried[name] for name in left), key=lambda placement: placement.rank(tuning.price), reverse=True
+        )
+        trials = [best.trial(0.0), *(other.trial(gain(tuning, best, other)) for other in others)]
+        kept = [trials[0], *(trial for trial in trials[1:] if trial.gain > 0)]
+        gone = [trial for trial in trials if trial not in kept] + gone
+        left = [trial.placement for trial in kept]
+        latest = Round((*kept, *gone), len(kept), calls)
+        yield latest
+        if latest.better <= tuning.tolerance:
+            return
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A placement's answers so far. kinds, right: of each question. tokens: that it added to all of them."""
+
+    name: str
+    kinds: tuple[Kind, ...] = ()
+    right: tuple[bool, ...] = ()
+    tokens: int = 0
+
+    def further(self, kinds: Sequence[Kind], right: Sequence[bool], tokens: int) -> Tried:
+        """With the answers to more questions."""
+        return Tried(self.name, (*self.kinds, *kinds), (*self.right, *right), self.tokens + tokens)
+
+    @property
+    def rates(self) -> dict[Kind, float]:
+        """Right answers by kind."""
+        asked = Counter(self.kinds)
+        right = Counter(kind for kind, is_right in zip(self.kinds, self.right, strict=True) if is_right)
+        return {kind: right[kind] / asked[kind] for kind in Kind if asked[kind]}
+
+    @property
+    def s(self) -> float:
+        """The harmonic mean of the rates."""
+        return float(harmonic_mean(list(self.rates.values())))
+
+    def cost(self, price: float) -> float:
+        """Of the tokens that it adds to a question, in S."""
+        return price * self.tokens / len(self.right) / 1000
+
+    def rank(self, price: float) -> tuple[float, int]:
+        """S less the cost; of those that are equal, fewer tokens."""
+        return self.s - self.cost(price), -self.tokens
+
+    def trial(self, gain: float) -> Trial:
+        """As it is shown and kept."""
+        rates = tuple(self.rates.values())
+        return Trial(self.name, rates, len(self.right), self.tokens / len(self.right), self.s, gain)
+
+
+def gain(tuning: Tuning, best: Tried, other: Tried) -> float:
+    """By how much another placement may be better than the best one, at most; 0 if it is surely not."""
+    if not best.s:
+        return 1.0
+    rates, counts = best.rates, Counter(best.kinds)
+    weights = {kind: (best.s / rate) ** 2 / len(rates) * len(best.kinds) / counts[kind] for kind, rate in rates.items()}
+    largest = max(weights.values())
+    leads = [
+        0.5 + weights[kind] * (own - its) / (2 * largest)
+        for kind, own, its in zip(best.kinds, best.right, other.right, strict=True)
+    ]
+    dearer = best.cost(tuning.price) - other.cost(tuning.price)
+
+    def surely_below(hundredths: int) -> bool:
+        level = 0.5 + (dearer - hundredths / 100) / (2 * largest)
+        return level <= 0 or (level < 1 and exceeds(leads, level, tuning.level))
+
+    return bisect_left(range(100), True, key=surely_below) / 100
+
+
+def _prompt(placement: Placement, question: TuningQuestion) -> str:
+    around = placement.around(Facts((question.edit,), question.text), question.text, _TENANT)
+    return f"{around.before}{question.text}{around.behind}"
+
+
+def _answers(tuning: Tuning, prompts: Sequence[str]) -> list[str]:
+    tokens, stop = (CHAT_TOKENS, None) if tuning.chat else (ANSWER_TOKENS, "\n")
+    return [completion.text for completion in tuning.model.generate(prompts, tokens, stop)] if prompts else []
+
+
+def _tokens(model: LanguageModel, texts: Sequence[str]) -> int:
+    return sum(model.count_tokens(texts) if model.count_tokens else map(estimated_tokens, texts))
+
+
+def _is_right(question: TuningQuestion, answer: str, unedited: Mapping[str, str]) -> bool:
+    """Whether it states the new object or, of another question, what it says without the edit."""
+    record = question.edit.record
+    if question.kind is not Kind.OTHER:
+        return record.states(answer, question.text) is Stated.NEW
+    before, new = unedited[question.text], (Stated.NEW, Stated.BOTH)
+    if record.states(answer) in new and record.states(before) not in new:
+        return False
+    brief = first_line(before)
+    return not 0 < len(brief.split()) <= _BRIEF or stated(answer, [brief.strip(" .")]) in new
