@@ -279,7 +279,7 @@ def test_yes_edits_a_request_and_no_leaves_every_byte(gateway: Running, above: S
 @pytest.mark.parametrize(
     "given",
     [
-        {"answer": ""}, {"answer": None}, {"answer": [{"type": "text", "text": "yes"}]}, {"answer": "Maybe"},
+        {"answer": ""}, {"answer": None}, {"answer": "Maybe"},
         {"status": 500}, {"status": 401}, {"status": 302}, {"raw": b"yes"}, {"raw": b'{"choices": []}'},
         {"raw": b"[]"}, {"refuses": ("max_tokens", "max_completion_tokens")},
     ],
