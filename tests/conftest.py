@@ -40,15 +40,15 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Use a separate cache folder, except for encoded texts and converted encoders: slow to make, never changed."""
+    """Use a separate cache folder, except for encoded texts, which are slow to make and never change."""
     from drike.support.files import cache_folder
 
     cache = tmp_path_factory.mktemp("cache")
     (cache / "drike").mkdir()
     with suppress(OSError):  # if this fails, they are made again
-        for kept in (cache_folder() / "features", cache_folder() / "onnx"):
-            kept.mkdir(parents=True, exist_ok=True)
-            (cache / "drike" / kept.name).symlink_to(kept)
+        kept = cache_folder() / "features"
+        kept.mkdir(parents=True, exist_ok=True)
+        (cache / "drike" / kept.name).symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         yield

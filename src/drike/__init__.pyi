@@ -93,6 +93,7 @@ from drike.prompts import Prompt as Prompt
 from drike.prompts import PromptStyle as PromptStyle
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
+from drike.stated import Stated as Stated
 from drike.stores.log import EditStore as EditStore
 from drike.stores.opening import open_store as open_store
 from drike.stores.records import EditRecord as EditRecord

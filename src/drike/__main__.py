@@ -17,9 +17,9 @@ def main() -> None:
     """Run a command; see `drike.cli.main`. Print the version without loading the command line."""
     os.environ["PYTHONSAFEPATH"] = "1"
     if sys.argv[1:] == ["--version"]:
-        from importlib.metadata import version
+        from drike.support.extras import version_and_extras
 
-        print(f"drike {version('drike')}")
+        print(version_and_extras())
         return
     try:
         from drike.cli import main as run

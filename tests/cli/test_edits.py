@@ -38,7 +38,8 @@ def edits(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) ->
 
 
 def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place: Path) -> None:
-    added = edits(capsys, "add", *PERU, "--alias", "Perú", "--source", "the gazette", "--valid-from", "2026-01-01")
+    added = edits(capsys, "add", *PERU, "--alias", "Perú", "--source", "the gazette", "--valid-from", "2026-01-01",
+                  "--object-alias", "Christiania")  # fmt: skip
     begin = "from 2026-01-01T00:00:00Z"
     assert re.fullmatch(
         rf'edits.db is a new store of edits 1@1 \S+Z ann active {begin}: "The capital of Peru is" -> "Oslo" '
@@ -64,6 +65,7 @@ def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place
     assert edits(capsys, "export", "out.jsonl") == "out.jsonl: 1 exported"
     [line] = (place / "out.jsonl").read_text("utf-8").splitlines()
     assert json.loads(line)["aliases"] == ["Perú"]
+    assert json.loads(line)["object_aliases"] == ["Christiania"]
 
 
 def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixture[str], place: Path) -> None:

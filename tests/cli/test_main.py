@@ -159,7 +159,9 @@ def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
-    assert capsys.readouterr().out.split() == ["drike", metadata.version("drike")]
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.split() == ["drike", metadata.version("drike")]
+    assert second.startswith("extras: encoder, api, local")
 
 
 def test_light_commands_load_no_model_library(tmp_path: Path) -> None:

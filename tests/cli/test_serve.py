@@ -69,13 +69,6 @@ def test_unusable_options_are_refused(
     assert words in refused(capsys, *arguments)
 
 
-def test_without_its_extra_the_command_says_how_to_install_it(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("drike.cli.serve.find_spec", lambda name: None)
-    assert "pip install 'drike[serve]'" in refused(capsys)
-
-
 def test_the_first_start_shows_how_far_the_wordings_are_encoded(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

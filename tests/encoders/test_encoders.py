@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from hypothesis.extra import numpy as arrays
 
 from drike.encoders import MINILM, HashingEncoder, load_encoder, sources
 from drike.encoders.base import BULK, FloatArray, directions, nearest
+from drike.encoders.bert import BertFolder
 from drike.encoders.frozen import FeatureStore, Forward, FrozenEncoder
 from drike.encoders.sources import locate
 from drike.errors import DrikeError, EncoderError
@@ -206,60 +208,62 @@ class TestPlainBert:
 class TestOnnx:
     SAMPLES = (*TEXTS, "Łódź's 3rd mayor, né Ångström", "peru " * 500, *(f"on {'mars ' * n}" for n in range(80)))
 
-    @pytest.fixture
-    def kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """The empty folder where converted encoders are kept."""
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        return tmp_path / "drike" / "onnx"
-
-    @pytest.mark.slow
     def test_vectors_are_those_by_torch_but_kept_apart(
-        self, tiny_bert: Path, kept: Path, capfd: pytest.CaptureFixture[str]
+        self, tiny_bert: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        expected = load_encoder(tiny_bert, keep=False).encode(self.SAMPLES)
-        np.testing.assert_allclose(
-            load_encoder(tiny_bert, keep=False, onnx=True).encode(self.SAMPLES), expected, atol=1e-5
-        )
-        [file] = kept.iterdir()
+        ours, torchs = (load_encoder(tiny_bert, keep=False, onnx=onnx) for onnx in (True, False))
+        np.testing.assert_allclose(ours.encode(self.SAMPLES), torchs.encode(self.SAMPLES), atol=1e-5)
+        np.testing.assert_allclose(ours.salient.encode(self.SAMPLES), torchs.salient.encode(self.SAMPLES), atol=1e-5)
         assert capfd.readouterr() == ("", "")
+        load_encoder(tiny_bert, features=tmp_path, onnx=True).encode(TEXTS)
+        [of_onnx] = tmp_path.glob("*.sqlite")
+        load_encoder(tiny_bert, features=tmp_path).encode(TEXTS)
+        assert len(list(tmp_path.glob("*.sqlite"))) == 2 and of_onnx.name.startswith("onnx-")
+
+    def test_it_loads_neither_torch_nor_transformers(self, tiny_bert: Path) -> None:
         code = (
             "import sys, drike; e = drike.load_encoder(sys.argv[1], keep=False, onnx=True); e.encode(['peru']); "
-            "sys.exit('torch' in sys.modules)"
+            "sys.exit(bool({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
         )
         assert subprocess.run([sys.executable, "-c", code, tiny_bert], check=False).returncode == 0
-        content = file.read_bytes()
-        file.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])  # it is converted again
-        np.testing.assert_allclose(
-            load_encoder(tiny_bert, keep=False, onnx=True).encode(self.SAMPLES), expected, atol=1e-5
-        )
-        assert [one.read_bytes() for one in kept.iterdir()] == [content]
-        features = kept.parent / "features"
-        load_encoder(tiny_bert, features=features, onnx=True).encode(TEXTS)
-        [of_onnx] = features.glob("*.sqlite")
-        load_encoder(tiny_bert, features=features).encode(TEXTS)
-        assert len(list(features.glob("*.sqlite"))) == 2 and of_onnx.name.startswith("onnx-")
 
-    def test_torch_runs_what_cannot_be_converted(
-        self, tiny_bert: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("pooling", ["mean", "cls"])
+    @pytest.mark.parametrize("normalised", [True, False])
+    def test_poolings_are_those_of_sentence_transformers(
+        self, tiny_bert: Path, tmp_path: Path, pooling: str, normalised: bool
     ) -> None:
-        def fail(*_: object, **__: object) -> None:
-            raise NotImplementedError
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.base.modules import Transformer
+        from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-        expected = load_encoder(tiny_bert, keep=False).encode(TEXTS)
-        monkeypatch.setattr("torch.onnx.export", fail)
-        assert (load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS) == expected).all()
-        monkeypatch.setattr("drike.encoders.onnx._converted", lambda model: b"what ONNX Runtime cannot run")
-        (kept / f"{sources.identity(tiny_bert)['sha256']}.unreadable.onnx").mkdir(parents=True)
-        assert (load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS) == expected).all()
+        bert = Transformer(str(tiny_bert))
+        modules = [bert, Pooling(bert.get_embedding_dimension(), pooling_mode=pooling)]
+        SentenceTransformer(modules=[*modules, *([Normalize()] if normalised else [])]).save(str(tmp_path / "saved"))
+        folder = BertFolder.read(tmp_path / "saved")
+        assert folder is not None and (folder.mean, folder.normalised) == (pooling == "mean", normalised)
+        ours, torchs = (load_encoder(tmp_path / "saved", keep=False, onnx=onnx) for onnx in (True, False))
+        np.testing.assert_allclose(ours.encode(self.SAMPLES), torchs.encode(self.SAMPLES), atol=1e-5)
 
-    def test_nothing_is_kept_where_nothing_can_be_written(self, tiny_bert: Path, kept: Path) -> None:
-        kept.parent.parent.mkdir(exist_ok=True)
-        kept.parent.write_text("a file, no folder")
-        np.testing.assert_allclose(
-            load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS),
-            load_encoder(tiny_bert, keep=False).encode(TEXTS),
-            atol=1e-5,
-        )
+    @pytest.mark.parametrize(
+        ("file", "change"),
+        [
+            ("config.json", {"model_type": "mpnet"}),
+            ("config.json", {"hidden_act": "relu"}),
+            ("config.json", {"position_embedding_type": "relative_key"}),
+            ("modules.json", [{"type": f"x.{kind}", "path": ""} for kind in ("Transformer", "Pooling", "Dense")]),
+        ],
+    )
+    def test_torch_runs_another_architecture(self, tiny_bert: Path, tmp_path: Path, file: str, change: Any) -> None:
+        copy = Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
+        changed = json.loads((copy / file).read_text()) | change if isinstance(change, dict) else change
+        (copy / file).write_text(json.dumps(changed))
+        assert BertFolder.read(copy) is None
+
+    def test_torch_says_what_is_wrong_with_broken_weights(self, tiny_bert: Path, tmp_path: Path) -> None:
+        copy = Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
+        (copy / "model.safetensors").write_bytes(b"broken")
+        with pytest.raises(EncoderError, match="cannot be loaded"):
+            load_encoder(copy, keep=False, onnx=True).encode(TEXTS)
 
 
 class TestIdentity:
@@ -326,7 +330,7 @@ class TestSources:
 
     def test_a_missing_encoder_fails_fast_and_names_the_remedy(self, offline: None) -> None:
         started = time.monotonic()
-        with pytest.raises(EncoderError, match=r"pip install -e"):
+        with pytest.raises(EncoderError, match=r"pip install"):
             locate("google/no-such-encoder")
         with pytest.raises(EncoderError, match=r"config\.json"):
             locate(Path(__file__).parent)
@@ -438,8 +442,9 @@ class TestOfflineExtra:
     @pytest.mark.slow
     def test_onnx_gives_the_vectors_by_torch(self, minilm) -> None:
         texts = TestOnnx.SAMPLES
-        found = load_encoder(MINILM, keep=False, onnx=True).encode(texts)
-        np.testing.assert_allclose(found, load_encoder(MINILM, keep=False).encode(texts), atol=1e-5)
+        ours, torchs = (load_encoder(MINILM, keep=False, onnx=onnx) for onnx in (True, False))
+        np.testing.assert_allclose(ours.encode(texts), torchs.encode(texts), atol=3e-7)
+        np.testing.assert_allclose(ours.salient.encode(texts), torchs.salient.encode(texts), atol=3e-7)
 
 
 def test_threads_load_an_encoder_once() -> None:

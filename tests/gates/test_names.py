@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from drike.gates.by_name import Named
 from drike.gates.index import ParsedQuery
 from drike.gates.names import Mention, NameIndex
-from drike.gates.short_forms import NameMatch
+from drike.short_forms import NameMatch
 from drike.stores.records import EditRecord
 from drike.words import Words
 from tests.worlds.indexes import GATE, indexed

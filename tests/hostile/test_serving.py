@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,9 @@ from drike.serving.options import GatewayOptions
 from drike.serving.start import start
 Named.decide = lambda gate, query, index: time.sleep(600)
 started = start(
-    GatewayOptions("http://127.0.0.1:9/v1", store=sys.argv[1], create=True, port=0, admin_port=0, deadline_ms=100)
+    GatewayOptions(
+        "http://127.0.0.1:9/v1", store=sys.argv[1], create=True, port=0, admin_port=0, deadline_ms=100, gate="named"
+    )
 )
 print(started.url, started.admin_url, flush=True)
 started.run()
@@ -79,7 +82,9 @@ def test_a_gateway_whose_gate_never_ends_obeys_sigterm(tmp_path: Path, tally: Ta
     tally("gates that never end", 1)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-c", STUCK, str(tmp_path / "edits.db")]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdout=pipe, text=True) as process, ExitStack() as ended:
+        ended.callback(process.kill)
         assert process.stdout
         url, admin = process.stdout.readline().split()
         while not is_up(f"{admin}/healthz"):

@@ -10,9 +10,9 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "drike"
 
 FLOORS = {
-    "errors": 0, "edits": 0, "matching": 0, "support": 0, "tinyfacts": 0, "words": 0,
-    "demonstrations": 1, "encoders": 1, "stated": 1,
-    "prompts": 2,
+    "errors": 0, "edits": 0, "matching": 0, "quantities": 0, "support": 0, "tinyfacts": 0, "words": 0,
+    "demonstrations": 1, "encoders": 1, "short_forms": 1,
+    "prompts": 2, "stated": 2,
     "datasets": 3, "models": 3,
     "editors": 4, "stores": 4,
     "evaluation": 5,
@@ -26,7 +26,7 @@ OWN = {"__init__": 11, "__main__": 11}
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
-    "encoders.frozen", "encoders.onnx", "support.huggingface", "editors.retriever", "editors.learned_budgets",
+    "encoders.frozen", "support.huggingface", "editors.retriever", "editors.learned_budgets",
     "training.algorithm1", "training.rollouts", "training.s_objective", "runs.checkpoint",
 }  # fmt: skip
 

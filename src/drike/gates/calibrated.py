@@ -17,8 +17,8 @@ from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
 from drike.gates.relations import answer_kind, contrary, share_said
-from drike.gates.short_forms import NameMatch
 from drike.gates.surroundings import continued
+from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
 from drike.support.records import ADDED
 from drike.words import masked, words

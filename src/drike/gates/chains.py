@@ -17,7 +17,7 @@ from drike.encoders.base import FloatArray
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.relations import asked_parts
-from drike.gates.short_forms import NameMatch
+from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
 from drike.words import masked
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drike.gates.short_forms import NameMatch, is_person, lists, plain_size, short_forms
+from drike.short_forms import NameMatch, is_person, lists, plain_size, short_forms
 from drike.words import MAX_NAME_PARTS, MODULUS, Fingerprints, Words, extended
 
 LONG_WORD, LONGEST_WORD = 5, 40  # letters; other words of names are not checked for typos

@@ -15,8 +15,8 @@ import numpy as np
 from drike.gates.fingerprints import FingerprintSet, Flags
 from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
 from drike.gates.overlay import OverlayDict, regrouped
-from drike.gates.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
 from drike.gates.surroundings import cased, casual, inside
+from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
 from drike.words import MAX_NAME_PARTS, Fingerprints, Kinds, Places, Words, composed, extended, extended_each
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name

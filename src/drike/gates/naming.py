@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from drike.gates.name_forms import forms_of
 from drike.gates.names import NameIndex
-from drike.gates.short_forms import short_forms
+from drike.short_forms import short_forms
 from drike.stores.records import EditVersion
 from drike.words import Words
 

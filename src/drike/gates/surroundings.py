@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from drike.gates.short_forms import countries, lists
+from drike.short_forms import countries, lists
 from drike.words import Words
 
 _STOPS, _AROUND = ".!?:;\n…•", 6  # what ends a sentence; words on each side that say how a text is written

@@ -151,9 +151,9 @@ def _connect() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ModelError("replicas are Ray actors, and Ray is not installed: pip install -e '.[ray]'") from error
+        raise ModelError("replicas are Ray actors, and Ray is not installed: pip install 'drike[ray]'") from error
     if tuple(map(int, ray.__version__.split(".")[:2])) < _DEMANDS_TOKEN:
-        raise ModelError(f"Ray {ray.__version__} lets anyone join who reaches it: pip install -e '.[ray]'")
+        raise ModelError(f"Ray {ray.__version__} lets anyone join who reaches it: pip install 'drike[ray]'")
     try:
         with chdir(sys.prefix):  # Ray's processes take modules from the working folder before all others
             if address == "local":

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import shown
@@ -18,6 +18,9 @@ from drike.errors import DrikeError
 from drike.matching import normalise
 from drike.support.records import read
 from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions, words
+
+if TYPE_CHECKING:
+    from drike.stated import Stated
 
 POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
 
@@ -127,6 +130,13 @@ class EditRecord:
         words = Words.of(self.query)
         spans = [list(words.spans(Words.of(known))) for known in sorted(self.names, key=len, reverse=True)]
         return words.replaced(next(filter(None, spans), ()), name)
+
+    def states(self, answer: str, question: str = "") -> Stated:
+        """Which of its objects an answer states; by the question, "yes" and "no" are read as well."""
+        from drike.stated import stated  # its patterns take a while to compile
+
+        old = () if self.target_true is None else (self.target_true,)
+        return stated(answer, (self.target_new, *self.object_aliases), old, about=self.names, question=question)
 
     @property
     def names(self) -> tuple[str, ...]:

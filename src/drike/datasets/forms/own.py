@@ -19,7 +19,8 @@ from drike.edits import Edit
 from drike.errors import DataError
 
 STORED = (
-    "aliases", "negatives", "status", "valid_from", "valid_to", "priority", "enforce", "source", "author", "reason",
+    "aliases", "negatives", "object_aliases", "status", "valid_from", "valid_to", "priority", "enforce", "source",
+    "author", "reason",
 )  # fmt: skip
 NEEDED = ("prompt", "target_new")
 COLUMNS = (

@@ -173,7 +173,7 @@ def countries() -> frozenset[str]:
 def _lines() -> dict[str, list[str]]:
     """The lines of names.txt by the list that they are of."""
     found: dict[str, list[str]] = {}
-    for line in files("drike.gates").joinpath("names.txt").read_text("utf-8").splitlines():
+    for line in files("drike").joinpath("names.txt").read_text("utf-8").splitlines():
         if line.startswith("["):
             found[line[1:-1]] = own = []
         elif line and not line.startswith("#"):
