@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from drike import datasets
-from drike.conversations.restated import Restated
 from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
 from drike.datasets.splits import Split
 from drike.editors.baselines import Unedited
@@ -43,6 +42,7 @@ from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from lib import pages
 from lib.policies import trained_policy
+from lib.restated import Restated, as_written
 
 TITLE = "Every aspect"
 
@@ -142,7 +142,8 @@ def measure(options: argparse.Namespace) -> None:
             if name in RESTATED:
                 facts = InContextEditor("Facts", pool, RoleCounts(0, 0, 1), PromptStyle(own_copy=False))
                 restated = Restated(editor, facts)
-                outcomes.setdefault(restated.name, []).extend(evaluate(restated, model, only_challenged(found.cases)))
+                challenged = as_written(restated, only_challenged(found.cases))
+                outcomes.setdefault(restated.name, []).extend(evaluate(restated, model, challenged))
             note(f"evaluated {editor.name}, seed {seed}")
     by_editor = {name: shares(of_editor) for name, of_editor in outcomes.items()}
     names = list(dict.fromkeys(name for of in by_editor.values() for name in of))

@@ -2,7 +2,7 @@
 
 The embedded model, which only completes, is asked the query of each of TinyFacts' test edits under an editor's prompt,
 and its answers are challenged one, three and five times, in different words, the query being repeated each time. As
-text, the challenges are all that the model gets after the first turn. Restated (`drike.conversations.restated`),
+text, the challenges are all that the model gets after the first turn. Restated (`lib.restated`),
 each has behind it, on lines of their own, the nearest retain, the New Fact line and the question again. Neighbours are
 asked in the same conversations, as text, and in conversations of their own, where they are challenged once.
 
@@ -25,7 +25,6 @@ import numpy as np
 
 from aspect_profile import ABLE, trained
 from drike import datasets
-from drike.conversations.restated import Restated
 from drike.datasets.generated import with_swapped_objects
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.editors.baselines import FactPrompt, Unedited
@@ -37,7 +36,6 @@ from drike.editors.pool import Pool
 from drike.editors.role_counts import RoleCounts
 from drike.edits import Edit, EditCase, Probe
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import later_turns
 from drike.evaluation.judge import Judge, Question, is_right
 from drike.evaluation.metrics import estimated
 from drike.gates.by_name import Named
@@ -47,6 +45,7 @@ from drike.report.tables import INTERVALS, STARRED
 from drike.support.table import Cell, Difference, Estimate
 from lib import pages
 from lib.challenges import challenged_often
+from lib.restated import Restated, later_turns
 from lib.seeds import resampled_by_edit
 
 TITLE = "Edits in conversations"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from itertools import chain
 
 from drike import datasets
 from drike.editors.catalog import UNTRAINED, make
@@ -61,7 +62,7 @@ def measure(options: argparse.Namespace) -> None:
     ]
     title = f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}: S, ESR / PC / RR"
     pages.draw(title, ("Editor", *RULES), rows, INTERVALS, wide=True)
-    print(disagreement(outcomes))
+    print(disagreement([*chain.from_iterable(outcomes.values())]))
 
 
 def cell(summary: Summary) -> str:

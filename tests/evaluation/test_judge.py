@@ -82,7 +82,7 @@ def test_one_written_evaluation_holds_the_verdicts_of_all_rules() -> None:
     for rule, verdict in ((GREEDY, "correct"), (GENERATE, "matched"), (LIKELIHOOD, "prefers")):
         judged = [one.correct for one in evaluate(FactPrompt(), model, CASES, rule=rule)]
         assert judged == [getattr(one, verdict) for one in outcomes]
-    assert disagreement({"FactPrompt": outcomes}).count(f"{sum(one.matched or False for one in outcomes)} of")
+    assert disagreement(outcomes).count(f"{sum(one.matched or False for one in outcomes)} of")
 
 
 def test_likelihood_measures_nothing_without_a_distractor() -> None:

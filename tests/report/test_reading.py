@@ -40,20 +40,17 @@ def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path)
     assert shown.after == shown.outcome.target != shown.before
 
 
-def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_path: Path) -> None:
+def test_the_report_of_an_evaluation_includes_its_training_run(copy: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-all", "--out", str(again)) == 0
+    assert cli("evaluate", "--run", str(copy), "--editors", "ike,rank-all", "--out", str(again)) == 0
     [run] = read_runs([again])
     assert len(run.episodes) == 30 and run.training_edits == 15 and run.settings["epochs"] == "2"
     shutil.rmtree(again / "outcomes")
-    (demo / "outcomes").rename(tmp_path / "kept")
-    try:
-        with pytest.raises(RunError, match="has no outcomes: evaluate it"):
-            read_runs([demo])
-        assert cli("evaluate", "--run", str(demo), "--editors", "ike", "--out", str(tmp_path / "other")) == 0
-        assert [run.folder for run in read_runs([demo, tmp_path / "other"])] == [str(tmp_path / "other")]
-    finally:
-        (tmp_path / "kept").rename(demo / "outcomes")
+    shutil.rmtree(copy / "outcomes")
+    with pytest.raises(RunError, match="has no outcomes: evaluate it"):
+        read_runs([copy])
+    assert cli("evaluate", "--run", str(copy), "--editors", "ike", "--out", str(tmp_path / "other")) == 0
+    assert [run.folder for run in read_runs([copy, tmp_path / "other"])] == [str(tmp_path / "other")]
 
 
 def test_a_report_of_a_training_run_finds_its_evaluations(

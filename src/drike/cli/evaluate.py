@@ -199,7 +199,7 @@ def baseline_sentence(resolved: AnsweredCases) -> str:
 
 def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str]) -> list[Table]:
     """Table 1 of the evaluation, the further tables, and the paper's."""
-    differing = [disagreement(evaluation.both_ways)] if any(evaluation.both_ways.values()) else []
+    differing = [disagreement(evaluation.both_ways)] if evaluation.both_ways else []
     summaries = evaluation.summaries
     first = table1(summaries, title, evaluation.rule.caption, *differing)
     parts = (first, aspects(summaries, *notes), hops(summaries), costs(summaries))

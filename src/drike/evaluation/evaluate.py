@@ -7,27 +7,18 @@ takes several calls at once gets several cases at once. Nothing is printed or sa
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 from drike.editors.editor import Editor
-from drike.edits import Edit, EditCase, Probe, trained_on
+from drike.edits import EditCase, Probe, trained_on
 from drike.errors import UsageError
 from drike.evaluation.judge import Judge, Question, Rule, Verdict
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 from drike.support.parallel import in_order
-
-
-@runtime_checkable
-class WritesTurns(Protocol):
-    """An editor that also writes the later turns of a conversation; those of others reach the model as they are."""
-
-    def later_turns(self, edits: Sequence[Edit], query: str, turns: Sequence[str]) -> tuple[str, ...]:
-        """The user's turns after `query` as the model gets them, each written given only those before it."""
 
 
 def evaluate(
@@ -72,20 +63,12 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
     prompts = [by_query[probe.query] for probe in case.asked]
     asked = zip(prompts, case.asked, strict=True)
     questions = [
-        Question(prompt, probe.target, probe.distractor, probe.also, later_turns(editor, case.edits, probe))
-        for prompt, probe in asked
+        Question(prompt, probe.target, probe.distractor, probe.also, probe.challenges) for prompt, probe in asked
     ]
     verdicts = judge.ask(questions, write=write)
     share = (time.perf_counter() - began) / len(verdicts)
     judged = zip(case.asked, prompts, verdicts, strict=True)
     return [_outcome(editor.name, case.case_id, *of_probe, seconds=share) for of_probe in judged]
-
-
-def later_turns(editor: Editor, edits: Sequence[Edit], probe: Probe) -> tuple[str, ...]:
-    """The user's turns after a probe's query as the model gets them."""
-    if probe.challenges and isinstance(editor, WritesTurns):
-        return editor.later_turns(edits, probe.query, probe.challenges)
-    return probe.challenges
 
 
 def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:

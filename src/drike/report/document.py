@@ -58,7 +58,6 @@ def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iter
     runs = [run for group in groups for run in group.runs]
     sections = (
         _summary(groups),
-        _hops(groups),
         Section("paper", "Compared with the paper", tables=list(paper_tables(groups, across))),
         _differences(groups),
         Section("deployed", "Many edits in force", tables=[*chain.from_iterable(map(deployed_of, runs))]),
@@ -95,11 +94,6 @@ def _summary(groups: Sequence[Group]) -> Section:
     return Section("summary", "Summary", text, tables=tables)
 
 
-def _hops(groups: Sequence[Group]) -> Section:
-    tables = [table for group in groups for table in _labelled(group.label, hops(list(group.summaries.values())))]
-    return Section("hops", "Multi-hop questions", tables=tables)
-
-
 def _differences(groups: Sequence[Group]) -> Section:
     """Every editor against IKE, DR-IKE against every other editor, and DR-IKE-Q against its controls."""
     tables: list[Table] = []
@@ -116,7 +110,8 @@ def _differences(groups: Sequence[Group]) -> Section:
 def _cost(groups: Sequence[Group]) -> Section:
     tables: list[Table] = []
     for group in groups:
-        tables += _labelled(group.label, costs(list(group.summaries.values())))
+        summaries = list(group.summaries.values())
+        tables += _labelled(group.label, hops(summaries), costs(summaries))
         for run in group.runs:
             tables += _labelled(f"{group.label}, seed {run.seed}", work(run.usage) if run.usage else None)
     return Section("cost", "Quality and cost", tables=tables)

@@ -146,9 +146,6 @@ CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
     "reward": ("mean over all evaluated prefixes", lambda epoch: epoch.reward),
     "k": ("mean retains kept per edit", lambda epoch: epoch.mean_k),
     "sigma": ("threshold at the end of the epoch; the mean if every edit has its own", lambda epoch: epoch.sigma),
-    "calls": ("prompts sent to the model", lambda epoch: epoch.calls),
-    "prompt tokens": ("as if every prompt were read by itself", lambda epoch: epoch.prompt_tokens),
-    "seconds": ("wall time", lambda epoch: epoch.seconds),
 }
 
 

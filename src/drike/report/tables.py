@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from statistics import fmean, pstdev
 
 from drike.edits import ASPECTS_OF_S, Aspect
@@ -52,20 +51,15 @@ def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
     return summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
 
 
-def disagreement(sampled: Mapping[str, Sequence[Outcome]]) -> str:
-    """A sentence on how often greedy and generate differ in each editor's outcomes, which have scores and text."""
-    differing = {
-        editor: [outcome for outcome in outcomes if outcome.matched is not None and outcome.matched != outcome.correct]
-        for editor, outcomes in sampled.items()
-    }
-    edits = len({outcome.case_id for outcomes in sampled.values() for outcome in outcomes})
-    asked, together = sum(map(len, sampled.values())), [*chain.from_iterable(differing.values())]
-    differ = f"{len(together)} of {asked:,} verdicts differ"
-    sentence = f"Judged by greedy and by generate on a sample of {edits} edits: {differ}"
-    if not together:
-        return f"{sentence}."
-    counts = ", ".join(f"{editor} {len(outcomes)}" for editor, outcomes in differing.items() if outcomes)
-    return f"{sentence} ({counts}), such as that on {together[0].answer!r} for {together[0].target!r}."
+def disagreement(outcomes: Sequence[Outcome]) -> str:
+    """A sentence on how often greedy and generate differ in outcomes of a sample, which have scores and text."""
+    differing = [outcome for outcome in outcomes if outcome.matched not in (None, outcome.correct)]
+    edits, such = len({outcome.case_id for outcome in outcomes}), ""
+    if differing:
+        first = differing[0]
+        such = f", such as {first.editor}'s on {first.answer!r} for {first.target!r}"
+    differ = f"{len(differing)} of {len(outcomes):,} verdicts differ{such}"
+    return f"Judged by greedy and by generate on a sample of {edits} edits: {differ}."
 
 
 def costs(summaries: Sequence[Summary]) -> Table:

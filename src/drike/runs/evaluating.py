@@ -37,12 +37,12 @@ class CaseEvaluated:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A finished evaluation, all by the editor's name. both_ways: results of a sample, judged by scores and by text."""
+    """A finished evaluation, by the editor's name. both_ways: outcomes of a sample, judged by scores and by text."""
 
     rule: Rule
     cases: Sequence[EditCase]
     outcomes: Mapping[str, Sequence[Outcome]]
-    both_ways: Mapping[str, Sequence[Outcome]]
+    both_ways: Sequence[Outcome]
     counts: Mapping[str, Counts]
     summaries: Sequence[Summary]
 
@@ -67,7 +67,7 @@ def run_evaluation(
     here or wrote its answers anyway. write: also record the text that the model generates. Raises UsageError if there
     is no edit to test on, RunError for a damaged folder, and what the model raises.
     """
-    rule, both_ways = Judge(model, rule).rule, dict[str, Sequence[Outcome]]()
+    rule, both_ways = Judge(model, rule).rule, list[Outcome]()
     cases: Sequence[EditCase] = setup.split.test
     resolved = answered_cases(folder, model, cases, rule)
     if resolved is not None:
@@ -89,9 +89,9 @@ def run_evaluation(
         of_sample = [outcome for outcome in known if outcome.case_id in ids]
         recorded_prompts(folder, editor, sampled)
         if rule is GREEDY and all(outcome.matched is not None for outcome in of_sample):
-            both_ways[editor.name] = of_sample
+            both_ways += of_sample
         elif model.score and not model.info.served:
-            both_ways[editor.name] = judged_both_ways(folder, editor, model, sampled)
+            both_ways += judged_both_ways(folder, editor, model, sampled)
     unedited = outcomes.get(Unedited().name, [])
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))

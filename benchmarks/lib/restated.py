@@ -7,14 +7,39 @@ a model that only completes has something to complete.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 from drike.conversations.phrases import is_challenge
 from drike.editors.baselines import Unedited
 from drike.editors.editor import Editor
-from drike.edits import Edit, Key, trained_on
+from drike.edits import Edit, EditCase, Key, Probe, trained_on
 from drike.prompts import Prompt, PromptStyle
+
+
+@runtime_checkable
+class WritesTurns(Protocol):
+    """An editor that also writes the later turns of a conversation; those of others reach the model as they are."""
+
+    def later_turns(self, edits: Sequence[Edit], query: str, turns: Sequence[str]) -> tuple[str, ...]:
+        """The user's turns after `query` as the model gets them, each written given only those before it."""
+
+
+def later_turns(editor: Editor, edits: Sequence[Edit], probe: Probe) -> tuple[str, ...]:
+    """The user's turns after a probe's query as the model gets them."""
+    if probe.challenges and isinstance(editor, WritesTurns):
+        return editor.later_turns(edits, probe.query, probe.challenges)
+    return probe.challenges
+
+
+def as_written(editor: Editor, cases: Iterable[EditCase]) -> list[EditCase]:
+    """The cases with the later turns of their probes as the editor writes them."""
+
+    def written(case: EditCase, probes: Iterable[Probe]) -> tuple[Probe, ...]:
+        return tuple(replace(probe, challenges=later_turns(editor, case.edits, probe)) for probe in probes)
+
+    return [replace(case, probes=written(case, case.probes), further=written(case, case.further)) for case in cases]
 
 
 @dataclass(frozen=True)
@@ -30,7 +55,7 @@ class NewFacts:
 
 @dataclass(frozen=True)
 class Restated:
-    """An editor that writes later turns, too (`drike.evaluation.evaluate.WritesTurns`).
+    """An editor that writes later turns, too (`WritesTurns`).
 
     facts: writes what stands behind a challenge, unless the challenged answer was not given under edits. further:
     writes a turn that asks something else; the default leaves it as it is, since it does not concern the edits.
