@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from drike.conversations.phrases import is_challenge
+from drike.conversations.placements import NewFacts
 from drike.editors.baselines import Unedited
 from drike.editors.editor import Editor
 from drike.edits import Edit, EditCase, Key, Probe, trained_on
-from drike.prompts import Prompt, PromptStyle
+from drike.prompts import Prompt
 
 
 @runtime_checkable
@@ -40,17 +41,6 @@ def as_written(editor: Editor, cases: Iterable[EditCase]) -> list[EditCase]:
         return tuple(replace(probe, challenges=later_turns(editor, case.edits, probe)) for probe in probes)
 
     return [replace(case, probes=written(case, case.probes), further=written(case, case.further)) for case in cases]
-
-
-@dataclass(frozen=True)
-class NewFacts:
-    """The New Fact line of each edit and the query, in the layout of demonstrations, without any of them."""
-
-    name: str = "New facts"
-
-    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """One prompt per query. Raises ValueError for no edits."""
-        return PromptStyle(own_copy=False).write(edits, (), queries)
 
 
 @dataclass(frozen=True)

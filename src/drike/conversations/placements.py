@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 
 from drike.conversations.rendering import Around, AsBlock, AsPrompt, Facts, Occasion, Placement
-from drike.conversations.restated import NewFacts
 from drike.datasets import TINYFACTS, load
 from drike.editors.baselines import FactPrompt
 from drike.editors.editor import Editor
@@ -22,7 +21,7 @@ from drike.editors.pool import Pool
 from drike.editors.role_counts import copies_and_updates
 from drike.edits import Edit
 from drike.encoders import load_encoder
-from drike.prompts import Prompt, facts_of
+from drike.prompts import Prompt, PromptStyle, facts_of
 from drike.stores.log import EditStore
 from drike.stores.records import StoreError
 from drike.support.records import parse, read
@@ -30,6 +29,17 @@ from drike.support.records import parse, read
 _SETTING = "placement"  # of a store
 REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _DEMONSTRATIONS = (2, 4, 16)
+
+
+@dataclass(frozen=True)
+class NewFacts:
+    """The New Fact line of each edit and the query, in the layout of demonstrations, without any of them."""
+
+    name: str = "New facts"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query. Raises ValueError for no edits."""
+        return PromptStyle(own_copy=False).write(edits, (), queries)
 
 
 @dataclass(frozen=True)
