@@ -120,10 +120,17 @@ def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex)
     return [gate.candidates(probe.query, index) for probe in probes]
 
 
-def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: float = _STRENGTH) -> LogisticHead:
-    """The head of largest posterior for examples, with a Gaussian prior of precision `strength` around another head."""
+def fit(
+    examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: float | Matrix = _STRENGTH
+) -> LogisticHead:
+    """The head of largest posterior for examples, with a Gaussian prior of precision `strength` around another head.
+
+    strength: of all parameters, or of each weight and of the bias [d].
+    """
     names = tuple(prior.weights)
-    x = np.array([[example.features[name] for name in names] + [1.0] for example in examples], dtype=np.float64)
+    x = np.array(
+        [[example.features.get(name, 0.0) for name in names] + [1.0] for example in examples], dtype=np.float64
+    )
     y = np.array([example.concerns for example in examples], dtype=np.float64)
     weight = np.array([example.weight for example in examples], dtype=np.float64)
     start = np.array([*prior.weights.values(), prior.bias])
@@ -131,7 +138,7 @@ def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: fl
     return LogisticHead(dict(zip(names, map(float, weights), strict=True)), float(bias))
 
 
-def _newton(x: Matrix, y: Matrix, weight: Matrix, start: Matrix, strength: float) -> Matrix:
+def _newton(x: Matrix, y: Matrix, weight: Matrix, start: Matrix, strength: float | Matrix) -> Matrix:
     """The parameters [d] of largest posterior for examples x [n, d], by damped Newton steps from the prior's mean."""
     at = start.copy()
     for _ in range(_STEPS):
