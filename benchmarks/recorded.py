@@ -111,11 +111,12 @@ class Editor:
 
 
 class Noting:
-    """An encoder that notes what it is asked to encode, and gives all texts the same vector."""
+    """An encoder that notes what it is asked to encode, and gives all texts almost the same vector."""
 
     def __init__(self, encoder: TextEncoder) -> None:
         self.name, self.dim, self.identity = encoder.name, encoder.dim, encoder.identity
         self.texts: dict[str, None] = {}
+        self.rng = np.random.default_rng(0)
         self.encoder = encoder
 
     @cached_property
@@ -124,9 +125,9 @@ class Noting:
         return Noting(salient(self.encoder))
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        """Vectors [n, d] of ones."""
+        """Vectors [n, d] near 1: equal ones would all be nearest."""
         self.texts.update(dict.fromkeys(texts))
-        return np.ones((len(texts), self.dim), dtype=np.float32)
+        return 1 + self.rng.random((len(texts), self.dim), dtype=np.float32) / 100
 
 
 def opened(folder: Path, model: str, encoder: TextEncoder, asked: tuple[str, ...] = ASKED) -> Recording:
