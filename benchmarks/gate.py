@@ -636,22 +636,27 @@ def time_rows(encoder: TextEncoder) -> Table:
     for count in (100, 20_000, 200_000):
         rng = random.Random(0)
         names = [" ".join("".join(rng.choices(SYLLABLES, k=3)).title() for _ in "ab") + f" {i}" for i in range(count)]
-        entries = [EditRecord(name, f"{name} {rng.choice(RELATIONS)}", "new") for name in names]
+        objects = [" ".join(part[::-1].title() for part in name.split()) for name in names]
+        entries = [
+            EditRecord(name, f"{name} {rng.choice(RELATIONS)}", new) for name, new in zip(names, objects, strict=True)
+        ]
         vectors = Stand(encoder)
         began = time.perf_counter()
         index = EditIndex.of(Data("", tuple(entries), ()).edits, vectors)
         built = time.perf_counter() - began
         gate = default_gate()
         named = [f"Could you tell me who {rng.choice(RELATIONS)} {rng.choice(names)}?" for _ in range(DECISIONS)]
+        reverse = [f"What {rng.choice(RELATIONS)} {rng.choice(objects)}?" for _ in range(DECISIONS)]
         others = [
             f"How do I cook {rng.choice(SYLLABLES)} for {i} people, and where do I buy it?" for i in range(DECISIONS)
         ]
-        cells = [milliseconds(gate, index, queries) for queries in (named, others)]
+        cells = [milliseconds(gate, index, queries) for queries in (named, reverse, others)]
         size = index.nbytes / 2**20
         rows.append((f"{count:,}", *cells, f"{built:.1f} s", f"{size:,.0f} MiB"))
     header = (
         "edits",
         "subject named",
+        "new object named",
         "nothing named",
         "index without embedding",
         "vectors",

@@ -13,7 +13,7 @@ edit, *lost* counts it as wrong. Where others match beside the own one, the answ
 Intervals are of 95 %, by bootstrap over edits. The gate's threshold was chosen on Llama-2's answers.
 
     python benchmarks/recorded.py [--models llama2 ...] [--results FOLDER]
-    python benchmarks/recorded.py --only quality|further|bounds|forms|pushback
+    python benchmarks/recorded.py --only quality|further|policy|bounds|forms|pushback
     python benchmarks/recorded.py --look 50       # same-subject answers that the fact changed, to read
 
 Embeddings are kept in the folder --cache, so that a second run is quick.
@@ -45,6 +45,7 @@ from drike.gates.index import EditIndex
 from drike.support.table import Cell, Estimate, Number, Table, as_markdown
 from lib import pages, recorded
 from lib.recorded import WEIGHT_EDITORS, Answer, RecordedEdit, RecordedQuestion, clean
+from lib.recorded_policy import Estimator, Learned, considered, exact, logits, reinforced, trained
 from lib.statements import restated
 
 TITLE = "The gate on recorded answers"
@@ -64,7 +65,7 @@ CLEAN = "clean"  # same_subject in its other reading
 KINDS = (*ASKED, CLEAN)
 HEADS = {"rewrite": "ESR", "paraphrase": "PC", "same_subject": "RR unchanged", CLEAN: "RR clean"}
 FALSE = (0.05, 0.03)
-RESAMPLES = 1000
+RESAMPLES, FOLDS = 1000, 3
 TURNS = (0, 1, 2, 5, 10)
 Counts = NDArray[np.float64]
 Chosen = Answer | None  # None: not recorded, as only another edit matches
@@ -93,6 +94,11 @@ class Recording:
     ids: list[int]
     index: EditIndex
     asked: tuple[str, ...] = ASKED
+
+    @cached_property
+    def decided(self) -> dict[str, Decision]:
+        """The default gate's decisions."""
+        return decisions(default_gate(), self)
 
     def questions(self, *kinds: str) -> Iterator[tuple[int, RecordedEdit, RecordedQuestion]]:
         """The questions of these kinds with the place and edit of each."""
@@ -180,7 +186,7 @@ def of_gate(name: str, found: Recording, decided: Mapping[str, Decision]) -> Edi
 def gates(found: Recording) -> dict[str, dict[str, Decision]]:
     """The decisions of each gate, by the gate's name."""
     gate = default_gate()
-    default = decisions(gate, found)
+    default = found.decided
     thresholds = {
         f"the same at {threshold:g}": {text: at_threshold(decision, threshold) for text, decision in default.items()}
         for threshold in THRESHOLDS
@@ -226,19 +232,22 @@ def counts(found: Recording, editor: Editor, *, lost: bool = False) -> Counts:
     return made
 
 
-def estimates(made: Counts) -> dict[str, Estimate]:
-    """The share of each kind with its interval, and S in both readings as "S unchanged" and "S clean"."""
-    whole, drawn = _with_s(made.sum(axis=0)), _with_s(resampled(made, RESAMPLES))
+def estimates(made: Counts, of: Sequence[str] = ASKED[:3]) -> dict[str, Estimate]:
+    """The share of each kind with its interval, and S in both readings as "S unchanged" and "S clean".
+
+    of: the kinds of which S is the harmonic mean.
+    """
+    whole, drawn = _with_s(made.sum(axis=0), of), _with_s(resampled(made, RESAMPLES), of)
     names = (*KINDS, "S unchanged", "S clean")
     return dict(zip(names, estimated(whole, drawn), strict=True))
 
 
-def _with_s(sums: Counts) -> Counts:
+def _with_s(sums: Counts, of: Sequence[str]) -> Counts:
     """The share of each kind and S in both readings along the last axis, of sums (..., kinds, 2)."""
     with np.errstate(invalid="ignore"):
         shares: Counts = sums[..., 0] / sums[..., 1]
     both = [
-        harmonic_mean(shares[..., [KINDS.index(kind) for kind in ("rewrite", "paraphrase", reading)]])[..., None]
+        harmonic_mean(shares[..., [KINDS.index(reading if kind == "same_subject" else kind) for kind in of]])[..., None]
         for reading in ("same_subject", CLEAN)
     ]
     return np.concatenate([shares, *both], axis=-1)
@@ -255,13 +264,61 @@ def further_rows(found: Recording, rows: Sequence[Editor]) -> Table:
     return _table(found, "further questions", rows, ASKED[3:])
 
 
-def _table(found: Recording, what: str, rows: Sequence[Editor], names: Sequence[str]) -> Table:
+def _table(
+    found: Recording, what: str, rows: Sequence[Editor], names: Sequence[str], of: Sequence[str] = ASKED[:3]
+) -> Table:
     body: list[tuple[Cell, ...]] = []
     for editor in rows:
-        of_kind = estimates(counts(found, editor))
+        of_kind = estimates(counts(found, editor), of)
         body.append((editor.name, *(of_kind[name] for name in names)))
     header = ("answers", *(HEADS.get(name, name) for name in names))
     return Table(f"{found.model}: {what}; {len(found.edits):,} edits, all stored", header, tuple(body))
+
+
+def learned(found: Recording, reading: str) -> Learned:
+    """What a policy is trained on: the default gate's candidates, and the recorded answers in a reading of RR."""
+    right, kinds, candidates = [], [], []
+    for place, edit, question in found.questions(*found.asked):
+        without, fact = question.without, question.with_fact
+        both = without.right, fact.right
+        if reading == CLEAN and question.aspect is Aspect.SAME_SUBJECT:
+            both = True, clean(fact, without, edit.record.target_new)
+        right.append(both)
+        kinds.append(ASKED.index(question.kind))
+        candidates.append(considered(found.decided[question.text].candidates, found.ids[place]))
+    return Learned(tuple(candidates), np.array(right, dtype=float), np.array(kinds))
+
+
+def of_policies(found: Recording, first: Recording, reading: str, estimator: Estimator) -> Iterator[Chosen]:
+    """The answers to all questions of a recording, by policies trained on the other topics of the first one."""
+    topics = {topic: i % FOLDS for i, topic in enumerate(sorted({edit.topic for edit in (*first.edits, *found.edits)}))}
+    material, asked = learned(first, reading), learned(found, reading)
+    folds, own_folds = (
+        np.array([topics[edit.topic] for _, edit, _ in of.questions(*of.asked)]) for of in (first, found)
+    )
+    stated = np.zeros(len(own_folds), dtype=bool)
+    for fold in range(FOLDS):
+        policy = trained(material.some(folds != fold), first.index.require_encoder(), estimator)
+        stated |= (own_folds == fold) & (logits(policy, asked.candidates) >= 0)
+    for (_, _, question), is_stated in zip(found.questions(*found.asked), stated, strict=True):
+        yield question.with_fact if is_stated else question.without
+
+
+def policy_rows(found: Recording, first: Recording) -> Table:
+    """All kinds of questions together: policies trained on the first recording, in folds of topics, beside rules."""
+    places = [(place, question.kind) for place, _, question in found.questions(*found.asked)]
+    rows = [
+        constant("unedited", found, lambda q: q.without),
+        constant("fact always in the prompt", found, lambda q: q.with_fact),
+        of_gate("default gate", found, found.decided),
+    ]
+    for reading in ("unchanged", CLEAN):
+        for name, estimator in (("exact gradient", exact), ("REINFORCE", reinforced)):
+            answers = of_policies(found, first, reading, estimator)
+            rows.append(Editor(f"policy, {name}, on S {reading}", dict(zip(places, answers, strict=True))))
+    rows.append(constant("the better of both answers", found, lambda q: max(q.without, q.with_fact, key=rightness)))
+    what = f"all kinds of questions, policies trained on other topics of {first.model}"
+    return _table(found, what, rows, ("S unchanged", "S clean", *KINDS), of=ASKED)
 
 
 def bound_rows(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) -> Table:
@@ -344,16 +401,17 @@ def look(found: Recording, count: int) -> Iterator[str]:
 
 
 OF_S = ("quality", "bounds", "forms", "pushback")  # tables of the first three kinds of questions
-TABLES = ("quality", "further", "bounds", "forms", "pushback")
+TABLES = ("quality", "further", "policy", "bounds", "forms", "pushback")
 
 
-def tables_of(found: Recording) -> dict[str, Callable[[], Table]]:
-    """The tables by name; what several need is made once."""
+def tables_of(found: Recording, first: Recording) -> dict[str, Callable[[], Table]]:
+    """The tables by name; what several need is made once. first: the recording that policies are trained on."""
     decided = cache(lambda: gates(found))
     rows = cache(lambda: editors(found, decided()))
     return {
         "quality": lambda: quality_rows(found, rows()),
         "further": lambda: further_rows(found, rows()),
+        "policy": lambda: policy_rows(found, first),
         "bounds": lambda: bound_rows(found, decided()),
         "forms": lambda: form_rows(found),
         "pushback": lambda: pushback_rows(found),
@@ -388,12 +446,14 @@ def measure(options: argparse.Namespace) -> None:
         print(f"left out: there is no folder {options.results} with the results (--results)", file=sys.stderr)
         return
     encoder = load_encoder(features=options.cache)
+    first: Recording | None = None
     for model in wanted(options.results, options.models):
         found = opened(options.results, model, encoder, ASKED[:3] if options.only in OF_S else ASKED)
         if options.look:
             print("\n".join(look(found, options.look)))
             continue
-        tables = tables_of(found)
+        first = first or found
+        tables = tables_of(found, first)
         for name in [options.only] if options.only else TABLES:
             print(as_markdown(tables[name]()), flush=True)
 
