@@ -26,6 +26,7 @@ import random
 import re
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -40,12 +41,12 @@ from drike.encoders.base import salient
 from drike.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
-from drike.gates.decision import Decision, Gate
+from drike.gates.decision import Candidate, Decision, Gate
 from drike.gates.index import EditIndex
 from drike.support.table import Cell, Estimate, Number, Table, as_markdown
 from lib import pages, recorded
 from lib.recorded import WEIGHT_EDITORS, Answer, RecordedEdit, RecordedQuestion, clean
-from lib.recorded_policy import Estimator, Learned, considered, exact, logits, reinforced, trained
+from lib.recorded_policy import Estimator, Flags, Learned, exact, logits, reinforced, start, trained
 from lib.statements import restated
 
 TITLE = "The gate on recorded answers"
@@ -61,6 +62,7 @@ ASKED = (
     "reverse",
     *(f"{n} hops" for n in recorded.HOPS),
 )
+ONE = ASKED.index("2 hops")  # hops count as one kind
 CLEAN = "clean"  # same_subject in its other reading
 KINDS = (*ASKED, CLEAN)
 HEADS = {"rewrite": "ESR", "paraphrase": "PC", "same_subject": "RR unchanged", CLEAN: "RR clean"}
@@ -99,6 +101,15 @@ class Recording:
     def decided(self) -> dict[str, Decision]:
         """The default gate's decisions."""
         return decisions(default_gate(), self)
+
+    @cached_property
+    def own(self) -> tuple[Candidate | None, ...]:
+        """What the default gate finds out about each question and its own edit, as if no other edit were stored."""
+        policy, texts = start(self.index.require_encoder()), defaultdict[int, list[str]](list)
+        for place, _, question in self.questions(*self.asked):
+            texts[place].append(question.text)
+        found = (policy.candidates([self.edits[place].record.edit], asked) for place, asked in texts.items())
+        return tuple(candidate for of_edit in found for candidate in of_edit)
 
     def questions(self, *kinds: str) -> Iterator[tuple[int, RecordedEdit, RecordedQuestion]]:
         """The questions of these kinds with the place and edit of each."""
@@ -232,22 +243,19 @@ def counts(found: Recording, editor: Editor, *, lost: bool = False) -> Counts:
     return made
 
 
-def estimates(made: Counts, of: Sequence[str] = ASKED[:3]) -> dict[str, Estimate]:
-    """The share of each kind with its interval, and S in both readings as "S unchanged" and "S clean".
-
-    of: the kinds of which S is the harmonic mean.
-    """
-    whole, drawn = _with_s(made.sum(axis=0), of), _with_s(resampled(made, RESAMPLES), of)
+def estimates(made: Counts) -> dict[str, Estimate]:
+    """The share of each kind with its interval, and S in both readings as "S unchanged" and "S clean"."""
+    whole, drawn = _with_s(made.sum(axis=0)), _with_s(resampled(made, RESAMPLES))
     names = (*KINDS, "S unchanged", "S clean")
     return dict(zip(names, estimated(whole, drawn), strict=True))
 
 
-def _with_s(sums: Counts, of: Sequence[str]) -> Counts:
+def _with_s(sums: Counts) -> Counts:
     """The share of each kind and S in both readings along the last axis, of sums (..., kinds, 2)."""
     with np.errstate(invalid="ignore"):
         shares: Counts = sums[..., 0] / sums[..., 1]
     both = [
-        harmonic_mean(shares[..., [KINDS.index(reading if kind == "same_subject" else kind) for kind in of]])[..., None]
+        harmonic_mean(shares[..., [KINDS.index(kind) for kind in ("rewrite", "paraphrase", reading)]])[..., None]
         for reading in ("same_subject", CLEAN)
     ]
     return np.concatenate([shares, *both], axis=-1)
@@ -264,61 +272,74 @@ def further_rows(found: Recording, rows: Sequence[Editor]) -> Table:
     return _table(found, "further questions", rows, ASKED[3:])
 
 
-def _table(
-    found: Recording, what: str, rows: Sequence[Editor], names: Sequence[str], of: Sequence[str] = ASKED[:3]
-) -> Table:
+def _table(found: Recording, what: str, rows: Sequence[Editor], names: Sequence[str]) -> Table:
     body: list[tuple[Cell, ...]] = []
     for editor in rows:
-        of_kind = estimates(counts(found, editor), of)
+        of_kind = estimates(counts(found, editor))
         body.append((editor.name, *(of_kind[name] for name in names)))
     header = ("answers", *(HEADS.get(name, name) for name in names))
     return Table(f"{found.model}: {what}; {len(found.edits):,} edits, all stored", header, tuple(body))
 
 
 def learned(found: Recording, reading: str) -> Learned:
-    """What a policy is trained on: the default gate's candidates, and the recorded answers in a reading of RR."""
-    right, kinds, candidates = [], [], []
-    for place, edit, question in found.questions(*found.asked):
+    """What a policy is trained on: each question under its own edit, with the recorded answers in a reading of RR."""
+    right, kinds = [], []
+    for _, edit, question in found.questions(*found.asked):
         without, fact = question.without, question.with_fact
         both = without.right, fact.right
         if reading == CLEAN and question.aspect is Aspect.SAME_SUBJECT:
             both = True, clean(fact, without, edit.record.target_new)
         right.append(both)
-        kinds.append(ASKED.index(question.kind))
-        candidates.append(considered(found.decided[question.text].candidates, found.ids[place]))
-    return Learned(tuple(candidates), np.array(right, dtype=float), np.array(kinds))
+        kinds.append(min(ASKED.index(question.kind), ONE))
+    return Learned(found.own, np.array(right, dtype=float), np.array(kinds))
 
 
-def of_policies(found: Recording, first: Recording, reading: str, estimator: Estimator) -> Iterator[Chosen]:
-    """The answers to all questions of a recording, by policies trained on the other topics of the first one."""
+def of_policies(found: Recording, first: Recording, reading: str, estimator: Estimator) -> Flags:
+    """For which questions policies state the fact that are trained on the other topics of the first recording."""
     topics = {topic: i % FOLDS for i, topic in enumerate(sorted({edit.topic for edit in (*first.edits, *found.edits)}))}
-    material, asked = learned(first, reading), learned(found, reading)
-    folds, own_folds = (
-        np.array([topics[edit.topic] for _, edit, _ in of.questions(*of.asked)]) for of in (first, found)
-    )
-    stated = np.zeros(len(own_folds), dtype=bool)
+    material, stated = learned(first, reading), np.zeros(len(found.own), dtype=bool)
+    folds, own = (np.array([topics[edit.topic] for _, edit, _ in of.questions(*of.asked)]) for of in (first, found))
     for fold in range(FOLDS):
         policy = trained(material.some(folds != fold), first.index.require_encoder(), estimator)
-        stated |= (own_folds == fold) & (logits(policy, asked.candidates) >= 0)
-    for (_, _, question), is_stated in zip(found.questions(*found.asked), stated, strict=True):
-        yield question.with_fact if is_stated else question.without
+        stated |= (own == fold) & (logits(policy, found.own) >= 0)
+    return stated
 
 
 def policy_rows(found: Recording, first: Recording) -> Table:
-    """All kinds of questions together: policies trained on the first recording, in folds of topics, beside rules."""
-    places = [(place, question.kind) for place, _, question in found.questions(*found.asked)]
-    rows = [
-        constant("unedited", found, lambda q: q.without),
-        constant("fact always in the prompt", found, lambda q: q.with_fact),
-        of_gate("default gate", found, found.decided),
-    ]
+    """All kinds of questions, each under its own edit: policies trained on the first recording, beside rules."""
+    gate = start(found.index.require_encoder())
+    choices = {
+        "unedited": np.zeros(len(found.own), dtype=bool),
+        "fact always in the prompt": np.ones(len(found.own), dtype=bool),
+    }
+    choices["default gate"] = logits(gate, found.own) >= 0
     for reading in ("unchanged", CLEAN):
         for name, estimator in (("exact gradient", exact), ("REINFORCE", reinforced)):
-            answers = of_policies(found, first, reading, estimator)
-            rows.append(Editor(f"policy, {name}, on S {reading}", dict(zip(places, answers, strict=True))))
-    rows.append(constant("the better of both answers", found, lambda q: max(q.without, q.with_fact, key=rightness)))
-    what = f"all kinds of questions, policies trained on other topics of {first.model}"
-    return _table(found, what, rows, ("S unchanged", "S clean", *KINDS), of=ASKED)
+            choices[f"policy on S {reading}, {name}"] = of_policies(found, first, reading, estimator)
+    asked = list(found.questions(*found.asked))
+    choices["the better of both answers"] = np.array([q.with_fact.right > q.without.right for _, _, q in asked])
+    body: list[tuple[Cell, ...]] = []
+    for name, stated in choices.items():
+        answers = {
+            (place, q.kind): q.with_fact if fact else q.without
+            for (place, _, q), fact in zip(asked, stated, strict=True)
+        }
+        made = counts(found, Editor(name, answers))
+        values, drawn = _of_all(made.sum(axis=0)), _of_all(resampled(made, RESAMPLES))
+        body.append((name, *estimated(values, drawn), f"{stated.mean():.2f}"))
+    header = ("choice", "S of all, unchanged", "S of all, clean", *ASKED[:ONE], "hops", CLEAN, "fact stated")
+    title = f"{found.model}: all kinds of questions, each under its own edit; trained on other topics of {first.model}"
+    return Table(title, header, tuple(body))
+
+
+def _of_all(sums: Counts) -> Counts:
+    """S of all kinds, the hops as one, in both readings, and the share of each kind, of sums (..., kinds, 2)."""
+    hops = sums[..., ONE : len(ASKED), :].sum(axis=-2, keepdims=True)
+    sums = np.concatenate([sums[..., :ONE, :], hops, sums[..., len(ASKED) :, :]], axis=-2)
+    shares: Counts = sums[..., 0] / sums[..., 1]
+    kinds = [*range(ONE + 1)]
+    readings = (kinds, [ONE + 1 if kind == ASKED.index("same_subject") else kind for kind in kinds])
+    return np.concatenate([*(harmonic_mean(shares[..., of])[..., None] for of in readings), shares], axis=-1)
 
 
 def bound_rows(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) -> Table:

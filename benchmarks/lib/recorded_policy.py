@@ -8,7 +8,7 @@ which draws one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,12 +66,6 @@ def start(encoder: TextEncoder, shift: float = 0.0) -> QueryPolicy:
     policy = QueryPolicy.untrained(encoder, ())
     nothing = LogisticHead(dict.fromkeys([*policy.gate.named.weights, EQUAL], 0.0), 0.0)
     return replace(policy, shown=(Shown(RoleCounts(0, 0, 0), nothing),)).shifted(shift)
-
-
-def considered(candidates: Collection[Candidate], id: int) -> Candidate | None:
-    """The candidate for an edit of which the subject or new object is named, or a text is the question."""
-    own = next((candidate for candidate in candidates if candidate.edit.id == id), None)
-    return own if own is not None and (own.name is not None or EQUAL in own.features) else None
 
 
 def logits(policy: QueryPolicy, candidates: Sequence[Candidate | None]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord
 from lib import recorded
 from lib.recorded import Answer
-from lib.recorded_policy import Learned, considered, exact, logits, reinforced, trained
+from lib.recorded_policy import Learned, exact, logits, reinforced, trained
 from lib.statements import restated
 from tests.worlds.indexes import GATE
 
@@ -259,16 +259,6 @@ def test_a_policy_learns_from_recorded_answers_when_the_fact_helps() -> None:
         stated = logits(policy, learned.candidates) >= 0
         assert learned.score(stated) > best - 0.03
         assert not stated[-1]  # the gate does not consider the edit, whatever would help
-
-
-def test_only_edits_whose_names_or_texts_a_question_has_are_considered() -> None:
-    records = [EditRecord("Peru", f"The {what} of Peru is", "Oslo") for what in ("capital", "anthem")]
-    first, second = recorded.stored([recorded.RecordedEdit("", "", r, ()) for r in records])[0]
-    named, near = Candidate(first, 0.9, "Quillmere"), Candidate(second, 0.9)
-    equal = Candidate(second, 1.0, None, {"equal": 1.0})
-    assert considered([named, near], 1) is named
-    assert considered([named, near], 2) is None and considered([named, equal], 2) is equal
-    assert considered([], 1) is None
 
 
 def test_other_thresholds_need_no_second_decision() -> None:

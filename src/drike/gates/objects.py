@@ -24,7 +24,7 @@ _OPEN = re.compile(  # questions for a name; yes or no is no question for the su
 def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Mention]:
     """The objects in a text, the longest at each place, with the ids of their edits. ids_of: by fingerprint.
 
-    Those of common words or digits alone do not count: "Which of the four ...?" is not about an edit to "four".
+    A common word in lower case and digits do not count: "Which of the four ...?" is not about an edit to "four".
     """
     begin = 0
     while begin < len(words):
@@ -33,10 +33,10 @@ def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Me
             whole = extended(whole, key)
             if words.least[begin] <= end - begin and words.last[end - 1] and (known := ids_of.get(whole)):
                 longest, ids = end, tuple(known)
-        said = words.folded(begin, longest)
-        if ids and not all(word.isdigit() or word in lists("common words") for word in said):
+        name = words.between(begin, longest)
+        if ids and not name.isdigit() and name not in lists("common words"):
             within = inside(words, begin, longest)
-            yield Mention(words.between(begin, longest), NameMatch.FULL, begin, longest, ids, inside=within)
+            yield Mention(name, NameMatch.FULL, begin, longest, ids, inside=within)
         begin = longest
 
 
