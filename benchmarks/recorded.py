@@ -147,11 +147,18 @@ class Noting:
         return 1 + self.rng.random((len(texts), self.dim), dtype=np.float32) / 100
 
 
-def opened(folder: Path, model: str, encoder: TextEncoder, asked: tuple[str, ...] = ASKED) -> Recording:
-    """A model's edits, stored; what the gate compares with them is embedded in one batch."""
+def opened(
+    folder: Path, model: str, encoder: TextEncoder, asked: tuple[str, ...] = ASKED, *, alone: bool = False
+) -> Recording:
+    """A model's edits, stored; what the gate compares with all of them is embedded in one batch.
+
+    alone: whether each question is asked with its own edit only, so that this is not needed.
+    """
     edits = recorded.recorded_edits(folder, model)
     versions, ids = recorded.stored(edits)
     found = Recording(model, edits, ids, EditIndex.of(versions, encoder), asked)
+    if alone:
+        return found
     noting = Noting(encoder)
     decisions(default_gate(), replace(found, index=EditIndex.of(versions, noting)))
     encoder.encode(list(noting.texts))
@@ -469,7 +476,13 @@ def measure(options: argparse.Namespace) -> None:
     encoder = load_encoder(features=options.cache)
     first: Recording | None = None
     for model in wanted(options.results, options.models):
-        found = opened(options.results, model, encoder, ASKED[:3] if options.only in OF_S else ASKED)
+        found = opened(
+            options.results,
+            model,
+            encoder,
+            ASKED[:3] if options.only in OF_S else ASKED,
+            alone=options.only == "policy",
+        )
         if options.look:
             print("\n".join(look(found, options.look)))
             continue

@@ -24,7 +24,7 @@ from drike.gates.decision import EQUAL, Candidate
 from drike.gates.policy import QueryPolicy, Shown
 from drike.training.s_objective import SHIFTS, fit
 
-STRENGTH = 0.0003  # of the pull to the weights of the start
+STRENGTH = 0.00003  # of the pull to the weights of the start
 EAGER = 4.0  # what is added to the logit of the second start, which states the fact nearly always
 EPOCHS, BLOCK, RATE, MEMORY = 20, 512, 0.05, 0.9  # of REINFORCE: questions of a step, Adam's rate, running means
 
