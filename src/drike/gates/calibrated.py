@@ -105,10 +105,9 @@ class Calibrated:
         parsed = ParsedQuery.of(query, index)
         found = compared(parsed, index)
         objects = compared(parsed.by_object(index), index, parsed.mentions) if "object" in self.named.weights else []
-        if not found and index.text_count >= MIN_SEMANTIC_TEXTS:
-            by_object = {edit.id for edit, _, _ in objects}
-            found = [row for row in _unnamed(parsed, index) if row[0].id not in by_object]
         found += objects
+        if not found and index.text_count >= MIN_SEMANTIC_TEXTS:
+            found = _unnamed(parsed, index)
         candidates = [
             Candidate(edit, self._probability(edit, name, features), name, features)
             for edit, name, features in found

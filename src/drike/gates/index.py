@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nsmallest
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import TypeVar
 
 import numpy as np
@@ -154,9 +154,7 @@ class EditIndex:
         index._edits = self._edits.changed({**dict.fromkeys(gone), **new})
         names = ({id: edit.record.names for id, edit in edits.items()} for edits in (gone, new))
         index._names = self._names.changed(*names)
-        objects = (
-            {id: (e.record.target_new, *e.record.object_aliases) for id, e in edits.items()} for edits in (gone, new)
-        )
+        objects = ({i: (e.record.target_new, *e.record.object_aliases) for i, e in by.items()} for by in (gone, new))
         index._objects = regrouped(self._objects, *(_fingerprints(texts).items() for texts in objects))
         index._equal = regrouped(self._equal, *(_fingerprints(_texts_of(edits)).items() for edits in (gone, new)))
         negatives = ({i: edit.record.negatives for i, edit in edits.items()} for edits in (gone, new))
@@ -194,16 +192,17 @@ class ParsedQuery:
     def by_object(self, index: EditIndex) -> ParsedQuery:
         """The query as one about the new objects that it names, of edits whose subject it does not name.
 
-        Objects of more than `SHARING` active edits, or as many others, do not count, nor answers to choose from, nor
-        any in a long text.
+        Those of more than `SHARING` active edits do not count, nor answers to choose from, nor any in a long text.
         """
         if len(self.words.text) > _WHOLE:
             return replace(self, mentions=[])
         named = {id for mention in self.mentions for id in mention.edits}
         objects = list[Mention]()
         for mention in objects_in(self.words, index._objects):
-            groups = ([id for id in mention.edits if index._is_active(id) is active] for active in (True, False))
-            ids = {id for group in groups if len(group) <= SHARING for id in group} - named
+            active = list(islice(filter(index._is_active, mention.edits), SHARING + 1))
+            if len(active) > SHARING:
+                continue
+            ids = {*active, *islice(filterfalse(index._is_active, mention.edits), SHARING)} - named
             if ids and _MARK in trimmed(self.words.replaced([(mention.begin, mention.end)], _MARK)):
                 objects.append(replace(mention, edits=tuple(sorted(ids))))
         return self._about(objects)

@@ -35,8 +35,7 @@ def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Me
                 longest, ids = end, tuple(known)
         name = words.between(begin, longest)
         if ids and not name.isdigit() and name not in lists("common words"):
-            within = inside(words, begin, longest)
-            yield Mention(name, NameMatch.FULL, begin, longest, ids, inside=within)
+            yield Mention(name, NameMatch.FULL, begin, longest, ids, inside=inside(words, begin, longest))
         begin = longest
 
 
@@ -46,10 +45,9 @@ def object_features(question: str, mentions: Sequence[Mention], subjects: Sequen
     object: always 1. closed: it asks for nothing by its words, as for yes or no. others: it names something else, too.
     subject: the object is the subject of other edits, which the question may be about.
     """
-    places = {(mention.begin, mention.end) for mention in subjects}
     return {
         "object": 1.0,
         "closed": float(not _OPEN.search(question)),
         "others": float(own_name(question) is not None),
-        "subject": float(any((mention.begin, mention.end) in places for mention in mentions)),
+        "subject": float(any((m.begin, m.end) == (s.begin, s.end) for m in mentions for s in subjects)),
     }
