@@ -343,7 +343,8 @@ def _of_all(sums: Counts) -> Counts:
     """S of all kinds, the hops as one, in both readings, and the share of each kind, of sums (..., kinds, 2)."""
     hops = sums[..., ONE : len(ASKED), :].sum(axis=-2, keepdims=True)
     sums = np.concatenate([sums[..., :ONE, :], hops, sums[..., len(ASKED) :, :]], axis=-2)
-    shares: Counts = sums[..., 0] / sums[..., 1]
+    with np.errstate(invalid="ignore"):
+        shares: Counts = sums[..., 0] / sums[..., 1]
     kinds = [*range(ONE + 1)]
     readings = (kinds, [ONE + 1 if kind == ASKED.index("same_subject") else kind for kind in kinds])
     return np.concatenate([*(harmonic_mean(shares[..., of])[..., None] for of in readings), shares], axis=-1)
