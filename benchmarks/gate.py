@@ -35,8 +35,9 @@ from drike.datasets.generated import with_generated
 from drike.datasets.paraphrases import query_template
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
+from drike.encoders.base import salient
 from drike.gates.by_name import Named
-from drike.gates.calibrated import Calibrated, LogisticHead
+from drike.gates.calibrated import Calibrated, LogisticHead, compared
 from drike.gates.calibration import (
     GateProbe,
     LabelledCandidate,
@@ -49,7 +50,8 @@ from drike.gates.calibration import (
     save,
 )
 from drike.gates.decision import Gate
-from drike.gates.index import EditIndex
+from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.inventory import built_in
 from drike.gates.relations import contrary
 from drike.matching import normalise
 from drike.stores.records import EditRecord, EditVersion, conflict_keys
@@ -275,6 +277,8 @@ TINY, TINY_SHARE = 300, 0.2  # edits; of what another data set counts for: its o
 HOPS, OTHERS = 5, 2000  # every so many of the multi-hop questions has two hops; yes-or-no and choice questions
 PRIOR = {"inside": -4.0, "ambiguous": -1.0, "uncased": -1.5}  # of names that hardly occur in public data; our questions
 THRESHOLD, SETTINGS = 0.4, {"careful": 0.7, "eager": 0.2}  # chosen on Llama-2's recorded answers and our questions
+OF_OBJECTS = ("object", "closed", "others", "subject")
+FIXED = 1e9  # the strength of a prior that leaves a weight as it is
 MOST = 5.0  # what a single example counts for
 HEADS = (
     (
@@ -330,6 +334,33 @@ def material(data: Data, asked: Sequence[Asked], encoder: TextEncoder) -> list[L
     return labelled_candidates(blank(encoder), asking, EditIndex.of(data.edits, encoder))
 
 
+def of_objects(data: Data, encoder: TextEncoder) -> list[LabelledCandidate]:
+    """Edits whose new object a question names: they are asked for by reverse questions of their own alone.
+
+    Also asked are two questions of the inventory about each object. Edits with the wording of a question's own edit
+    are left out: "Who was born in Graz?" may ask for all who were.
+    """
+    rng, index = random.Random(0), EditIndex.of(data.edits, encoder)
+    known = [text for one in built_in() for group in one.groups for text in group if re.search(r"\bit\b.*\?$", text)]
+    asked = [one for one in data.asked if one.kind != "multi_hop"]
+    for place, one in enumerate(data.entries):
+        objects = (re.sub(r"\bit\b", lambda _, one=one: one.target_new, text, count=1) for text in rng.sample(known, 2))
+        asked += [Asked(query, place, "inventory") for query in objects]
+    wordings = [masked(one.query, one.names) for one in data.entries]
+    pairs = [(one, parsed, parsed.by_object(index)) for one in asked for parsed in [ParsedQuery.of(one.query, index)]]
+    pairs = [(one, parsed, named) for one, parsed, named in pairs if named.mentions]
+    texts = {pair for _, _, named in pairs for m in named.mentions for pair in named.excerpts({(m.begin, m.end)})}
+    encoder.encode([whole for whole, _ in texts])
+    salient(encoder).encode([text for _, text in texts])
+    found = []
+    for one, parsed, named in pairs:
+        for edit, _, features in compared(named, index, parsed.mentions):
+            own = edit.id == one.place + 1
+            if own or wordings[edit.id - 1] != wordings[one.place]:
+                found.append(LabelledCandidate(features, own and one.kind == "reverse", edit.id))
+    return found
+
+
 def is_named(example: LabelledCandidate) -> bool:
     """Whether the query named the subject."""
     return "masked" in example.features
@@ -339,8 +370,9 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
     """The calibration that drike ships.
 
     The head for named subjects: PokeMQA, zsRE, HalluEditBench's edits of Llama-2 with their paraphrases, yes-or-no,
-    choice and two-hop questions, half of CounterFact, TinyFacts' training edits; also with typos and short names. The
-    head for others: aliases of half of WikiData-counterfact, neighbours of half of CounterFact. `THRESHOLD` is chosen.
+    choice and two-hop questions, half of CounterFact, TinyFacts' training edits; also with typos and short names. Its
+    weights for new objects: `of_objects` of Llama-2's edits. The head for others: aliases of half of
+    WikiData-counterfact, neighbours of half of CounterFact. `THRESHOLD` is chosen.
     """
     poke, zsre, fact = pokemqa(folder), knowedit(folder / ZSRE, "zsRE"), counterfact(folder)
     wiki, llama = knowedit(folder / WIKI, "WikiData-counterfact"), halluedit(folder)
@@ -368,13 +400,22 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
     balanced = [
         replace(one, weight=CELL / counts[True] if one.concerns else 4 * CELL / counts[False]) for one in unnamed
     ]
+    head = rounded(fit(named, start.named, strength=1))
     return replace(
         start,
-        named=rounded(fit(named, start.named, strength=1)),
+        named=with_objects(head, of_objects(llama, encoder)),
         unnamed=rounded(fit(balanced, start.unnamed, strength=1)),
         threshold=THRESHOLD,
         settings=SETTINGS,
     )
+
+
+def with_objects(head: LogisticHead, examples: Sequence[LabelledCandidate]) -> LogisticHead:
+    """The head with weights for new objects, fitted to examples; all others, and so all other decisions, stay."""
+    weights = {**head.weights, **dict.fromkeys(OF_OBJECTS, 0.0)}
+    strength = np.array([1.0 if name in OF_OBJECTS else FIXED for name in (*weights, "bias")])
+    fitting = fit(examples, LogisticHead(weights, head.bias), strength)
+    return rounded(replace(head, weights={**weights, **{name: fitting.weights[name] for name in OF_OBJECTS}}))
 
 
 def rounded(head: LogisticHead) -> LogisticHead:
@@ -595,22 +636,27 @@ def time_rows(encoder: TextEncoder) -> Table:
     for count in (100, 20_000, 200_000):
         rng = random.Random(0)
         names = [" ".join("".join(rng.choices(SYLLABLES, k=3)).title() for _ in "ab") + f" {i}" for i in range(count)]
-        entries = [EditRecord(name, f"{name} {rng.choice(RELATIONS)}", "new") for name in names]
+        objects = [" ".join(part[::-1].title() for part in name.split()) for name in names]
+        entries = [
+            EditRecord(name, f"{name} {rng.choice(RELATIONS)}", new) for name, new in zip(names, objects, strict=True)
+        ]
         vectors = Stand(encoder)
         began = time.perf_counter()
         index = EditIndex.of(Data("", tuple(entries), ()).edits, vectors)
         built = time.perf_counter() - began
         gate = default_gate()
         named = [f"Could you tell me who {rng.choice(RELATIONS)} {rng.choice(names)}?" for _ in range(DECISIONS)]
+        reverse = [f"What {rng.choice(RELATIONS)} {rng.choice(objects)}?" for _ in range(DECISIONS)]
         others = [
             f"How do I cook {rng.choice(SYLLABLES)} for {i} people, and where do I buy it?" for i in range(DECISIONS)
         ]
-        cells = [milliseconds(gate, index, queries) for queries in (named, others)]
+        cells = [milliseconds(gate, index, queries) for queries in (named, reverse, others)]
         size = index.nbytes / 2**20
         rows.append((f"{count:,}", *cells, f"{built:.1f} s", f"{size:,.0f} MiB"))
     header = (
         "edits",
         "subject named",
+        "new object named",
         "nothing named",
         "index without embedding",
         "vectors",

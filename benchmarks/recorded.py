@@ -13,7 +13,7 @@ edit, *lost* counts it as wrong. Where others match beside the own one, the answ
 Intervals are of 95 %, by bootstrap over edits. The gate's threshold was chosen on Llama-2's answers.
 
     python benchmarks/recorded.py [--models llama2 ...] [--results FOLDER]
-    python benchmarks/recorded.py --only quality|further|bounds|forms|pushback
+    python benchmarks/recorded.py --only quality|further|policy|bounds|forms|pushback
     python benchmarks/recorded.py --look 50       # same-subject answers that the fact changed, to read
 
 Embeddings are kept in the folder --cache, so that a second run is quick.
@@ -26,6 +26,7 @@ import random
 import re
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -40,11 +41,12 @@ from drike.encoders.base import salient
 from drike.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
-from drike.gates.decision import Decision, Gate
+from drike.gates.decision import Candidate, Decision, Gate
 from drike.gates.index import EditIndex
 from drike.support.table import Cell, Estimate, Number, Table, as_markdown
 from lib import pages, recorded
 from lib.recorded import WEIGHT_EDITORS, Answer, RecordedEdit, RecordedQuestion, clean
+from lib.recorded_policy import Estimator, Flags, Learned, exact, logits, reinforced, start, trained
 from lib.statements import restated
 
 TITLE = "The gate on recorded answers"
@@ -60,11 +62,12 @@ ASKED = (
     "reverse",
     *(f"{n} hops" for n in recorded.HOPS),
 )
+ONE = ASKED.index("2 hops")  # hops count as one kind
 CLEAN = "clean"  # same_subject in its other reading
 KINDS = (*ASKED, CLEAN)
 HEADS = {"rewrite": "ESR", "paraphrase": "PC", "same_subject": "RR unchanged", CLEAN: "RR clean"}
 FALSE = (0.05, 0.03)
-RESAMPLES = 1000
+RESAMPLES, FOLDS = 1000, 3
 TURNS = (0, 1, 2, 5, 10)
 Counts = NDArray[np.float64]
 Chosen = Answer | None  # None: not recorded, as only another edit matches
@@ -94,6 +97,20 @@ class Recording:
     index: EditIndex
     asked: tuple[str, ...] = ASKED
 
+    @cached_property
+    def decided(self) -> dict[str, Decision]:
+        """The default gate's decisions."""
+        return decisions(default_gate(), self)
+
+    @cached_property
+    def own(self) -> tuple[Candidate | None, ...]:
+        """What the default gate finds out about each question and its own edit, as if no other edit were stored."""
+        policy, texts = start(self.index.require_encoder()), defaultdict[int, list[str]](list)
+        for place, _, question in self.questions(*self.asked):
+            texts[place].append(question.text)
+        found = (policy.candidates([self.edits[place].record.edit], asked) for place, asked in texts.items())
+        return tuple(candidate for of_edit in found for candidate in of_edit)
+
     def questions(self, *kinds: str) -> Iterator[tuple[int, RecordedEdit, RecordedQuestion]]:
         """The questions of these kinds with the place and edit of each."""
         for place, edit in enumerate(self.edits):
@@ -111,11 +128,12 @@ class Editor:
 
 
 class Noting:
-    """An encoder that notes what it is asked to encode, and gives all texts the same vector."""
+    """An encoder that notes what it is asked to encode, and gives all texts almost the same vector."""
 
     def __init__(self, encoder: TextEncoder) -> None:
         self.name, self.dim, self.identity = encoder.name, encoder.dim, encoder.identity
         self.texts: dict[str, None] = {}
+        self.rng = np.random.default_rng(0)
         self.encoder = encoder
 
     @cached_property
@@ -124,16 +142,23 @@ class Noting:
         return Noting(salient(self.encoder))
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        """Vectors [n, d] of ones."""
+        """Vectors [n, d] near 1: equal ones would all be nearest."""
         self.texts.update(dict.fromkeys(texts))
-        return np.ones((len(texts), self.dim), dtype=np.float32)
+        return 1 + self.rng.random((len(texts), self.dim), dtype=np.float32) / 100
 
 
-def opened(folder: Path, model: str, encoder: TextEncoder, asked: tuple[str, ...] = ASKED) -> Recording:
-    """A model's edits, stored; what the gate compares with them is embedded in one batch."""
+def opened(
+    folder: Path, model: str, encoder: TextEncoder, asked: tuple[str, ...] = ASKED, *, alone: bool = False
+) -> Recording:
+    """A model's edits, stored; what the gate compares with all of them is embedded in one batch.
+
+    alone: whether each question is asked with its own edit only, so that this is not needed.
+    """
     edits = recorded.recorded_edits(folder, model)
     versions, ids = recorded.stored(edits)
     found = Recording(model, edits, ids, EditIndex.of(versions, encoder), asked)
+    if alone:
+        return found
     noting = Noting(encoder)
     decisions(default_gate(), replace(found, index=EditIndex.of(versions, noting)))
     encoder.encode(list(noting.texts))
@@ -179,7 +204,7 @@ def of_gate(name: str, found: Recording, decided: Mapping[str, Decision]) -> Edi
 def gates(found: Recording) -> dict[str, dict[str, Decision]]:
     """The decisions of each gate, by the gate's name."""
     gate = default_gate()
-    default = decisions(gate, found)
+    default = found.decided
     thresholds = {
         f"the same at {threshold:g}": {text: at_threshold(decision, threshold) for text, decision in default.items()}
         for threshold in THRESHOLDS
@@ -263,6 +288,68 @@ def _table(found: Recording, what: str, rows: Sequence[Editor], names: Sequence[
     return Table(f"{found.model}: {what}; {len(found.edits):,} edits, all stored", header, tuple(body))
 
 
+def learned(found: Recording, reading: str) -> Learned:
+    """What a policy is trained on: each question under its own edit, with the recorded answers in a reading of RR."""
+    right, kinds = [], []
+    for _, edit, question in found.questions(*found.asked):
+        without, fact = question.without, question.with_fact
+        both = without.right, fact.right
+        if reading == CLEAN and question.aspect is Aspect.SAME_SUBJECT:
+            both = True, clean(fact, without, edit.record.target_new)
+        right.append(both)
+        kinds.append(min(ASKED.index(question.kind), ONE))
+    return Learned(found.own, np.array(right, dtype=float), np.array(kinds))
+
+
+def of_policies(found: Recording, first: Recording, reading: str, estimator: Estimator) -> Flags:
+    """For which questions policies state the fact that are trained on the other topics of the first recording."""
+    topics = {topic: i % FOLDS for i, topic in enumerate(sorted({edit.topic for edit in (*first.edits, *found.edits)}))}
+    material, stated = learned(first, reading), np.zeros(len(found.own), dtype=bool)
+    folds, own = (np.array([topics[edit.topic] for _, edit, _ in of.questions(*of.asked)]) for of in (first, found))
+    for fold in range(FOLDS):
+        policy = trained(material.some(folds != fold), first.index.require_encoder(), estimator)
+        stated |= (own == fold) & (logits(policy, found.own) >= 0)
+    return stated
+
+
+def policy_rows(found: Recording, first: Recording) -> Table:
+    """All kinds of questions, each under its own edit: policies trained on the first recording, beside rules."""
+    gate = start(found.index.require_encoder())
+    choices = {
+        "unedited": np.zeros(len(found.own), dtype=bool),
+        "fact always in the prompt": np.ones(len(found.own), dtype=bool),
+    }
+    choices["default gate"] = logits(gate, found.own) >= 0
+    for reading in ("unchanged", CLEAN):
+        for name, estimator in (("exact gradient", exact), ("REINFORCE", reinforced)):
+            choices[f"policy on S {reading}, {name}"] = of_policies(found, first, reading, estimator)
+    asked = list(found.questions(*found.asked))
+    choices["the better of both answers"] = np.array([q.with_fact.right > q.without.right for _, _, q in asked])
+    body: list[tuple[Cell, ...]] = []
+    for name, stated in choices.items():
+        answers = {
+            (place, q.kind): q.with_fact if fact else q.without
+            for (place, _, q), fact in zip(asked, stated, strict=True)
+        }
+        made = counts(found, Editor(name, answers))
+        values, drawn = _of_all(made.sum(axis=0)), _of_all(resampled(made, RESAMPLES))
+        body.append((name, *estimated(values, drawn), f"{stated.mean():.2f}"))
+    header = ("choice", "S of all, unchanged", "S of all, clean", *ASKED[:ONE], "hops", CLEAN, "fact stated")
+    title = f"{found.model}: all kinds of questions, each under its own edit; trained on other topics of {first.model}"
+    return Table(title, header, tuple(body))
+
+
+def _of_all(sums: Counts) -> Counts:
+    """S of all kinds, the hops as one, in both readings, and the share of each kind, of sums (..., kinds, 2)."""
+    hops = sums[..., ONE : len(ASKED), :].sum(axis=-2, keepdims=True)
+    sums = np.concatenate([sums[..., :ONE, :], hops, sums[..., len(ASKED) :, :]], axis=-2)
+    with np.errstate(invalid="ignore"):
+        shares: Counts = sums[..., 0] / sums[..., 1]
+    kinds = [*range(ONE + 1)]
+    readings = (kinds, [ONE + 1 if kind == ASKED.index("same_subject") else kind for kind in kinds])
+    return np.concatenate([*(harmonic_mean(shares[..., of])[..., None] for of in readings), shares], axis=-1)
+
+
 def bound_rows(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) -> Table:
     """What a gate's figures leave open: questions where several edits match, or only others than the own one."""
     body: list[tuple[Cell, ...]] = []
@@ -343,16 +430,17 @@ def look(found: Recording, count: int) -> Iterator[str]:
 
 
 OF_S = ("quality", "bounds", "forms", "pushback")  # tables of the first three kinds of questions
-TABLES = ("quality", "further", "bounds", "forms", "pushback")
+TABLES = ("quality", "further", "policy", "bounds", "forms", "pushback")
 
 
-def tables_of(found: Recording) -> dict[str, Callable[[], Table]]:
-    """The tables by name; what several need is made once."""
+def tables_of(found: Recording, first: Recording) -> dict[str, Callable[[], Table]]:
+    """The tables by name; what several need is made once. first: the recording that policies are trained on."""
     decided = cache(lambda: gates(found))
     rows = cache(lambda: editors(found, decided()))
     return {
         "quality": lambda: quality_rows(found, rows()),
         "further": lambda: further_rows(found, rows()),
+        "policy": lambda: policy_rows(found, first),
         "bounds": lambda: bound_rows(found, decided()),
         "forms": lambda: form_rows(found),
         "pushback": lambda: pushback_rows(found),
@@ -387,12 +475,20 @@ def measure(options: argparse.Namespace) -> None:
         print(f"left out: there is no folder {options.results} with the results (--results)", file=sys.stderr)
         return
     encoder = load_encoder(features=options.cache)
+    first: Recording | None = None
     for model in wanted(options.results, options.models):
-        found = opened(options.results, model, encoder, ASKED[:3] if options.only in OF_S else ASKED)
+        found = opened(
+            options.results,
+            model,
+            encoder,
+            ASKED[:3] if options.only in OF_S else ASKED,
+            alone=options.only == "policy",
+        )
         if options.look:
             print("\n".join(look(found, options.look)))
             continue
-        tables = tables_of(found)
+        first = first or found
+        tables = tables_of(found, first)
         for name in [options.only] if options.only else TABLES:
             print(as_markdown(tables[name]()), flush=True)
 

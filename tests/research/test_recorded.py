@@ -22,6 +22,7 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord
 from lib import recorded
 from lib.recorded import Answer
+from lib.recorded_policy import Learned, exact, logits, reinforced, trained
 from lib.statements import restated
 from tests.worlds.indexes import GATE
 
@@ -246,6 +247,20 @@ def test_the_table_has_every_editor_and_its_bounds(folder: Path) -> None:
     assert values["perfect gate"] == values["the better of both answers"] == [1, 1, 1, 1, 1]
 
 
+def test_a_policy_learns_from_recorded_answers_when_the_fact_helps() -> None:
+    version = recorded.stored([recorded.RecordedEdit("", "", EditRecord("Peru", "Peru is", "Oslo"), ())])[0][0]
+    near = np.linspace(0, 1, 400)
+    candidates = tuple(Candidate(version, 0.5, "Peru", {"masked": value, "whole": 1 - value}) for value in near)
+    helps = np.stack([near < 0.6, near >= 0.6], axis=1).astype(float)
+    learned = Learned((*candidates, None), np.vstack([helps, [[0, 1]]]), np.arange(401) % 2)
+    best = learned.score(np.append(near >= 0.6, False))
+    for estimator in (exact, reinforced):
+        policy = trained(learned, HashingEncoder(), estimator)
+        stated = logits(policy, learned.candidates) >= 0
+        assert learned.score(stated) > best - 0.03
+        assert not stated[-1]  # the gate does not consider the edit, whatever would help
+
+
 def test_other_thresholds_need_no_second_decision() -> None:
     edits = [EditRecord("Peru", f"The {what} of Peru is", "Oslo") for what in ("capital", "currency", "president")]
     versions = recorded.stored([recorded.RecordedEdit("", "", record, ()) for record in edits])[0]
@@ -288,7 +303,16 @@ def test_all_tables_are_printed(
         monkeypatch.setattr(sys, "argv", ["recorded.py", "--results", str(folder), *arguments])
         benchmark.main()
     printed = capsys.readouterr().out
-    for part in ("S unchanged", "| ROME |", "6 hops", "only others", "| statement |", "after 2", "perfect gate"):
+    for part in (
+        "S unchanged",
+        "| ROME |",
+        "6 hops",
+        "only others",
+        "| statement |",
+        "after 2",
+        "perfect gate",
+        "REINFORCE",
+    ):
         assert part in printed
     assert "The rule restates 3 of 3 edits." in printed
     assert f"{FOUNDED} [Tarn] Ada Voss -> Tarn  <- states it" in printed

@@ -16,6 +16,7 @@ from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
+from drike.gates.objects import object_features
 from drike.gates.relations import answer_kind, contrary, share_said
 from drike.gates.surroundings import continued
 from drike.short_forms import NameMatch
@@ -41,7 +42,7 @@ class LogisticHead:
 
     def logit(self, features: Features) -> float:
         """The logarithm of the odds that the query concerns the edit."""
-        return self.bias + sum(weight * features[name] for name, weight in self.weights.items())
+        return self.bias + sum(weight * features.get(name, 0.0) for name, weight in self.weights.items())
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Calibrated:
 
     Attributes:
         encoder: the name of the encoder that it was calibrated with.
-        named, unnamed: the probability where the query names the subject, and where it does not.
+        named, unnamed: the probability where the query names the subject, or where the head has a weight for "object"
+            the new object, and where it names neither.
         threshold: the least probability that matches.
         grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked. Where
             the relation that a question asks for is unknown, so are those below for the nearest edit of a subject.
@@ -92,6 +94,7 @@ class Calibrated:
         """Whether a model may be asked. A negative exemplar, whose probability is 0, is never uncertain."""
         low, high = self.grey
         unknown = candidate.features.get("known", 1.0) < _KNOWN and not candidate.features.get("margin")
+        unknown = unknown and "object" not in candidate.features
         return 0 < candidate.probability < high and (unknown or candidate.probability >= low)
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
@@ -100,7 +103,9 @@ class Calibrated:
         if encoder != self.encoder:
             raise ValueError(f"calibrated for {self.encoder}, not for {encoder}: calibrate again")
         parsed = ParsedQuery.of(query, index)
-        found = _named(parsed, index)
+        found = compared(parsed, index)
+        objects = compared(parsed.by_object(index), index, parsed.mentions) if "object" in self.named.weights else []
+        found += objects
         if not found and index.text_count >= MIN_SEMANTIC_TEXTS:
             found = _unnamed(parsed, index)
         candidates = [
@@ -137,8 +142,11 @@ def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> li
     ]
 
 
-def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
-    """The edits whose subject is named, with features for `Calibrated.named`."""
+def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] | None = None) -> list[Found]:
+    """The edits whose subject is named, with features for `Calibrated.named`.
+
+    subjects: those that a query `by_object` names; None for a query as it is.
+    """
     mentions_of: dict[int, list[Mention]] = defaultdict(list)
     for mention in parsed.mentions:
         for id in mention.edits:
@@ -174,6 +182,7 @@ def _named(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
                 "said": share_said(part, index.edits[id].record),
                 **_relation_features(part, index.edits[id]),
                 **_name_features(parsed, mentions),
+                **({} if subjects is None else object_features(part, mentions, subjects)),
             }
             rows.append((index.edits[id], mentions[0].name, features))
     return rows

@@ -31,6 +31,7 @@ from drike.support.files import checksum_ok, with_checksum, write_text
 from drike.words import masked_each, words
 
 Matrix = NDArray[np.float64]
+Strength = float | Matrix  # of all parameters, or of each weight and of the bias [d]
 THRESHOLDS = tuple(round(1 / (1 + float(np.exp(-logit))), 6) for logit in np.arange(12, -6, -0.25))
 _STRENGTH = 20.0  # how many examples the prior counts for
 _SPREAD = 1.0  # standard deviation of the shifts of single edits, in logits
@@ -120,10 +121,10 @@ def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex)
     return [gate.candidates(probe.query, index) for probe in probes]
 
 
-def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: float = _STRENGTH) -> LogisticHead:
+def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: Strength = _STRENGTH) -> LogisticHead:
     """The head of largest posterior for examples, with a Gaussian prior of precision `strength` around another head."""
     names = tuple(prior.weights)
-    x = np.array([[example.features[name] for name in names] + [1.0] for example in examples], dtype=np.float64)
+    x = np.array([[*(e.features.get(name, 0.0) for name in names), 1.0] for e in examples], dtype=np.float64)
     y = np.array([example.concerns for example in examples], dtype=np.float64)
     weight = np.array([example.weight for example in examples], dtype=np.float64)
     start = np.array([*prior.weights.values(), prior.bias])
@@ -131,7 +132,7 @@ def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: fl
     return LogisticHead(dict(zip(names, map(float, weights), strict=True)), float(bias))
 
 
-def _newton(x: Matrix, y: Matrix, weight: Matrix, start: Matrix, strength: float) -> Matrix:
+def _newton(x: Matrix, y: Matrix, weight: Matrix, start: Matrix, strength: Strength) -> Matrix:
     """The parameters [d] of largest posterior for examples x [n, d], by damped Newton steps from the prior's mean."""
     at = start.copy()
     for _ in range(_STEPS):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nsmallest
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.gates.asked import Asked, inside, leans_back, read
 from drike.gates.inventory import inventory
 from drike.gates.names import Mention, NameIndex
+from drike.gates.objects import SHARING, objects_in
 from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
@@ -26,6 +27,7 @@ from drike.words import Words, composed, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
 
+_MARK = "\ufffc"  # for an object in a text
 _WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
 _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
 
@@ -48,6 +50,7 @@ class EditIndex:
         self.encoder = encoder
         self._edits: OverlayDict[int, EditVersion] = OverlayDict()
         self._names = NameIndex()
+        self._objects: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a new object
         self._equal: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a text
         self._negatives: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # the same of negative exemplars
         self._texts = TextVectors()
@@ -151,6 +154,8 @@ class EditIndex:
         index._edits = self._edits.changed({**dict.fromkeys(gone), **new})
         names = ({id: edit.record.names for id, edit in edits.items()} for edits in (gone, new))
         index._names = self._names.changed(*names)
+        objects = ({i: (e.record.target_new, *e.record.object_aliases) for i, e in by.items()} for by in (gone, new))
+        index._objects = regrouped(self._objects, *(_fingerprints(texts).items() for texts in objects))
         index._equal = regrouped(self._equal, *(_fingerprints(_texts_of(edits)).items() for edits in (gone, new)))
         negatives = ({i: edit.record.negatives for i, edit in edits.items()} for edits in (gone, new))
         index._negatives = regrouped(self._negatives, *(_fingerprints(texts).items() for texts in negatives))
@@ -182,10 +187,31 @@ class ParsedQuery:
         words = Words.of(query)
         own = words.fingerprint
         negatives, equal = (frozenset(ids.get(own, ())) for ids in (index._negatives, index._equal))
-        mentions = index._names.find(words)
-        parts = _parts(words, mentions, read(query)) if mentions else ()
+        return cls(words, [], negatives, equal)._about(index._names.find(words))
+
+    def by_object(self, index: EditIndex) -> ParsedQuery:
+        """The query as one about the new objects that it names, of edits whose subject it does not name.
+
+        Those of more than `SHARING` active edits do not count, nor answers to choose from, nor any in a long text.
+        """
+        if len(self.words.text) > _WHOLE:
+            return replace(self, mentions=[])
+        named = {id for mention in self.mentions for id in mention.edits}
+        objects = list[Mention]()
+        for mention in objects_in(self.words, index._objects):
+            active = list(islice(filter(index._is_active, mention.edits), SHARING + 1))
+            if len(active) > SHARING:
+                continue
+            ids = {*active, *islice(filterfalse(index._is_active, mention.edits), SHARING)} - named
+            if ids and _MARK in trimmed(self.words.replaced([(mention.begin, mention.end)], _MARK)):
+                objects.append(replace(mention, edits=tuple(sorted(ids))))
+        return self._about(objects)
+
+    def _about(self, mentions: Sequence[Mention]) -> ParsedQuery:
+        """The query with those of some names of which it asks something."""
+        parts = _parts(self.words, mentions, read(self.words.text)) if mentions else ()
         about = {span for _, spans in parts for span in spans}
-        return cls(words, [m for m in mentions if (m.begin, m.end) in about], negatives, equal, parts)
+        return replace(self, mentions=[m for m in mentions if (m.begin, m.end) in about], parts=parts)
 
     def excerpts(self, spans: Collection[Span]) -> tuple[tuple[str, str], ...]:
         """What to compare, given where a subject is named: each text as it is, and with "it" for the subject.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ SHIFTS = tuple(np.arange(-8, 8.25, 0.25).tolist())  # of the logit that an edit 
 _STAYS = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
 _FOLDS, _STEPS, _CERTAIN = 5, 200, 100.0  # the last is a logit beyond doubt
 
-Masks = Mapping[Aspect, Tensor]  # which probes are of an aspect, [probes]
+Masks = Mapping[Any, Tensor]  # which probes are of an aspect, [probes]
 Loss = Callable[[Tensor, Tensor, Masks], Tensor]  # of probabilities and right answers [probes, actions]
 
 

@@ -1,0 +1,129 @@
+"""A policy trained on recorded answers: for each question, leave it alone or state the fact.
+
+It is DR-IKE-Q's (`drike.gates.policy`) with one mix, the fact alone: a logistic head over the default gate's features
+of the question's own edit. Two estimators of the same gradient train it, that of the harmonic mean of all kinds of
+questions: the exact one, as both answers to each question are known (`drike.training.s_objective.fit`), and REINFORCE,
+which draws one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from drike.editors.role_counts import RoleCounts
+from drike.encoders import TextEncoder
+from drike.evaluation.metrics import harmonic_mean
+from drike.gates.calibrated import LogisticHead
+from drike.gates.decision import EQUAL, Candidate
+from drike.gates.policy import QueryPolicy, Shown
+from drike.training.s_objective import SHIFTS, fit
+
+STRENGTH = 0.00003  # of the pull to the weights of the start
+EAGER = 4.0  # what is added to the logit of the second start, which states the fact nearly always
+EPOCHS, BLOCK, RATE, MEMORY = 20, 512, 0.05, 0.9  # of REINFORCE: questions of a step, Adam's rate, running means
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """Questions with what the gate found out about their own edit, and which of both answers are right.
+
+    right: without and with the fact [questions, 2]. kinds: of question, as numbers from 0 [questions].
+    """
+
+    candidates: tuple[Candidate | None, ...]
+    right: NDArray[np.float64]
+    kinds: NDArray[np.int64]
+
+    def some(self, chosen: Flags) -> Learned:
+        """Some of the questions."""
+        kept = tuple(candidate for candidate, is_kept in zip(self.candidates, chosen, strict=True) if is_kept)
+        return Learned(kept, self.right[chosen], self.kinds[chosen])
+
+    def score(self, stated: Flags) -> float:
+        """The harmonic mean of the kinds, if the fact is stated for these questions."""
+        right = np.where(stated, self.right[:, 1], self.right[:, 0])
+        return float(harmonic_mean(np.array([right[self.kinds == kind].mean() for kind in np.unique(self.kinds)])))
+
+    @property
+    def masks(self) -> dict[int, Tensor]:
+        """Which questions are of each kind."""
+        return {int(kind): torch.tensor(self.kinds == kind) for kind in np.unique(self.kinds)}
+
+
+Estimator = Callable[[QueryPolicy, Learned], QueryPolicy]
+
+
+def start(encoder: TextEncoder, shift: float = 0.0) -> QueryPolicy:
+    """The default gate, with the fact alone as the one thing that it may show, and its logit shifted."""
+    policy = QueryPolicy.untrained(encoder, ())
+    nothing = LogisticHead(dict.fromkeys([*policy.gate.named.weights, EQUAL], 0.0), 0.0)
+    return replace(policy, shown=(Shown(RoleCounts(0, 0, 0), nothing),)).shifted(shift)
+
+
+def logits(policy: QueryPolicy, candidates: Sequence[Candidate | None]) -> NDArray[np.float64]:
+    """That the fact is stated [questions]: infinite before a text of the edit, and before what the gate leaves out."""
+
+    def logit(candidate: Candidate | None) -> float:
+        if candidate is None:
+            return -np.inf
+        return np.inf if EQUAL in candidate.features else policy.gate.named.logit(candidate.features)
+
+    return np.array([logit(candidate) for candidate in candidates])
+
+
+def exact(policy: QueryPolicy, learned: Learned) -> QueryPolicy:
+    """The policy trained by the exact gradient."""
+    right = torch.tensor(learned.right)
+    return fit(policy, learned.candidates, right, torch.zeros_like(right), learned.masks, strength=STRENGTH)
+
+
+def reinforced(policy: QueryPolicy, learned: Learned, seed: int = 0) -> QueryPolicy:
+    """The policy trained by REINFORCE: drawn actions, with the running mean of a kind's rewards as its baseline.
+
+    A right answer to a question of a kind with mean m is worth (S / m)^2, as in the gradient of the harmonic mean S.
+    """
+    head, rng = policy.gate.named, np.random.default_rng(seed)
+    names = list(head.weights)
+    kept = [(i, c) for i, c in enumerate(learned.candidates) if c is not None and EQUAL not in c.features]
+    phi = torch.tensor([[c.features.get(name, 0.0) for name in names] + [1.0] for _, c in kept], dtype=torch.float64)
+    right, kinds = (values[[i for i, _ in kept]] for values in (learned.right, learned.kinds))
+    weights = torch.tensor([*head.weights.values(), head.bias], dtype=torch.float64, requires_grad=True)
+    adam = torch.optim.Adam([weights], lr=RATE)
+    means = np.full(learned.kinds.max() + 1, 0.5)
+    for _ in range(EPOCHS):
+        for block in np.array_split(rng.permutation(len(kept)), max(1, len(kept) // BLOCK)):
+            p = torch.sigmoid(phi[block] @ weights)
+            acts = rng.random(len(block)) < p.detach().numpy()
+            rewards = np.where(acts, right[block, 1], right[block, 0])
+            worth = (harmonic_mean(means.clip(0.05)) / means.clip(0.05)) ** 2
+            advantages = torch.tensor(worth[kinds[block]] * (rewards - means[kinds[block]]))
+            for kind in np.unique(kinds[block]):
+                means[kind] += (1 - MEMORY) * (rewards[kinds[block] == kind].mean() - means[kind])
+            adam.zero_grad()
+            chosen = torch.where(torch.tensor(acts), p, 1 - p).clamp_min(1e-9)
+            (-(advantages * chosen.log()).mean()).backward()  # type: ignore[no-untyped-call]
+            adam.step()
+    *values, bias = weights.detach().tolist()
+    return replace(policy, gate=replace(policy.gate, named=LogisticHead(dict(zip(names, values, strict=True)), bias)))
+
+
+def trained(learned: Learned, encoder: TextEncoder, estimator: Estimator) -> QueryPolicy:
+    """The better one on its own questions of two starts, as the objective is not convex, at its best shift.
+
+    Without questions it is the start.
+    """
+    if not learned.candidates:
+        return start(encoder)
+    found: list[tuple[float, QueryPolicy]] = []
+    for policy in (estimator(start(encoder, shift), learned) for shift in (0.0, EAGER)):
+        own = logits(policy, learned.candidates)
+        found += [(learned.score(own + shift >= 0), policy.shifted(shift)) for shift in sorted(SHIFTS, key=abs)]
+    return max(found, key=lambda pair: pair[0])[1]
