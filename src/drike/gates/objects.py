@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from drike.gates.names import Mention
 from drike.gates.phrases import own_name
-from drike.gates.short_forms import NameMatch, lists
 from drike.gates.surroundings import inside
+from drike.short_forms import NameMatch, lists
 from drike.words import MAX_NAME_WORDS, Words, extended
 
 SHARING = 3  # edits with an object; one that more edits have says too little of any
