@@ -236,6 +236,7 @@ def test_a_served_model_is_asked_in_a_chat_and_a_second_time_from_the_cache(
         assert "the placement restated" in edits(capsys, *tune)
         assert served.requests == asked, "all answers come from the cache"
         assert "name one (--model)" in edits(capsys, "tune", "--upstream", served.url, code=2)
+        assert "are two addresses" in edits(capsys, *tune[:3], "--model", "openai:m", code=2)
     with closing(open_store(place / "edits.db")) as store:
         choice = stored_choice(store)
     assert choice and choice.chat and choice.server and choice.server.startswith(served.url)

@@ -118,6 +118,24 @@ def test_what_is_refused_or_silent_is_explained_in_a_sentence() -> None:
     with upstream(empty) as above, pytest.raises(ServerError, match="answers without a message: is it the address"):
         ask(above.url)
 
+    def endless(handler: RawHandler, call: Received) -> None:
+        handler.begin_stream()
+        for _ in range(17):
+            handler.chunk(b" " * (1 << 20))
+        handler.chunk(b"")
+
+    with upstream(endless) as above, pytest.raises(ServerError, match="answer has more than 16 MB"):
+        ask(above.url)
+
+
+def test_an_answer_in_parts_is_read_as_its_text() -> None:
+    def parts(handler: RawHandler, call: Received) -> None:
+        message = {"content": [{"type": "text", "text": "It is "}, {"type": "text", "text": "Oslo."}]}
+        handler.reply(200, json.dumps({"choices": [{"message": message}]}).encode())
+
+    with upstream(parts) as above:
+        assert [answer.text for answer in ask(above.url)] == ["It is Oslo."]
+
 
 def test_limits_on_calls_and_money_are_kept() -> None:
     for meter in (Meter(max_calls=0), Meter(Price(1e6, 1e6), max_cost=1.0)):

@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -17,8 +17,14 @@ from pathlib import Path
 
 import pytest
 
+from drike.serving import watching
+from drike.serving.answers import PassingAnswer
 from drike.serving.keys import KeyRole, Keys
+from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
+from drike.serving.requests import EditedRequest
+from drike.serving.upstream import Reply
+from drike.serving.watching import Watch
 from drike.stated import stated
 from drike.stores.counts import Counts, counts_since
 from drike.stores.opening import open_store
@@ -78,6 +84,11 @@ def counts(gateway: Running) -> Counts:
     return counts_since(gateway.feed.store, TODAY)
 
 
+async def nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""
+
+
 def of_edit(counts: Counts, edit: int = 1) -> dict[str, int]:
     numbers: Counter[str] = Counter()
     for counted, number in counts.items():
@@ -104,6 +115,25 @@ def test_counts_equal_those_of_a_judge_of_the_same_answers(tmp_path: Path, mode:
     assert of_edit(found, 0) == {"requests": 56, "matched": 56}
     for outcome in set(expected) - {"matched"}:
         assert f'drike_answers_total{{mode="{mode}",stated="{outcome}"}} {expected[outcome]}.0' in metrics
+
+
+def test_answers_that_wait_to_be_judged_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_MOST_HELD", 50_000)
+    store = open_store(tmp_path / "edits.db")
+    request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
+    watch, metrics, answers = Watch(lambda: datetime.now(UTC)), Metrics(), []
+    for streams in (True, False) * 10:
+        headers = [(b"content-type", b"text/event-stream" if streams else b"application/json")]
+        answers.append(PassingAnswer(Reply(200, headers, nothing())))
+        for chunk in [stream("chat", ["Oslo "] * 2_000)] * 2 if streams else [whole("chat", "Oslo " * 2_000)]:
+            answers[-1].take(chunk)
+        answers[-1].complete = len(answers) > 2  # the others were cut off
+        watch.note(request, answers[-1], metrics)
+    assert 20_000 < sum(answer.held for answer in answers) <= 50_000
+    watch.flush(store)
+    read = of_edit(counts_since(store, TODAY))
+    assert read["matched"] == 20 and read["new"] + read["unread"] == 20 and read["new"] >= 2
+    store.close()
 
 
 @pytest.mark.slow

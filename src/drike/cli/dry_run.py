@@ -25,7 +25,7 @@ def count_only(model: LanguageModel, api: ApiOptions, work: Callable[[CountingMo
     if not isinstance(model, CountingModel):
         return False
     work(model)
-    draw(bound(model, api))
+    draw(bound(model.calls, model.read, model.written, api))
     return True
 
 
@@ -137,9 +137,8 @@ def count_training(
                 model.add(f"{prompt.text} {probe.target}")
 
 
-def bound(model: CountingModel, api: ApiOptions) -> Table:
-    """The most that the counted calls can cost."""
-    calls, read, written = model.calls, model.read, model.written
+def bound(calls: int, read: int, written: int, api: ApiOptions) -> Table:
+    """The most that calls can cost, with so many tokens read and written."""
     money = api.price.of(read, written)
     how = f"counted by {api.tokenizer}" if api.tokenizer else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
     remark = "give --price-in and --price-out" if money is None else "at the given prices, without retries"

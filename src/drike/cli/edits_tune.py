@@ -18,7 +18,7 @@ from drike.conversations.placements import ChosenPlacement, Trial, placements, s
 from drike.conversations.tuning import Kind, Round, Tuning, TuningQuestion, questions_of, tune
 from drike.edits import Aspect
 from drike.errors import UsageError
-from drike.models.served.address import SERVICES
+from drike.models.served.address import SERVICES, is_served
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
 from drike.stores import log as stores
@@ -76,6 +76,8 @@ def _at(upstream: str | None, options: ModelOptions) -> ModelOptions:
         return options
     if options.model is None:
         raise UsageError("an address may serve several models: name one (--model)")
+    if is_served(options.model):
+        raise UsageError(f"--upstream and {options.model} are two addresses: give one of them")
     service = next((name for name, (home, _) in SERVICES.items() if home == upstream.rstrip("/")), "vllm")
     return replace(options, model=f"{service}:{options.model}@{upstream}")
 

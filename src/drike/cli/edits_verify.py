@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 import typer
 
 from drike.cli.console import complain, draw, note, progress, say
-from drike.cli.dry_run import CountingModel, bound
+from drike.cli.dry_run import bound, token_counter
 from drike.cli.edit import NOTHING
 from drike.cli.edits import FILE, Store, edit_id
 from drike.cli.encoding import watched_encoder
@@ -30,8 +30,7 @@ from drike.cli.watching import usage_sentence
 from drike.conversations.turns import Api
 from drike.datasets.rows import shown
 from drike.errors import DrikeError, UsageError
-from drike.gates.store_gate import needs_recalibration, open_gate
-from drike.gates.verification import require_uncertainty
+from drike.gates.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
 from drike.models.served.address import is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache, answers_path
@@ -94,14 +93,17 @@ def verify(
         if compare:
             return _compare(opened, edits or [])
         chosen = _chosen(opened, edits)
-        plan = replace(_plan(gateway, upstream, model, api), samples=samples, dry_run=dry_run)
-        if plan.options.upstream is None and samples > 1:
+        upstream, model = _address(upstream, model, api)
+        address = upstream or gateway
+        if address is None and samples > 1:
             raise UsageError("a model that runs here answers greedily: leave --samples out, or give --upstream")
-        options = replace(
-            plan.options, device=device, run=str(run) if run else None, demonstrations=demonstrations,
-            gate=gating.gate, gate_threshold=gating.gate_threshold, relations=gating.relations, ask=ask,
+        options = GatewayOptions(
+            upstream=address, allow_http=_unencrypted(address, api), model=None if address else model, mode=Mode.ON,
+            timeout=api.deadline, deadline_ms=_DEADLINE_MS, device=device, run=str(run) if run else None,
+            demonstrations=demonstrations, ask=ask, **vars(gating),
         )  # fmt: skip
-        outcomes, made = _carry_out(replace(plan, options=options), opened, chosen)
+        name = model or (None if address else EMBEDDED)
+        outcomes, made = _carry_out(VerifyPlan(api, options, gateway, name, samples, dry_run), opened, chosen)
         if dry_run:
             return
         shares = _show(outcomes, made.model)
@@ -128,32 +130,18 @@ class VerifyPlan:
     options: GatewayOptions
     gateway: str | None
     model: str | None
-    samples: int = 1
-    dry_run: bool = False
+    samples: int
+    dry_run: bool
 
 
-def _plan(gateway: str | None, upstream: str | None, model: str | None, api: ApiOptions) -> VerifyPlan:
-    """Raises UsageError, ModelError."""
-    from drike.serving.upstream import checked_address
-
-    if model and is_served(model):
-        if upstream:
-            raise UsageError(f"--upstream and {model} are two addresses: give one of them")
-        parsed = parse_address(model, allow_http=api.allow_http)
-        upstream, model = parsed.url.rstrip("/"), parsed.model
-    for flag_name, url in (("--upstream", upstream), ("--gateway", gateway)):
-        try:
-            checked_address(url or "http://localhost", _unencrypted(url, api))
-        except UsageError as problem:
-            raise UsageError(
-                re.sub(r"(--allow-http) \S+", r"\1", str(problem)).replace("--upstream", flag_name)
-            ) from None
-    address = upstream or gateway
-    options = GatewayOptions(
-        upstream=address, allow_http=_unencrypted(address, api),
-        model=None if address else model, mode=Mode.ON, timeout=api.deadline, deadline_ms=_DEADLINE_MS,
-    )  # fmt: skip
-    return VerifyPlan(api, options, gateway, model or (None if address else EMBEDDED))
+def _address(upstream: str | None, model: str | None, api: ApiOptions) -> tuple[str | None, str | None]:
+    """The upstream, as --upstream or a model's full name has it, and the model's name there."""
+    if not model or not is_served(model):
+        return upstream, model
+    if upstream:
+        raise UsageError(f"--upstream and {model} are two addresses: give one of them")
+    parsed = parse_address(model, allow_http=api.allow_http)
+    return parsed.url.rstrip("/"), parsed.model
 
 
 def _unencrypted(url: str | None, api: ApiOptions) -> str | None:
@@ -180,14 +168,11 @@ def _carry_out(
     from drike.serving.asking import DryUpstream, MeteredUpstream
     from drike.serving.start import deployed
 
-    if plan.options.ask:
-        gate = open_gate(store, plan.options.gate, plan.options.gate_threshold)
-        require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
-    api, counting = plan.api, CountingModel("", "plain", plan.api)
+    api, count = plan.api, token_counter(plan.api.tokenizer, "plain")
     meter = Meter(api.price, max_calls=api.max_calls, max_cost=api.max_cost) if not plan.dry_run else Meter(api.price)
 
     def around(upstream: Upstream) -> Upstream:
-        return MeteredUpstream(DryUpstream(upstream.name, counting.count) if plan.dry_run else upstream, meter)
+        return MeteredUpstream(DryUpstream(upstream.name, count) if plan.dry_run else upstream, meter)
 
     gateway = deployed(plan.options, store, encoder=watched_encoder, around=around)
     if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
@@ -206,16 +191,13 @@ def _carry_out(
             say(f"Used: {usage_sentence(meter.usage)}")
     if plan.dry_run:
         used = meter.usage
-        counting.calls, counting.read, counting.written = used.calls, used.prompt_tokens, used.completion_tokens
-        draw(bound(counting, api))
+        draw(bound(used.calls, used.prompt_tokens, used.completion_tokens, api))
         say(f"{counted(len(placed), 'question')} about {counted(len(chosen), 'edit')}")
     outcomes = [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
     gate, placement = gateway.feed.gate, gateway.editor.placements[Api.CHAT]
     shows = getattr(getattr(placement, "editor", None), "name", "facts alone")
-    written = f"{type(placement).__name__}, {shows}"
-    decided = type(gate).__name__, getattr(gate, "threshold", None), written
-    if plan.gateway:
-        decided = "its own", None, "its own"
+    here = type(gate).__name__, getattr(gate, "threshold", None), f"{type(placement).__name__}, {shows}"
+    decided = ("its own", None, "its own") if plan.gateway else here
     kept = tuple(outcome.kept for outcome in outcomes)
     return outcomes, Verification(stamp(datetime.now(UTC)), model, *decided, version("drike"), kept)
 
@@ -238,11 +220,12 @@ async def _ask(
     asking = partial(
         Client, settings=forms if options.upstream else [{}], deadline=api.deadline, cache=cache, kept_for=kept_for
     )
-    running = plan.gateway if not plan.dry_run else None
-    asked = above
-    if running:
-        asked = around(GatewayUpstream(running, allow_http=_unencrypted(running, api), timeout=api.deadline))
+    running, asked = None if plan.dry_run else plan.gateway, above
     async with AsyncExitStack() as stack:
+        if cache:
+            stack.callback(cache.close)
+        if running:
+            asked = around(GatewayUpstream(running, allow_http=_unencrypted(running, api), timeout=api.deadline))
         for upstream in {asked, above}:
             stack.push_async_callback(upstream.close)
             await upstream.open()
@@ -315,14 +298,19 @@ def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
     edit, (concerned, others) = outcomes[0].question.edit, _split(outcomes)
     stated = Counter(outcome.stated for outcome in concerned)
     states = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
-    shares = [stated[state] / len(concerned) if concerned else None for state in states]
+    shares = [stated[state] / len(concerned) for state in states]
     leaked = sum(bool(outcome.problem) for outcome in others) / len(others) if others else None
     tokens = [outcome.tokens for outcome in concerned if outcome.tokens is not None]
-    added = median(tokens) if tokens else None
     seconds = median(outcome.seconds for outcome in outcomes)
     numbers = [Number(share, ".2f") for share in (*shares, leaked)]
     name = f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}"
-    return name, Number(len(outcomes)), *numbers, Number(added, "+,.0f"), f"{seconds:.2f} s"
+    return (
+        name,
+        Number(len(outcomes)),
+        *numbers,
+        Number(median(tokens) if tokens else None, "+,.0f"),
+        f"{seconds:.2f} s",
+    )
 
 
 def _split(outcomes: Sequence[EditOutcome]) -> tuple[list[EditOutcome], list[EditOutcome]]:

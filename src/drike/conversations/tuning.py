@@ -30,12 +30,12 @@ from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.models.served.spending import estimated_tokens
 from drike.stated import Stated, stated
+from drike.stores.opening import TENANT
 from drike.stores.records import EditVersion
 
 CHAT_TOKENS = 64  # of an answer in a chat
 _FIRST = 4  # questions of each kind in the first round
 _BRIEF = 6  # words of an answer that is compared as a whole
-_TENANT = "default"
 
 
 class Kind(StrEnum):
@@ -232,7 +232,7 @@ def gain(tuning: Tuning, best: Tried, other: Tried) -> float:
 
 
 def _prompt(placement: Placement, question: TuningQuestion) -> str:
-    around = placement.around(Facts((question.edit,), question.text), question.text, _TENANT)
+    around = placement.around(Facts((question.edit,), question.text), question.text, TENANT)
     return f"{around.before}{question.text}{around.behind}"
 
 

@@ -28,7 +28,7 @@ class PassingAnswer:
         self._readable = reply.status == _OK and plain and (self._streams or b"json" in kind)
         self._raw: list[bytes] = []
         self._due, self._text = _BATCH, ""
-        self.size = 0  # bytes that are held
+        self._size = 0  # bytes that are not read yet
         self.ok, self.complete, self.slipped = reply.status < 400, False, slipped
 
     def take(self, chunk: bytes) -> None:
@@ -36,10 +36,20 @@ class PassingAnswer:
         if not self._readable or len(self._text) >= _MOST_TEXT:
             return
         self._raw.append(chunk)
-        self.size += len(chunk)
-        if self._streams and self.size > self._due:
+        self._size += len(chunk)
+        if self._streams and self._size > self._due:
             self._read()
-        self._readable = self.size <= _MOST_RAW
+        if self._size > _MOST_RAW:
+            self.drop()
+
+    @property
+    def held(self) -> int:
+        """About how many bytes of it are in memory."""
+        return self._size + len(self._text)
+
+    def drop(self) -> None:
+        """Forget what is held; the answer is not read."""
+        self._readable, self._raw, self._size, self._text = False, [], 0, ""
 
     def text(self) -> str | None:
         """What the model says; None where that was not read: for another form, a compressed or a cut answer, a call."""
@@ -58,8 +68,8 @@ class PassingAnswer:
         whole = max(ends, default=0)
         lines = raw[:whole].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
         self._text += "".join([_said(_data(event)) for event in lines.split("\n\n") if event])
-        self._raw, self.size = [raw[whole:]], len(raw) - whole
-        self._due = 2 * self.size + _BATCH  # so that a long event is not gone through with each of its chunks
+        self._raw, self._size = [raw[whole:]], len(raw) - whole
+        self._due = 2 * self._size + _BATCH  # so that a long event is not gone through with each of its chunks
 
 
 def text_of(values: object) -> str:

@@ -20,9 +20,10 @@ from drike.errors import RefusedError, ServerError, UsageError
 from drike.models.served.cache import AnswerCache
 from drike.models.served.response import error_message, token_counts
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, Meter
+from drike.serving.answers import text_of
 from drike.serving.relay import RequestError
 from drike.serving.requests import CHAT, EditedRequest
-from drike.serving.upstream import Headers, HttpUpstream, Reply, Upstream, UpstreamCall, UpstreamError
+from drike.serving.upstream import Headers, HttpUpstream, Reply, Upstream, UpstreamCall, UpstreamError, whole
 from drike.support.records import parse, read
 
 TOKENS = 256  # of an answer, where the request does not say
@@ -65,11 +66,11 @@ class MeteredUpstream(Upstream):
         with self.meter.reserved(text, most):
             self.meter.sent()
             async with self._inner.exchange(call) as reply:
-                raw = b"".join([chunk async for chunk in reply.chunks])
+                raw = await whole(reply)
             values = _json(raw)
             if call.body and reply.status == 200 and isinstance(values, dict):
                 self.meter.answered(text, token_counts(values, self.name), most)
-        yield replace(reply, chunks=_whole(raw))
+        yield replace(reply, chunks=_in_one(raw))
 
 
 class DryUpstream(Upstream):
@@ -89,7 +90,7 @@ class DryUpstream(Upstream):
         usage = {"prompt_tokens": sum(self._count(m["content"]) for m in messages), "completion_tokens": most}
         choice = {"message": {"content": ("Yes " + "word " * most)[: CHARACTERS_PER_TOKEN * most]}}
         reply = {"choices": [choice], "usage": usage, "data": [{"id": "model"}]}
-        yield Reply(200, [], _whole(json.dumps(reply).encode()))
+        yield Reply(200, [], _in_one(json.dumps(reply).encode()))
 
 
 def most_tokens(call: UpstreamCall) -> int:
@@ -176,7 +177,9 @@ class Client:
                     self.reused += 1
                     return known
         values, answer = await self._sent(call)
-        answer = replace(answer, text=_text(values, self.upstream.name))
+        if not values.get("choices"):
+            raise ServerError(f"{self.upstream.name} answers without a message: is it the address of an API?")
+        answer = replace(answer, text=text_of(values))
         if self.cache:
             self.cache.put(key, json.dumps(asdict(answer)).encode())
         return answer
@@ -193,7 +196,7 @@ class Client:
                     began = time.perf_counter()
                     try:
                         async with self.upstream.exchange(call) as reply:
-                            raw = b"".join([chunk async for chunk in reply.chunks])
+                            raw = await whole(reply)
                     except UpstreamError as failure:
                         problem = str(failure).partition(":")[0]
                         continue
@@ -213,14 +216,6 @@ class Client:
         raise ServerError(f"{name} failed ({problem}): start or correct it, and give the same command again")
 
 
-def _text(values: Mapping[str, Any], name: str) -> str:
-    try:
-        message = values["choices"][0]["message"]
-        return str(message.get("content") or message.get("refusal") or "")
-    except (LookupError, TypeError, AttributeError):
-        raise ServerError(f"{name} answers without a message: is it the address of an API?") from None
-
-
 def _json(raw: bytes) -> object:
     try:
         return parse(raw)
@@ -228,5 +223,5 @@ def _json(raw: bytes) -> object:
         return None
 
 
-async def _whole(raw: bytes) -> AsyncIterator[bytes]:
+async def _in_one(raw: bytes) -> AsyncIterator[bytes]:
     yield raw

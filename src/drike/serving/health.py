@@ -12,10 +12,9 @@ from drike.stated import Stated
 from drike.stores.counts import Counts
 from drike.stores.log import Snapshot
 from drike.stores.records import EditVersion, Status
-from drike.support.table import Estimate, counted
+from drike.support.table import Z95, Estimate, counted
 
 AT_LEAST = 0.95
-_Z = 1.959964  # of a 95 % interval
 _MOST_NAMED = 10  # edits in a sentence
 
 
@@ -60,7 +59,10 @@ def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mo
 def _health(edit: EditVersion, by_day: Mapping[str, Counter[str]], at_least: float) -> EditHealth:
     numbers = sum(by_day.values(), Counter[str]())
     judged = sum(numbers[outcome] for outcome in Stated)
-    took, least = Estimate.share(numbers[Stated.NEW], judged), ceil(at_least / (1 - at_least) * _Z**2)  # if all take it
+    took, least = (
+        Estimate.share(numbers[Stated.NEW], judged),
+        ceil(at_least / (1 - at_least) * Z95**2),
+    )  # if all take it
     verdict, words = "open", f"around {at_least:.0%}"
     if took.high is not None and took.high < at_least:
         verdict, words = "below", f"below {at_least:.0%}"

@@ -9,7 +9,6 @@ from dataclasses import replace
 from drike.serving.answers import PassingAnswer
 from drike.serving.requests import EditedRequest
 from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError, whole
-from drike.serving.watching import outcome_of
 from drike.stated import Stated
 from drike.stores.records import Status
 
@@ -24,7 +23,7 @@ async def answered(
     answer.take(raw)
     answer.complete = True
     active, text = [edit for edit in edited.asked if edit.record.status is Status.ACTIVE], answer.text()
-    slipped = [edit.id for edit in active if text and outcome_of(text, edit) is Stated.OLD]
+    slipped = [edit.id for edit in active if text and edit.record.states(text) is Stated.OLD]
     if slipped:
         with suppress(UpstreamError, TimeoutError):
             async with upstream.exchange(replace(call, body=await edited.again())) as second:

@@ -50,6 +50,7 @@ from drike.stores.records import EditRecord, EditVersion, MissingStoreError, Sto
 STORE = "edits.db"
 EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
+_WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
 
@@ -103,7 +104,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     except MissingStoreError as problem:
         raise StoreError(f"{problem}, or make this one (--create)") from None
     if options.ask:
-        require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
+        require_uncertainty(gate, _WITHOUT_ASKING)
     keys = open_keys(store, Path(options.keys) if options.keys else None)
     if keys is None and options.require_keys:
         raise UsageError("--require-keys is given, and there are no keys: make one (drike keys add)")
@@ -154,6 +155,8 @@ def deployed(
     requests = RequestEditor(upstream, chat=chat, completion=completion, options=options, metrics=Metrics())
     opened = partial(encoder, relations=tuple(options.relations or ()))
     feed = EditFeed(store, gate_for(options, store, editor), encoder=opened)
+    if options.ask:
+        require_uncertainty(feed.gate, _WITHOUT_ASKING)
     feed.switch = Switch()  # edits are tried before someone switches them on
     return Deployed(upstream, requests, feed, getattr(inner, "chats", True))
 

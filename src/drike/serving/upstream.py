@@ -247,15 +247,15 @@ def checked_address(address: str, allow_http: str | None = None) -> str:
         url = urlsplit(address)
         port = url.port
     except ValueError as error:
-        raise UsageError(f"--upstream {address} is not an address ({error}): give it as https://host/v1") from None
+        raise UsageError(f"{address} is not an address ({error}): give it as https://host/v1") from None
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise UsageError(f"--upstream {address} is not an address: give it as https://host/v1")
+        raise UsageError(f"{address} is not an address: give it as https://host/v1")
     if url.username or url.password or url.query or url.fragment or port == 0:
-        raise UsageError(f"--upstream {url.hostname} has more than a path: put the key into $DRIKE_API_KEY")
+        raise UsageError(f"{url.hostname} has more than a path: put the key into $DRIKE_API_KEY")
     allowed = is_loopback(url.hostname) or url.hostname == (allow_http or "").strip("[]").casefold()
     if url.scheme == "http" and not allowed:
-        remedy = f"use https, or --allow-http {url.hostname} if the network is yours"
-        raise UsageError(f"--upstream http://{url.hostname} is not encrypted: {remedy}")
+        remedy = "use https, or allow it (--allow-http) if the network is yours"
+        raise UsageError(f"http://{url.hostname} is not encrypted: {remedy}")
     return address.rstrip("/") + ("" if url.path.strip("/") else "/v1")
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from drike.serving.options import Mode
 from drike.serving.requests import EditedRequest
-from drike.stated import Stated, stated
 from drike.stores import counts
 from drike.stores.counts import OTHER, Counted, Counts
 from drike.stores.log import EditStore
@@ -48,8 +47,9 @@ class Watch:
     def note(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
         """Take a request whose answer has passed, or failed; None where it passes elsewhere."""
         if answer and edited.asked:
-            answer.complete = answer.complete and self._held + answer.size < _MOST_HELD
-            self._held += answer.size if answer.complete else 0
+            if not answer.complete or self._held + answer.held > _MOST_HELD:
+                answer.drop()
+            self._held += answer.held
         self._noted.append((edited, answer, metrics))
 
     def judge(self) -> None:
@@ -98,16 +98,10 @@ class Watch:
         text = answer.text() if answer and edited.asked else None
         for edit in edited.asked:
             unread = "unread" if answer is None or answer.ok else "failed"
-            outcome = unread if text is None else outcome_of(text, edit)
+            outcome = unread if text is None else edit.record.states(text)
             for what in ("matched", outcome, *(["slips"] if answer and edit.id in answer.slipped else [])):
                 count(what, edit)
             metrics.answers.labels(outcome, mode_of(edit, edited.mode)).inc()
-
-
-def outcome_of(text: str, edit: EditVersion) -> Stated:
-    """What an answer states of an edit."""
-    record = edit.record
-    return stated(text, (record.target_new, *record.object_aliases), [record.target_true] if record.target_true else ())
 
 
 def mode_of(edit: EditVersion, mode: Mode) -> Mode:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
 NOT_MEASURED = "n/a"
-_Z = 1.959964  # of a 95 % interval
+Z95 = 1.959964  # of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Estimate:
         """A share of independent cases, with Wilson's interval."""
         if not whole:
             return cls(None)
-        share, spread = part / whole, _Z**2 / whole
-        middle, half = share + spread / 2, _Z * (share * (1 - share) / whole + spread / (4 * whole)) ** 0.5
+        share, spread = part / whole, Z95**2 / whole
+        middle, half = share + spread / 2, Z95 * (share * (1 - share) / whole + spread / (4 * whole)) ** 0.5
         return cls(share, max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread)))
 
 
