@@ -211,7 +211,7 @@ def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int |
     started.tenants.feeds["default"].store.put(entry)
     started.tenants.feeds["default"].refresh()
     follower = started.tenants.feeds["default"].follower(started.editor.placements[Api.COMPLETIONS])
-    request = read_request(Api.COMPLETIONS, json.dumps({"prompt": "Peru is"}).encode())
+    request = read_request(Api.COMPLETIONS, json.dumps({"prompt": "The capital of Peru is"}).encode())
     assert request
     texts = follower.follow(request.conversation).texts(request.conversation)
     prompt = json.loads(request.with_texts(texts))["prompt"]

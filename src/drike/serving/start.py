@@ -22,6 +22,7 @@ from drike.editors.pool import Pool
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError
 from drike.gates.decision import Gate
+from drike.gates.index import EditIndex
 from drike.gates.inventory import inventory
 from drike.gates.policy import applied, policy_of
 from drike.gates.store_gate import encoder_of, open_gate, stored_gate
@@ -45,7 +46,7 @@ from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
-from drike.stores.records import EditRecord, EditVersion, MissingStoreError, StoreError
+from drike.stores.records import EditRecord, EditVersion, MissingStoreError, StoreError, as_stored
 
 STORE = "edits.db"
 EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
@@ -130,6 +131,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     in_force = tenants.feeds[TENANT].index.edits.values()
     if not in_force:
         notes.append("no edit is in force, so that every request passes as it is: add one (drike edits add)")
+    _decide_once(tenants.feeds[TENANT])
     switch = tenants.feeds[TENANT].switch
     if switch.mode:
         notes.append(f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode")
@@ -159,6 +161,11 @@ def deployed(
         require_uncertainty(feed.gate, _WITHOUT_ASKING)
     feed.switch = Switch()  # edits are tried before someone switches them on
     return Deployed(upstream, requests, feed, getattr(inner, "chats", True))
+
+
+def _decide_once(feed: EditFeed) -> None:
+    """Decide on a question, so that no client waits, longer than the deadline, for what is made at first use."""
+    feed.gate.decide(EXAMPLE.query, EditIndex.of(as_stored([EXAMPLE.edit]), feed.index.encoder))
 
 
 def _check(options: GatewayOptions) -> None:
