@@ -163,7 +163,7 @@ def test_what_proves_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> N
         assert f"{gone[0]} is gone, as requests are edited as by drike serve" in verify(capsys, *gone, code=2)
     assert "a gateway decides by its own options" in verify(capsys, "--gateway", "http://x", *NAMED, code=2)
     assert "answers greedily: leave --samples out" in verify(capsys, "--samples", "2", code=2)
-    for address, problem in (("x", "x is not an address"), ("http://1.2.3.4", "or allow it (--allow-http) if the net")):
+    for address, problem in (("x", "x is not an address"), ("http://1.2.3.4", "or allow it (--allow-http; ")):
         assert problem in verify(capsys, "--gateway", address, code=2)
     assert "are two addresses" in verify(capsys, "--upstream", "http://x", "--model", "openai:m", code=2)
     assert last_number(open_store("edits.db")) == 0

@@ -297,7 +297,7 @@ def test_an_upstream_without_encryption_must_be_named(
     monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
     address = "http://vllm.internal:8000/v1"
     words = refused(capsys, "--upstream", address, "--create", "--allow-http", "other.internal")
-    assert "use https, or --allow-http vllm.internal" in words
+    assert "use https, or allow it (--allow-http; drike serve: --allow-http vllm.internal)" in words
     options = GatewayOptions(upstream=address, allow_http="vllm.internal", create=True, port=0, admin_port=0)
     started = start(options)
     ended(started)

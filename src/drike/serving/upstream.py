@@ -254,7 +254,7 @@ def checked_address(address: str, allow_http: str | None = None) -> str:
         raise UsageError(f"{url.hostname} has more than a path: put the key into $DRIKE_API_KEY")
     allowed = is_loopback(url.hostname) or url.hostname == (allow_http or "").strip("[]").casefold()
     if url.scheme == "http" and not allowed:
-        remedy = "use https, or allow it (--allow-http) if the network is yours"
+        remedy = f"use https, or allow it (--allow-http; drike serve: --allow-http {url.hostname}) in your own network"
         raise UsageError(f"http://{url.hostname} is not encrypted: {remedy}")
     return address.rstrip("/") + ("" if url.path.strip("/") else "/v1")
 
