@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.edits import Aspect
-from drike.evaluation.metrics import Outcome
 from drike.report.document import document
 from drike.report.groups import grouped
 from drike.report.tables import distribution_of
 from drike.support.table import as_text
+from tests.worlds.outcomes import outcome
 from tests.worlds.reports import run_of
 
 
@@ -36,15 +36,6 @@ def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> N
     mean, std = map(as_text, row[1:3])
     assert (mean, std) == (f"{kept.mean:.2f}", f"{kept.std:.2f}")
     assert f"standard deviation {std}." in section.figures[0].alt
-
-
-def outcome(case: str, shots: int, *, correct: bool = True, editor: str = "DR-IKE", query: str = "q") -> Outcome:
-    return Outcome(
-        editor=editor, case_id=case, aspect=Aspect.REWRITE, query=query, target="new", distractor="old",
-        correct=correct, answer=None, matched=None, exact=None, prefers=None,
-        prob_margin=None, logprob_margin=None, logit_gap=None,
-        shots=shots, pruned=0, prompt_tokens=10 * shots, calls=1, seconds=0.1,
-    )  # fmt: skip
 
 
 @given(st.lists(st.integers(1, 16), min_size=1, max_size=50))

@@ -7,18 +7,10 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.lib.variants import agreement, agreement_table, frontier_table
-from drike.edits import ASPECTS_OF_S, Aspect
+from drike.edits import ASPECTS_OF_S
 from drike.evaluation.metrics import Outcome, summarise
 from drike.support.table import as_text
-
-
-def outcome(case: str, shots: int, *, correct: bool = True, editor: str = "DR-IKE", query: str = "q") -> Outcome:
-    return Outcome(
-        editor=editor, case_id=case, aspect=Aspect.REWRITE, query=query, target="new", distractor="old",
-        correct=correct, answer=None, matched=None, exact=None, prefers=None,
-        prob_margin=None, logprob_margin=None, logit_gap=None,
-        shots=shots, pruned=0, prompt_tokens=10 * shots, calls=1, seconds=0.1,
-    )  # fmt: skip
+from tests.worlds.outcomes import outcome
 
 
 def test_agreement_is_the_share_of_equal_verdicts_on_the_same_probes() -> None:

@@ -23,7 +23,7 @@ from drike.models.served.spending import CHARACTERS_PER_TOKEN, Meter
 from drike.serving.answers import text_of
 from drike.serving.relay import RequestError
 from drike.serving.requests import CHAT, EditedRequest
-from drike.serving.upstream import Headers, HttpUpstream, Reply, Upstream, UpstreamCall, UpstreamError, whole
+from drike.serving.upstream import Headers, HttpUpstream, Reply, Upstream, UpstreamCall, UpstreamError, in_one, whole
 from drike.support.records import parse, read
 
 TOKENS = 256  # of an answer, where the request does not say
@@ -70,7 +70,7 @@ class MeteredUpstream(Upstream):
             values = _json(raw)
             if call.body and reply.status == 200 and isinstance(values, dict):
                 self.meter.answered(text, token_counts(values, self.name), most)
-        yield replace(reply, chunks=_in_one(raw))
+        yield replace(reply, chunks=in_one(raw))
 
 
 class DryUpstream(Upstream):
@@ -90,7 +90,7 @@ class DryUpstream(Upstream):
         usage = {"prompt_tokens": sum(self._count(m["content"]) for m in messages), "completion_tokens": most}
         choice = {"message": {"content": ("Yes " + "word " * most)[: CHARACTERS_PER_TOKEN * most]}}
         reply = {"choices": [choice], "usage": usage, "data": [{"id": "model"}]}
-        yield Reply(200, [], _in_one(json.dumps(reply).encode()))
+        yield Reply(200, [], in_one(json.dumps(reply).encode()))
 
 
 def most_tokens(call: UpstreamCall) -> int:
@@ -221,7 +221,3 @@ def _json(raw: bytes) -> object:
         return parse(raw)
     except ValueError:
         return None
-
-
-async def _in_one(raw: bytes) -> AsyncIterator[bytes]:
-    yield raw

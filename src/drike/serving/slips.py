@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from drike.serving.answers import PassingAnswer
 from drike.serving.requests import EditedRequest
-from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError, whole
+from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError, in_one, whole
 from drike.stated import Stated
 from drike.stores.records import Status
 
@@ -29,8 +29,4 @@ async def answered(
             async with upstream.exchange(replace(call, body=await edited.again())) as second:
                 further = await whole(second)
                 reply, raw = (second, further) if second.status < 400 else (reply, raw)
-
-    async def chunks() -> AsyncIterator[bytes]:
-        yield raw
-
-    return replace(reply, chunks=chunks()), slipped
+    return replace(reply, chunks=in_one(raw)), slipped

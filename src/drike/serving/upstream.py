@@ -100,6 +100,11 @@ async def whole(reply: Reply) -> bytes:
     return bytes(raw)
 
 
+async def in_one(raw: bytes) -> AsyncIterator[bytes]:
+    """An answer that is there already, as the only chunk of a reply."""
+    yield raw
+
+
 class HttpUpstream:
     """A server with an OpenAI-compatible API. address: as for `checked_address`, which raises UsageError.
 
