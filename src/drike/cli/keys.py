@@ -13,6 +13,7 @@ from drike.cli.options import DATA, METHOD, command, option
 from drike.serving.keys import KeyRole, Keys, open_keys
 
 _FILE = "The file of keys (default: beside the store, or in its database)"
+_Role = Literal["report", "use", "propose", "approve", "admin", "edit"]  # edit: the former name of approve
 StoreFile = Annotated[str, option("STORE", "The store whose gateways take the keys (default: edits.db)", DATA)]
 KeysFile = Annotated[Path | None, option("FILE", _FILE, DATA)]
 
@@ -26,14 +27,15 @@ def _open(store: str, keys: Path | None) -> closing[Keys]:
 @command()
 def add(
     *,
-    role: Annotated[Literal["use", "edit", "admin"], option("NAME", "use, edit (facts, too) or admin (metrics and the "
-                                                            "upstream's files, too)", METHOD)] = "use",
+    role: Annotated[_Role, option("NAME", "report (wrong answers), use (the model), propose (edits), approve "
+                                  "them, or admin (metrics and the upstream's files, too)", METHOD)] = "use",
+    name: Annotated[str, option("NAME", "Whose key it is, for the history of edits", METHOD)] = "",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
     store: StoreFile = "edits.db", keys: KeysFile = None,
 ) -> None:  # fmt: skip
     """Make a key and print it; only its SHA-256 is kept."""
     with _open(store, keys) as opened:
-        say(opened.add(tenant, KeyRole(role)))
+        say(opened.add(tenant, KeyRole(role), name))
     with _open(store, keys):  # so that the store remembers that there are keys
         pass
 
@@ -43,7 +45,7 @@ def list_(*, store: StoreFile = "edits.db", keys: KeysFile = None) -> None:
     """List the keys."""
     with _open(store, keys) as opened:
         for key in opened.keys:
-            say(f"{key.id} {key.role} {key.tenant} {key.created_at}")
+            say(f"{key.id} {key.role} {key.tenant} {key.created_at} {key.name}".rstrip())
 
 
 @command()

@@ -109,7 +109,7 @@ class Admin:
     _trials: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_TRIALS))
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
-    def guarded(self, endpoint: Guarded, role: KeyRole = KeyRole.EDIT) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(self, endpoint: Guarded, role: KeyRole = KeyRole.PROPOSE) -> Callable[[Request], Awaitable[Response]]:
         """The endpoint behind the checks of a request and its key, with errors as JSON."""
 
         async def answer(request: Request) -> Response:
@@ -167,11 +167,14 @@ class Admin:
         values = await _body(request)
         supersede = values.pop("supersede", False) is True
         record = records.record_of(values)
-        record = replace(record, author=_author(principal, record.author))
+        record = replace(record, author=_author(principal, record.author), move=None)
+        if record.status is not Status.DRAFT:
+            _require(principal, KeyRole.APPROVE)
         return await self._write(request, principal, lambda feed: feed.store.put(record, supersede=supersede))
 
     async def change(self, request: Request, principal: Principal) -> Json:
         """Make a new version of an edit."""
+        _require(principal, KeyRole.APPROVE)
         values, change, id = await _body(request), request.path_params["change"], _id(request)
         author, reason = _author(principal), values.get("reason")
         version, text = values.get("version"), values.get("text")
@@ -234,6 +237,7 @@ class Admin:
     async def mode(self, request: Request, principal: Principal) -> Json:
         """The mode of the tenant's requests, which POST switches, and how it was switched before."""
         if request.method == "POST":
+            _require(principal, KeyRole.APPROVE)
             values = await _body(request)
             given = {"mode": values.get("mode"), "share": values.get("share", 1.0), "reason": values.get("reason")}
             new = read(Switch, given | {"author": _author(principal), "at": ""})
@@ -370,10 +374,15 @@ def _matching(feed: EditFeed, wanted: set[str], status: str | None) -> Sequence[
     return sorted(filter(matches, feed.snapshot.edits.values()), key=lambda edit: -edit.number)
 
 
+def _require(principal: Principal, role: KeyRole) -> None:
+    if not principal.role.includes(role):
+        raise RequestError(403, "forbidden", f"this needs a key for {role}: ask one who has it")
+
+
 def _author(principal: Principal, claimed: str | None = None) -> str:
     """Who made a change, for the history: the key, whatever name its holder gives."""
-    who = f"key {principal.key}" if principal.key else f"admin port, {principal.tenant}"
-    return who if claimed is None else records.claimed_author(claimed, who)
+    who = principal.author
+    return who if claimed is None or principal.name else records.claimed_author(claimed, who)
 
 
 def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:

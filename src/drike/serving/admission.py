@@ -56,6 +56,8 @@ class Admission:
         principal = principal_of(scope, self.keys)
         if principal is None:
             raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
+        if not principal.role.includes(KeyRole.USE):
+            raise RequestError(403, "not_permitted", "this key is for reports of wrong answers alone")
         action = scope["method"].encode() + b" " + path
         if not (principal.role.includes(KeyRole.ADMIN) or path in guardrail.PATHS or _FOR_ALL.fullmatch(action)):
             raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")

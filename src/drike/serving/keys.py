@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -23,12 +23,13 @@ from filelock import FileLock, Timeout
 from drike.errors import DrikeError
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
-from drike.stores.records import POSTGRES, StoreError, stamp
+from drike.stores.records import POSTGRES, StoreError, claimed_author, stamp
 from drike.support.files import write_text
-from drike.support.records import parse, read
+from drike.support.records import ADDED, parse, read
 
 _KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_PERSON = re.compile(r"\w[\w .@-]{0,61}\w|\w")
 _SETTING, _REMEMBERED = "keys", "keys file"  # of a store: the keys; where their file was
 _OLD_FILE = Path("edits.keys.json")  # of a PostgreSQL store, in the working directory, before its database had them
 _FILE_INTERVAL, _STORE_INTERVAL = 0.05, 0.25
@@ -43,9 +44,15 @@ class KeysError(DrikeError):
 class KeyRole(StrEnum):
     """What a key is for; each includes those before it."""
 
+    REPORT = "report"  # report wrong answers
     USE = "use"  # ask the model
-    EDIT = "edit"  # see and change the tenant's edits
+    PROPOSE = "propose"  # see the tenant's edits, and propose new ones and changes
+    APPROVE = "approve"  # approve, reject and retire them, and switch the mode
     ADMIN = "admin"  # see metrics, and what is kept at the upstream
+
+    @classmethod
+    def _missing_(cls, value: object) -> KeyRole | None:
+        return cls.APPROVE if value == "edit" else None  # its name in earlier files
 
     def includes(self, other: KeyRole) -> bool:
         """Whether a key with this role may do what the other is for."""
@@ -54,22 +61,31 @@ class KeyRole(StrEnum):
 
 @dataclass(frozen=True)
 class Principal:
-    """Who sent a request: the tenant whose edits it sees, and its role. key: its id; "" where none is needed."""
+    """Who sent a request: the tenant whose edits it sees, and its role. key, name: of it; "" where it has none."""
 
     tenant: str = TENANT
     role: KeyRole = KeyRole.ADMIN
     key: str = ""
+    name: str = ""
+
+    @property
+    def author(self) -> str:
+        """What the history of edits calls the sender."""
+        if self.name:
+            return f"{self.name} ({self.role})"
+        return f"key {self.key}" if self.key else f"admin port, {self.tenant}"
 
 
 @dataclass(frozen=True)
 class AccessKey:
-    """A key as the file has it. sha256: of the whole key."""
+    """A key as the file has it. sha256: of the whole key. name: the person's, of one who may have several."""
 
     id: str
     tenant: str
     role: KeyRole
     sha256: str
     created_at: str
+    name: str = field(default="", metadata=ADDED)
 
 
 @dataclass(frozen=True)
@@ -112,16 +128,20 @@ class Keys:
         key = next((key for key in self.keys if match and key.id == match[1]), None)
         if key is None or not hmac.compare_digest(key.sha256, digest):
             return None
-        return Principal(key.tenant, key.role, key.id)
+        return Principal(key.tenant, key.role, key.id, key.name)
 
-    def add(self, tenant: str, role: KeyRole) -> str:
-        """Make a key, and return it; only its hash is kept. Raises KeysError for an unusable tenant."""
+    def add(self, tenant: str, role: KeyRole, name: str = "") -> str:
+        """Make a key, and return it; only its hash is kept. Raises KeysError for an unusable tenant or name."""
         if not _NAME.fullmatch(tenant):
             raise KeysError(f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63")
+        if name and (not _PERSON.fullmatch(name) or claimed_author(name, "") != f"{name} ()"):
+            raise KeysError(f"{name!r} cannot name a person: use letters, digits, spaces, . - _ and @, up to 63")
         secret = f"drike-{secrets.token_hex(4)}-{secrets.token_urlsafe(24)}"
         digest = hashlib.sha256(secret.encode()).hexdigest()
         with self._held():
-            self._write([*self.keys, AccessKey(secret.split("-")[1], tenant, role, digest, stamp(datetime.now(UTC)))])
+            self._write(
+                [*self.keys, AccessKey(secret.split("-")[1], tenant, role, digest, stamp(datetime.now(UTC)), name)]
+            )
         return secret
 
     def revoke(self, id: str) -> AccessKey:

@@ -1,9 +1,10 @@
 """A store of edits: a log of changes that only grows; `sqlite` keeps it in a file, `postgres` in a database.
 
 Each change is a new version of an edit. What the edits are now follows from the log (`Snapshot`), so a gate can be a
-pure function of that. Of active edits, no two answer the same question at the same time: a new one is refused, or
-supersedes the others, which are then retired. The checksum of a change covers that of the change before it; that of the
-last one is also the setting `head`. Changes before version 3 have their own checksums.
+pure function of that. A proposed or rejected version leaves the one before it as it was. Of active edits, no two answer
+the same question at the same time: a new one is refused, or supersedes the others, which are then retired. The checksum
+of a change covers that of the change before it; that of the last one is also the setting `head`. Changes before version
+3 have their own checksums.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from drike.stores import records
+from drike.stores.approvals import APPROVALS, check_approved
 from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys
 from drike.support.records import parse
 
@@ -37,13 +39,16 @@ ReadRow = tuple[int, int, int, str, str, str, str | None]  # and the checksum of
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The latest version of every edit by id, after `revision` changes, the last with the checksum `head`.
+    """Every edit by id, after `revision` changes, the last with the checksum `head`.
 
-    histories: how often the store was found to hold another history, perhaps a shorter one, as after a restore.
+    edits: of each the latest version that decides (`Status.decides`), or the latest while none does. proposals: those
+    versions that wait for approval. histories: how often the store was found to hold another history, perhaps a shorter
+    one, as after a restore.
     """
 
     revision: int = 0
     edits: Mapping[int, EditVersion] = field(default_factory=dict)
+    proposals: Mapping[int, EditVersion] = field(default_factory=dict)
     head: str = ""
     histories: int = 0
 
@@ -132,19 +137,24 @@ class EditStore(Protocol):
         """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last.
 
         supersede: retire the active edits that the record contradicts. Raises RecordError for a record that `checked`
-        refuses, ConflictError where it contradicts or repeats active edits, StoreError if `replaces` has changed.
+        refuses, ConflictError where it contradicts or repeats active edits, ApprovalError where it would be in use
+        without the approvals that the store requires, StoreError if `replaces` has changed.
         """
         with self.transaction():
             record = records.checked(record)
             id = self._end.edit + 1 if replaces is None else replaces.id
-            latest = None if replaces is None else self._latest(id)
+            earlier = [] if replaces is None else self.changes(edit=id)
+            latest = next(reversed(earlier), None)
             if replaces is not None and (latest is None or latest.version != replaces.version):
                 raise StoreError(f"edit {id} has changed since version {replaces.version}: look at it, and try again")
+            if record.status.in_use and (needed := int(self.setting(APPROVALS) or 0)):
+                check_approved(record, earlier, needed)
             rivals = self._rivals(record, id)
-            bare = partial(replace, source=None, author=None, reason=None)  # of where they come from
-            if rivals and not (supersede and all(bare(rival.record) != bare(record) for rival in rivals)):
+            effects = {records.effect(rival.record) for rival in rivals}
+            if rivals and not (supersede and records.effect(record) not in effects):
                 raise ConflictError(record, rivals)
-            gone = partial(replace, status=Status.RETIRED, author=record.author, reason=f"superseded by edit {id}")
+            why = f"superseded by edit {id}"
+            gone = partial(replace, status=Status.RETIRED, author=record.author, reason=why, move=None)
             new = [(rival.id, rival.version + 1, gone(rival.record)) for rival in rivals]
             new.append((id, latest.version + 1 if latest else 1, record))
             now = self._now()
@@ -153,7 +163,8 @@ class EditStore(Protocol):
                 content = (number, id, version, now, records.to_json(changed))
                 checksum = _checksum(content, self._end.checksum)
                 changes.append(EditVersion(*content[:4], changed, checksum))
-                self._write((*content, checksum), conflict_keys(changed) if changed.status is Status.ACTIVE else ())
+                decided = changed if changed.status.decides else next(_decided(earlier), changed)
+                self._write((*content, checksum), conflict_keys(decided) if decided.status is Status.ACTIVE else ())
         return changes
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
@@ -200,11 +211,9 @@ class EditStore(Protocol):
         """The active edits, other than `id`, that answer a question of an active record while it holds."""
         if record.status is not Status.ACTIVE:
             return []
-        others = (self._latest(other) for other in sorted(self._claimants(conflict_keys(record))) if other != id)
-        return [other for other in others if other and records.overlap(other.record, record)]
-
-    def _latest(self, id: int) -> EditVersion | None:
-        return next(reversed(self.changes(edit=id)), None)
+        ids = sorted(self._claimants(conflict_keys(record)))
+        others = (decided_version(self.changes(edit=other)) for other in ids if other != id)
+        return [other for other in others if records.overlap(other.record, record)]
 
     def _begin(self) -> None:
         """Where the log ends, as a transaction begins. Raises StoreError if the log or its claims are damaged."""
@@ -215,8 +224,8 @@ class EditStore(Protocol):
             found = str(self._sum_of_claims())
             self._verified = claims == found  # else look once more, should this transaction fail
             if not self._verified:  # make the claims again from the log
-                latest = {change.id: change.record for change in self.changes()}
-                anew = {id: conflict_keys(record) for id, record in latest.items() if record.status is Status.ACTIVE}
+                known = _folded(Snapshot(), self.changes()).edits.values()
+                anew = {edit.id: conflict_keys(edit.record) for edit in known if edit.record.status is Status.ACTIVE}
                 self._run("DELETE FROM drike_claims")
                 for id, keys in anew.items():
                     self._claim(id, keys)
@@ -302,10 +311,31 @@ def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:
             changes = changes[1:]
         else:
             changes, since = store.changes(), Snapshot(histories=since.histories + 1)
-    if not changes:
-        return since
-    edits = {change.id: change for change in changes}
-    return Snapshot(changes[-1].number, {**since.edits, **edits}, changes[-1].checksum, since.histories)
+    return _folded(since, changes) if changes else since
+
+
+def _folded(since: Snapshot, changes: Sequence[EditVersion]) -> Snapshot:
+    """An earlier snapshot with the changes after it."""
+    edits, proposals = dict(since.edits), dict(since.proposals)
+    for change in changes:
+        known = edits.get(change.id)
+        if known is None or change.record.status.decides or not known.record.status.decides:
+            edits[change.id] = change
+        proposals.pop(change.id, None)
+        if change.record.status is Status.PROPOSED:
+            proposals[change.id] = change
+    revision, head = (changes[-1].number, changes[-1].checksum) if changes else (since.revision, since.head)
+    return Snapshot(revision, edits, proposals, head, since.histories)
+
+
+def _decided(versions: Sequence[EditVersion]) -> Iterator[EditRecord]:
+    """The records of those versions that decide, the latest first."""
+    return (version.record for version in reversed(versions) if version.record.status.decides)
+
+
+def decided_version(versions: Sequence[EditVersion]) -> EditVersion:
+    """Of all versions of an edit the latest that decides, or the latest while none does."""
+    return next((version for version in reversed(versions) if version.record.status.decides), versions[-1])
 
 
 def versions(store: EditStore, edit: int) -> Sequence[EditVersion]:
@@ -320,10 +350,12 @@ def retire(
     store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None
 ) -> Sequence[EditVersion]:
     """Take an edit out of force; return the change. Raises StoreError if it does not exist or is retired already."""
-    *_, latest = versions(store, edit)
-    if latest.record.status is Status.RETIRED:
+    known = versions(store, edit)
+    record = decided_version(known).record
+    if record.status is Status.RETIRED:
         raise StoreError(f"edit {edit} is retired already: choose one that is listed (drike edits list)")
-    return store.put(replace(latest.record, status=Status.RETIRED, author=author, reason=reason), replaces=latest)
+    retired = replace(record, status=Status.RETIRED, author=author, reason=reason, move=None)
+    return store.put(retired, replaces=known[-1])
 
 
 def rollback(
@@ -336,14 +368,16 @@ def rollback(
     supersede: bool = False,
 ) -> Sequence[EditVersion]:
     """Go back to a version of an edit, by default the one before, as a new one; return the changes. StoreError."""
-    *before, latest = versions(store, edit)
-    wanted = len(before) if version is None else version
-    if not 1 <= wanted <= len(before):
+    known = versions(store, edit)
+    now = decided_version(known).version
+    before = [each for each in known if each.version < now and each.record.status.decides]
+    wanted = next((each for each in reversed(before) if version in (None, each.version)), None)
+    if wanted is None:
         raise StoreError(
-            f"edit {edit} is at version {latest.version}: choose an earlier one (drike edits show {edit})"
+            f"edit {edit} is at version {now}: choose an earlier one that was in use (drike edits show {edit})"
             if before
             else f"edit {edit} has only one version: retire it instead"
         )
-    why = f"back to version {wanted}" + (f": {reason}" if reason else "")
-    record = replace(before[wanted - 1].record, author=author, reason=why)
-    return store.put(record, replaces=latest, supersede=supersede)
+    why = f"back to version {wanted.version}" + (f": {reason}" if reason else "")
+    record = replace(wanted.record, author=author, reason=why, move=None)
+    return store.put(record, replaces=known[-1], supersede=supersede)

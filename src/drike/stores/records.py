@@ -16,6 +16,7 @@ from drike.datasets.rows import shown
 from drike.edits import Edit
 from drike.errors import DrikeError
 from drike.matching import normalise
+from drike.stores.audience import apart, condition
 from drike.support.records import read
 from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions, words
 
@@ -28,6 +29,8 @@ MAX_FACT = 512  # characters of a query with its new object, which prompts state
 _MAX_LENGTH = 10_000  # characters of a text, as in data sets
 _MAX_TEXTS, _MAX_TOTAL = 200, 65_536  # texts of a record, and characters of all: each version holds all of them
 _MARK = re.compile(r"[(\"]|^\W*key\b|\badmin port\b|\bimported by\b", re.IGNORECASE)  # of an author by a gateway
+_BY_KEY = re.compile(r"\((key [0-9a-f]{8}|admin port, [^()]*)\)$")  # who really made a change, where a name is claimed
+_ROLE = re.compile(r" \((report|use|propose|approve|admin)\)$")
 _FOREVER = "~"  # sorts behind every time
 _OLD_NAMES = {"paraphrases": "wordings"}  # of fields, which files, databases and the gateway's JSON keep
 _NEW_NAMES = {old: new for new, old in _OLD_NAMES.items()}
@@ -67,13 +70,43 @@ class ConflictError(RecordError):
         )
 
 
+class ApprovalError(StoreError):
+    """A version would be in use without the approvals that its store requires. `needed`: how many these are."""
+
+    def __init__(self, needed: int) -> None:
+        self.needed = needed
+        who = "somebody other than its author" if needed == 1 else f"{needed} people other than its author"
+        super().__init__(f"this store requires that {who} approve it first: propose it (drike edits propose)")
+
+
 class Status(StrEnum):
-    """How far an edit takes effect."""
+    """How far an edit takes effect. A proposed or rejected version leaves an earlier one of the edit as it was."""
 
     DRAFT = "draft"  # not at all
+    PROPOSED = "proposed"
+    REJECTED = "rejected"
     SHADOW = "shadow"  # matches are counted; answers stay as they are
     ACTIVE = "active"
     RETIRED = "retired"
+
+    @property
+    def decides(self) -> bool:
+        """Whether a version with this status replaces those before it."""
+        return self not in (Status.PROPOSED, Status.REJECTED)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a gate looks for such edits."""
+        return self in (Status.SHADOW, Status.ACTIVE)
+
+
+class Move(StrEnum):
+    """What a person did to an edit, beyond writing a version of it."""
+
+    PROPOSE = "propose"
+    APPROVE = "approve"
+    REJECT = "reject"
+    REVIEW = "review"
 
 
 @dataclass(frozen=True)
@@ -86,7 +119,10 @@ class EditRecord:
     an answer may state it. status: a retired edit is kept for its history. valid_from, valid_to: when it holds, the end
     excluded; ISO 8601, UTC unless they name a zone. priority: of several edits that concern a question, those with the
     highest come first. enforce: a gateway that cannot decide refuses questions that name the subject, instead of
-    answering unedited. source: where the fact comes from. author, reason: who made this change, and why.
+    answering unedited. only: to whom it applies, each condition as model=PATTERN or HEADER=PATTERN; those on one name
+    are alternatives. approved_as: the status of a proposed version once it is approved. owner, review_by, review_days:
+    who answers for it, when it is to be reviewed, and how many days later again. metadata: what else a file says of it.
+    source: where the fact comes from. author, reason: who made this change, and why. move: what the change was.
     """
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
@@ -105,9 +141,16 @@ class EditRecord:
     valid_to: str | None = None
     priority: int = 0
     enforce: bool = False
+    only: tuple[str, ...] = ()
+    approved_as: Status = Status.ACTIVE
+    owner: str | None = None
+    review_by: str | None = None
+    review_days: int | None = None
+    metadata: Mapping[str, str] | None = field(default=None, hash=False)
     source: str | None = None
     author: str | None = None
     reason: str | None = None
+    move: Move | None = None
 
     @property
     def must_apply(self) -> bool:
@@ -151,6 +194,8 @@ class EditRecord:
 
 REQUIRED = tuple(field.name for field in fields(EditRecord) if field.default is MISSING)
 LISTS = tuple(field.name for field in fields(EditRecord) if field.default == ())
+_TIMES = ("valid_from", "valid_to", "review_by")
+_NO_EFFECT = ("owner", "review_by", "review_days", "metadata", "source", "author", "reason", "move")
 _JSON_DEFAULTS = {_OLD_NAMES.get(field.name, field.name): field.default for field in fields(EditRecord)}
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -204,12 +249,13 @@ def checked(record: EditRecord) -> EditRecord:
     for name, value in vars(record).items():
         said = _OLD_NAMES.get(name, name)
         if type(value) is str:
-            changes[name] = _utc(name, value.strip()) if name in ("valid_from", "valid_to") else _text(said, value)
+            changes[name] = _utc(name, value.strip()) if name in _TIMES else _text(said, value)
         elif value and type(value) is tuple:
             changes[name] = tuple(dict.fromkeys(_text(said, text) for text in value))
     record = replace(record, **changes)
     if record.subject in record.aliases:
         record = replace(record, aliases=tuple(name for name in record.aliases if name != record.subject))
+    record = _with_conditions(record)
     if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
         raise RecordError(f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})")
     if record.status is not Status.RETIRED:  # edits of older stores can be retired whatever they hold
@@ -218,6 +264,19 @@ def checked(record: EditRecord) -> EditRecord:
         raise RecordError(f"target_new is the old object already ({shown(record.target_true)!r}): give a new one")
     if both := {record.query, *record.paraphrases} & set(record.negatives):
         raise RecordError(f"negatives hold the edit's own query {shown(min(both))!r}: remove it from one of them")
+    return record
+
+
+def _with_conditions(record: EditRecord) -> EditRecord:
+    """The record with what limits its use in one form. Raises RecordError."""
+    try:
+        record = replace(record, only=tuple(map(condition, record.only)))
+    except ValueError as problem:
+        raise RecordError(f"only {problem}") from None
+    if not record.approved_as.in_use:
+        raise RecordError(f"approved_as is {record.approved_as}: an edit is approved as active or as shadow")
+    if sum(len(name) + len(value) for name, value in (record.metadata or {}).items()) > _MAX_LENGTH:
+        raise RecordError(f"metadata has more than {_MAX_LENGTH:,} characters: leave out what is not needed")
     return record
 
 
@@ -263,6 +322,12 @@ def _utc(name: str, text: str) -> str:
         raise RecordError(f"{name} {shown(text)!r} is no time: write 2026-12-31, or 2026-12-31T08:00+01:00") from None
 
 
+def effect(record: EditRecord) -> EditRecord:
+    """What a record does to answers once it is in use: without its status, who wrote it and why."""
+    bare: dict[str, Any] = {field.name: field.default for field in fields(EditRecord) if field.name in _NO_EFFECT}
+    return replace(record, status=Status.ACTIVE, approved_as=Status.ACTIVE, **bare)
+
+
 def conflict_keys(record: EditRecord) -> frozenset[str]:
     """Keys of the questions a record answers: its queries, and its relation under each name of the subject."""
     templates = filter(None, (query_template(record.query, name) for name in record.names))
@@ -291,12 +356,20 @@ def imported_author(name: str | None, who: str | None) -> str | None:
     return claimed_author(name, f"imported by {who or 'someone'}") if name and marked else name or who
 
 
+def person(author: str | None) -> str:
+    """The person who made a change, by what its author is written as: without the role, as a name or a key; or ""."""
+    claimed = _BY_KEY.search(author or "")
+    return (claimed[1] if claimed else _ROLE.sub("", author or "")).casefold()
+
+
 def holds_at(record: EditRecord, time: str) -> bool:
     """Whether a record holds at a time, as `stamp` writes it."""
     return (record.valid_from or "") <= time < (record.valid_to or _FOREVER)
 
 
 def overlap(first: EditRecord, second: EditRecord) -> bool:
-    """Whether two records hold at the same time."""
+    """Whether two records may hold at the same time for the same request."""
     begin = max(first.valid_from or "", second.valid_from or "")
-    return begin < min(first.valid_to or _FOREVER, second.valid_to or _FOREVER)
+    if begin >= min(first.valid_to or _FOREVER, second.valid_to or _FOREVER):
+        return False
+    return not apart(first.only, second.only)

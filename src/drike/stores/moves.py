@@ -1,0 +1,159 @@
+"""The life of a correction: proposed, approved, in use, reviewed, retired. Each move is a new version in the log.
+
+While an edit is in use, a proposal to change it leaves it as it is until it is approved. A store may require approvals
+(`require_approvals`): no version that says something new is then in use before so many people other than its authors
+have approved it, whichever way it comes (`EditStore.put`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from drike.stores import records
+from drike.stores.approvals import APPROVALS, approvers, authors
+from drike.stores.log import EditStore, Snapshot, decided_version, versions
+from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError, person
+
+
+def required_approvals(store: EditStore) -> int:
+    """How many people must approve what an edit says before it is in use. Raises StoreError."""
+    return int(store.setting(APPROVALS) or 0)
+
+
+def require_approvals(store: EditStore, count: int) -> None:
+    """Require so many approvals from now on. Raises StoreError."""
+    store.save_setting(APPROVALS, str(count))
+
+
+def proposed(record: EditRecord) -> EditRecord:
+    """A new record as a proposal to put it into the status that it has."""
+    goal = record.status if record.status.in_use else record.approved_as
+    return replace(record, status=Status.PROPOSED, approved_as=goal, move=Move.PROPOSE)
+
+
+def propose(
+    store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None, into: Status | None = None
+) -> Sequence[EditVersion]:
+    """Propose a draft or what was rejected, or to put an edit into another status. Raises StoreError."""
+    with store.transaction():
+        known = versions(store, edit)
+        record = known[-1].record
+        if record.status is Status.PROPOSED:
+            raise StoreError(f"edit {edit} is proposed already: approve it, reject it, or change it")
+        if record.status.in_use and into in (None, record.status):
+            raise StoreError(f"edit {edit} is {record.status} already: change it, and propose the change")
+        goal = into or (record.approved_as if record.status is not Status.RETIRED else Status.ACTIVE)
+        new = proposed(replace(record, status=goal, author=author, reason=reason))
+        return store.put(new, replaces=known[-1])
+
+
+def approve(
+    store: EditStore,
+    edit: int,
+    *,
+    author: str | None,
+    reason: str | None = None,
+    version: int | None = None,
+    supersede: bool = False,
+) -> Sequence[EditVersion]:
+    """Approve what is proposed; it is in use once enough people have. Return the changes.
+
+    version: the one that the person has seen. supersede: retire the active edits that it contradicts. Raises StoreError
+    if nothing is proposed or something else by now, ApprovalError for its own author, ConflictError.
+    """
+    with store.transaction():
+        latest, known = _proposal(store, edit, version)
+        needed, who = required_approvals(store), person(author)
+        approved = replace(latest.record, author=author, reason=reason, move=Move.APPROVE)
+        in_use = replace(approved, status=approved.approved_as)
+        before = approvers(known, in_use) - authors(known, in_use)
+        if needed and (not who or who in authors(known, in_use)):
+            raise ApprovalError(needed)
+        if needed and who in before:
+            raise StoreError(f"{author} has approved edit {edit} already: it needs {needed - len(before)} more")
+        enough = len(before | {who}) >= needed
+        return store.put(in_use if enough else approved, replaces=latest, supersede=supersede and enough)
+
+
+def reject(
+    store: EditStore, edit: int, *, author: str | None = None, reason: str | None, version: int | None = None
+) -> Sequence[EditVersion]:
+    """Reject what is proposed; an earlier version stays in use. Raises StoreError, also without a reason."""
+    if not reason:
+        raise StoreError("a rejection needs a reason, for its author: give one (--reason)")
+    with store.transaction():
+        latest, _ = _proposal(store, edit, version)
+        rejected = replace(latest.record, status=Status.REJECTED, author=author, reason=reason, move=Move.REJECT)
+        return store.put(rejected, replaces=latest)
+
+
+def change(
+    store: EditStore,
+    edit: int,
+    changes: Mapping[str, Any],
+    *,
+    author: str | None = None,
+    reason: str | None = None,
+    propose: bool = False,
+    supersede: bool = False,
+) -> Sequence[EditVersion]:
+    """Give fields of an edit other values, in what is proposed if something is. Return the changes.
+
+    The change is proposed if `propose`, if the store requires approvals, or if it changes a proposal; until it is
+    approved, the edit stays as it was. Raises StoreError, RecordError, ConflictError.
+    """
+    with store.transaction():
+        known = versions(store, edit)
+        latest = known[-1].record
+        base = latest if latest.status is Status.PROPOSED else decided_version(known).record
+        new = replace(base, **changes, author=author, reason=reason, move=None)
+        said = new.status is not base.status or records.effect(records.checked(new)) != records.effect(base)
+        asked = propose or required_approvals(store) > 0
+        if not base.status.decides or (asked and said and new.status.in_use):
+            new = proposed(new)
+        return store.put(new, replaces=known[-1], supersede=supersede)
+
+
+def review(
+    store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None, until: str | None = None
+) -> Sequence[EditVersion]:
+    """Confirm an edit in use, and when it is to be reviewed again: at `until`, else after its `review_days`.
+
+    Raises StoreError if it is not in use, or has no `review_days` and `until` is missing.
+    """
+    with store.transaction():
+        known = versions(store, edit)
+        record = decided_version(known).record
+        if not record.status.in_use:
+            raise StoreError(f"edit {edit} is {record.status}: only edits in use are reviewed")
+        if known[-1].record.status is Status.PROPOSED:
+            raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first")
+        if until is None and record.review_days is None:
+            raise StoreError(f"edit {edit} has no interval of reviews: say until when it holds (--until 2027-06-30)")
+        if until is None:
+            until = records.stamp(datetime.now(UTC) + timedelta(days=record.review_days or 0))
+        new = replace(record, review_by=until, author=author, reason=reason, move=Move.REVIEW)
+        return store.put(new, replaces=known[-1])
+
+
+def due(snapshot: Snapshot, at: datetime) -> tuple[EditVersion, ...]:
+    """The edits in use whose review is due at a time, the longest due first. They stay in use."""
+    now = records.stamp(at)
+    used = (*snapshot.in_force(at), *snapshot.in_force(at, Status.SHADOW))
+    late = (edit for edit in used if edit.record.review_by and edit.record.review_by <= now)
+    return tuple(sorted(late, key=lambda edit: (edit.record.review_by or "", edit.id)))
+
+
+def _proposal(store: EditStore, edit: int, version: int | None) -> tuple[EditVersion, Sequence[EditVersion]]:
+    known = versions(store, edit)
+    latest = known[-1]
+    if latest.record.status is not Status.PROPOSED:
+        raise StoreError(
+            f"nothing is proposed for edit {edit}: choose one that is (drike edits list --status proposed)"
+        )
+    if version not in (None, latest.version):
+        raise StoreError(f"edit {edit} has changed since version {version}: look at it, and try again")
+    return latest, known
