@@ -48,6 +48,23 @@ def test_an_edit_changes_exactly_one_string(
     assert above.body.replace(changed, b"") == body
 
 
+def test_an_edit_reaches_only_the_requests_that_it_is_for(above: Recorded, tmp_path: Path) -> None:
+    options = GatewayOptions(mode=Mode.ON)
+    europe = replace(ENTRY, only=("x-region=eu", "model=gpt-*", "model=claude-*"))
+    america = replace(ENTRY, target_new="Rome", only=("X-Region=us*",))
+    with running(above.url, tmp_path, europe, america, gate=Named(), options=options) as gateway:
+
+        def given(model: str, region: str | None) -> str:
+            body = json.dumps({"model": model, "messages": [{"role": "user", "content": ABOUT}]}).encode()
+            more = {} if region is None else {"X-Region": region}
+            return gateway.ask("POST", CHAT, body, **more)[1].get("x-drike-edits", "")
+
+        assert [given("gpt-5", "EU"), given("Claude-4", "eu"), given("llama", "eu"), given("gpt-5", None)] == [
+            "1@1", "1@1", "", "",
+        ]  # fmt: skip
+        assert [given("llama", "us-east"), given("gpt-5", "us"), given("gpt-5", "asia")] == ["2@1", "2@1", ""]
+
+
 def differences(value: object, other: object, path: tuple = ()) -> list[tuple]:
     """Where two JSON values differ, as (path, old, new)."""
     if type(value) is type(other) and isinstance(value, dict) and list(value) == list(other):
@@ -201,7 +218,7 @@ def test_looking_for_enforced_edits_holds_up_nobody_and_counts_as_found_if_it_is
     with running(above.url, tmp_path, replace(ENTRY, enforce=True), gate=Failing(), options=options) as gateway:
         looking = threading.Event()
 
-        def enforced(queries: object) -> bool:
+        def enforced(queries: object, values: object) -> bool:
             looking.set()
             return not free.wait(10)
 

@@ -54,8 +54,8 @@ def test_enforced_edits_are_named_as_the_gate_reads_names(query: str, named: boo
         store.put(EditRecord("New York", "New York is governed by", "Ann", aliases=("京都",), enforce=True))
         store.put(EditRecord("Peru", "Peru is governed by", "Ann"))
         feed = EditFeed(store, Named())
-        assert feed.enforced(["Hello", query]) == bool(decided(feed, [query]).matched) == named
-        assert not feed.enforced(["Who governs Peru?"])
+        assert feed.enforced(["Hello", query], {}) == bool(decided(feed, [query]).matched) == named
+        assert not feed.enforced(["Who governs Peru?"], {})
 
 
 def test_a_change_of_another_process_is_in_force_soon(gateway: Running) -> None:

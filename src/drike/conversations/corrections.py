@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.conversations.dialects import read
-from drike.conversations.following import Follower
+from drike.conversations.following import Follower, Memory
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api, JsonPath, UnreadError
 from drike.deployment.routing import route
@@ -61,7 +61,7 @@ class Corrections:
         self._tenant, self._sources = tenant, tool_results
         self._lock = threading.Lock()
         self._view = StoreView()
-        self._follower: Follower | None = None
+        self._memory = Memory()
 
     def apply(self, request: Mapping[str, Any], api: str = "chat") -> Corrected:
         """A request with the facts that it concerns; itself, if it concerns none.
@@ -76,7 +76,7 @@ class Corrections:
         except (UnreadError, ValueError) as problem:  # whoever gets the request may be able to read it
             return Corrected(request, (), str(problem))
         with self._lock:
-            follower = self._current()
+            follower = self._current(str(request.get("model") or ""))
         followed = follower.follow(conversation)
         reason = followed.decision.reason if followed.decision else "the last turn is no user's"
         if not followed.around:
@@ -95,16 +95,16 @@ class Corrections:
     def __exit__(self, *problem: object) -> None:
         self.close()
 
-    def _current(self) -> Follower:
+    def _current(self, model: str) -> Follower:
         newer = stored_gate(self._store, self._number) if self._follows else None
         if newer:
             (self._number, self._gate), self._view = newer, StoreView()
             self._encoder = encoder_of(self._gate)
         view = self._view.at(datetime.now(UTC), self._store, self._encoder)
-        if view is not self._view or self._follower is None:
-            self._view, decide = view, partial(route, self._gate, view.index)
-            self._follower = Follower(decide, view.index, AsBlock(), self._tenant, self._sources)
-        return self._follower
+        if view is not self._view:
+            self._view, self._memory = view, Memory()
+        index = view.index.applying({"model": model})
+        return Follower(partial(route, self._gate, index), index, AsBlock(), self._tenant, self._sources, self._memory)
 
 
 def _plain(value: Any) -> Any:

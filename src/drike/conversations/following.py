@@ -139,7 +139,8 @@ class Follower:
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
         """The facts of a conversation. standing: what was decided on turns that the request does not hold."""
         standing = standing or Standing()
-        key = repr((self.tenant, self.sources, type(self.placement), standing)).encode("utf-8", "replace")
+        begun = (self.tenant, self.sources, type(self.placement), standing, sorted(self.index.without))
+        key = repr(begun).encode("utf-8", "replace")
         around: dict[JsonPath, Around] = {}
         written: list[TurnFacts] = []
         for turn in conversation.turns:

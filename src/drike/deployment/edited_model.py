@@ -160,10 +160,11 @@ class EditedModel:
 
     @property
     def index(self) -> EditIndex:
-        """The edits in force now. Raises StoreError if the store cannot be read."""
-        if self._store is not None:
-            self._now = self._now.at(datetime.now(UTC), self._store, self._encoder)
-        return self._now.index
+        """The edits in force now that apply to the model by its name. Raises StoreError if the store cannot be read."""
+        if self._store is None:
+            return self._now.index
+        self._now = self._now.at(datetime.now(UTC), self._store, self._encoder)
+        return self._now.index.applying({"model": self.model.info.name})
 
     def decide(self, query: str) -> Decision:
         """Which edits a query concerns."""

@@ -22,11 +22,13 @@ from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
 from drike.gates.vectors import TextVectors
 from drike.gates.wordings import MOST, Agreement, Worded, Wordings
+from drike.stores.audience import applies
 from drike.stores.records import EditRecord, EditVersion, Status
 from drike.words import Words, composed, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
 
+_MOST_AUDIENCES = 64  # indices that are kept, for requests to which different edits apply
 _MARK = "\ufffc"  # for an object in a text
 _WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
 _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
@@ -43,11 +45,13 @@ class EditIndex:
     The texts of an edit are its query and paraphrases. An index never changes. Making the next one from this one takes
     little time if few edits differ. `EditIndex()` is empty.
 
-    encoder: of the vectors; None for an index without vectors.
+    encoder: of the vectors; None for an index without vectors. without: ids of the edits that `applying` left out.
     """
 
     def __init__(self, encoder: TextEncoder | None = None) -> None:
         self.encoder = encoder
+        self.without: frozenset[int] = frozenset()
+        self._audiences: dict[frozenset[int], EditIndex] = {}
         self._edits: OverlayDict[int, EditVersion] = OverlayDict()
         self._names = NameIndex()
         self._objects: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a new object
@@ -93,6 +97,27 @@ class EditIndex:
         new = {edit.id: edit for edit in edits}
         gone = {id: self.edits[id] for id in {*ids, *new} if id in self.edits}
         return self._changed(gone, new, self)
+
+    def applying(self, values: Mapping[str, str]) -> EditIndex:
+        """The index of the edits that apply to a request with such values (`audience.applies`).
+
+        Where other requests have left out the same edits, it is that index again.
+        """
+        without = frozenset(id for id, only in self._limited if not applies(only, values))
+        if not without:
+            return self
+        known = self._audiences.get(without)
+        if known is None:
+            if len(self._audiences) >= _MOST_AUDIENCES:
+                self._audiences.clear()
+            known = self.changed(without, ())
+            known.without = without
+            self._audiences[without] = known
+        return known
+
+    @cached_property
+    def _limited(self) -> Sequence[tuple[int, tuple[str, ...]]]:
+        return [(id, edit.record.only) for id, edit in self.edits.items() if edit.record.only]
 
     def require_encoder(self) -> TextEncoder:
         """The encoder. Raises ValueError for an index without vectors."""

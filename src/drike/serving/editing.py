@@ -94,7 +94,7 @@ class RequestEditor:
             return self.unread(call, feed, problem)
         except Exception as error:  # whatever is wrong with the gate, requests are answered
             report(error)
-            if mode is Mode.ON and await self._may_be_enforced(request, feed):
+            if mode is Mode.ON and await self._may_be_enforced(request, call, feed):
                 raise _not_applied() from None
             return EditedRequest(call.body, "degraded", mode)
 
@@ -174,7 +174,9 @@ class RequestEditor:
             given, sources = answers if ask else None, self._options.tool_results == "on"
             placement = self.placements[conversation.api]
             placement = Restating(placement) if twice else placement
-            follower = feed.follower(placement, sources=sources, answers=given, until=until, memory=memory)
+            follower = feed.follower(
+                placement, sources=sources, answers=given, until=until, memory=memory, values=_values(request, call)
+            )
             followed = follower.follow(conversation, feed.earlier.standing(conversation.before, follower.index))
             changed, sent = followed.texts(conversation), conversation.texts
             self._metrics.defused.inc(sum(sent[path] not in text for path, text in changed.items()))
@@ -203,12 +205,13 @@ class RequestEditor:
         about = (question_about(decision, candidate) for candidate in decision.uncertain)
         return dict(zip(about, answers, strict=True))
 
-    async def _may_be_enforced(self, request: EditableRequest | None, feed: EditFeed) -> bool:
+    async def _may_be_enforced(self, request: EditableRequest | None, call: UpstreamCall, feed: EditFeed) -> bool:
         """Whether a request that was not decided on names the subject of an enforced edit, or that is not known."""
         if request is None or not feed.enforces:
             return feed.enforces
         try:
-            work = partial(feed.enforced, [encodable(turn.said) for turn in request.conversation.turns])
+            said = [encodable(turn.said) for turn in request.conversation.turns]
+            work = partial(feed.enforced, said, _values(request, call))
             return await feed.aside.do(work, time.perf_counter() + self.deadline(feed))
         except Exception as error:  # fail closed
             report(error)
@@ -225,6 +228,12 @@ async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest
         return await feed.aside.do(work, time.perf_counter() + _SECONDS_TO_READ)
     except ValueError as problem:
         raise RequestError(400, "bad_request", str(problem)) from None
+
+
+def _values(request: EditableRequest, call: UpstreamCall) -> Mapping[str, str]:
+    """What conditions of edits are compared with (`audience.applies`)."""
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in call.headers}
+    return {**headers, "model": str(request.values.get("model") or "")}
 
 
 def report(error: Exception) -> None:

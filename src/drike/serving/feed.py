@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -176,17 +176,19 @@ class EditFeed:
         answers: Answers | None = None,
         until: float | None = None,
         memory: Memory | None = None,
+        values: Mapping[str, str] | None = None,
     ) -> Follower:
         """What decides on conversations with the gate and the edits of this moment.
 
-        answers: of a model about uncertain edits; None where none is asked. until: by `time.perf_counter`. memory:
-        another one than that of earlier requests. It raises TimeoutError, and UnansweredError where an answer is
-        missing.
+        values: model and headers of a request, for edits that only apply to some; None for all edits. answers: of a
+        model about uncertain edits; None where none is asked. until: by `time.perf_counter`. memory: another one than
+        that of earlier requests. It raises TimeoutError, and UnansweredError where an answer is missing.
         """
         state = self._state
+        index = state.view.index if values is None else state.view.index.applying(values)
 
         def decide(queries: Sequence[str]) -> Decision:
-            decision = route(state.gate, state.view.index, _in_time(queries, until), verifying=answers is not None)
+            decision = route(state.gate, index, _in_time(queries, until), verifying=answers is not None)
             if answers is None or not decision.uncertain:
                 return decision
             known = [answers.get(question_about(decision, candidate)) for candidate in decision.uncertain]
@@ -198,7 +200,7 @@ class EditFeed:
         if answers is not None and YesOrNo.FAILED in answers.values():  # it may be answered the next time
             memory = Memory()
         memory = memory or (state.memory if answers is None else state.memory_of_asked)
-        return Follower(decide, state.view.index, placement, self.tenant, sources, memory)
+        return Follower(decide, index, placement, self.tenant, sources, memory)
 
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""
@@ -231,9 +233,9 @@ class EditFeed:
         self.watch.flush(self.store)
         self.store.close()
 
-    def enforced(self, queries: Sequence[str]) -> bool:
+    def enforced(self, queries: Sequence[str], values: Mapping[str, str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
-        index = self.index
+        index = self.index.applying(values)
         active = self._enforced_in(index)
         return any(not active.isdisjoint(index.named(query)) for query in queries)
 

@@ -6,7 +6,7 @@ Conditions on one name are alternatives; those on different names must all hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a name of HTTP
@@ -22,9 +22,9 @@ def condition(text: str) -> str:
     return f"{name.casefold()}={pattern}"
 
 
-def applies(only: Sequence[str], value_of: Callable[[str], str]) -> bool:
-    """Whether all conditions hold for a request. value_of: its model, or its header with that name; "" for none."""
-    return all(_matches(patterns, value_of(name)) for name, patterns in _by_name(only).items())
+def applies(only: Sequence[str], values: Mapping[str, str]) -> bool:
+    """Whether all conditions hold for a request. values: its model, as "model", and its headers by lower-case name."""
+    return all(_matches(patterns, values.get(name, "")) for name, patterns in _by_name(only).items())
 
 
 def apart(first: Sequence[str], second: Sequence[str]) -> bool:
