@@ -25,7 +25,8 @@ class GatewayOptions:
     store's own if it has one, else "calibrated", or "named" where no encoder is installed. ask: the upstream, yes or
     no, where the gate is uncertain; no answer in time is a no. mode: a `Mode`; "on" over a local model, else "shadow".
     deadline_ms: to decide on and edit a request; 50, 250 where the gate asks an encoder, 2000 where the upstream is
-    asked, 5000 over a local model. retry_slips: ask again where an answer states an old object. timeout: in seconds.
+    asked, 5000 over a local model. retry_slips: ask again where an answer states an old object. notify: the address of
+    webhooks about edits. timeout: in seconds.
     """
 
     upstream: str | None = None
@@ -44,6 +45,7 @@ class GatewayOptions:
     relations: list[Path] | None = None
     ask: bool = False
     retry_slips: bool = False
+    notify: str | None = None
     mode: str | None = None
     deadline_ms: float | None = None
     host: str = "127.0.0.1"

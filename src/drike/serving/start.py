@@ -39,6 +39,7 @@ from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
 from drike.serving.modes import Switch
+from drike.serving.notify import Notifier, webhook
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
 from drike.serving.server import listen, max_connections, raise_file_limit, server
@@ -70,13 +71,18 @@ class Started:
     example: str
     notes: tuple[str, ...]
     sockets: tuple[socket.socket, socket.socket]  # of the API, and of admin requests
+    notifier: Notifier | None = None
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
         workers.say_serving()
+        if self.notifier:
+            self.notifier.start()
         try:
             self.server.run(sockets=list(self.sockets))
         finally:
+            if self.notifier:
+                self.notifier.close()
             self.tenants.close()
 
 
@@ -94,6 +100,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     workers.follow_parent()
     raise_file_limit()
     _check(options)
+    sends = webhook(options.notify) if options.notify else None
     store, notes = _store(options)
     mode = options.mode or (Mode.SHADOW if options.upstream else Mode.ON)
     deadline = 5000.0 if not options.upstream else 2000.0 if options.ask else None  # None: by what the gate needs
@@ -141,6 +148,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
         options, upstream, requests, tenants, keys, server(gateway, admin, admin_port),
         f"http://{_host(options.host)}:{port}/v1", f"http://{_host(options.admin_host)}:{admin_port}",
         next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
+        sends and Notifier(lambda: {tenant: feed.store for tenant, feed in tenants.feeds.items()}, *sends),
     )  # fmt: skip
 
 

@@ -1,0 +1,197 @@
+"""Webhooks about edits that need a person: proposed, approved, slipping in live traffic, or due for review.
+
+Each event is POSTed as JSON, at least once, in order. `x-drike-event` is its id, by which a receiver can drop a repeat;
+`x-drike-signature` is "sha256=" and the HMAC of `x-drike-timestamp`, a full stop and the body. What was sent stands in
+the store, so that moves made while no gateway runs are told later, and of several gateways one sends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from drike.errors import UsageError
+from drike.models.served.address import is_loopback, key_in
+from drike.serving.health import health
+from drike.stores.counts import counts_since
+from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.stores.moves import due
+from drike.stores.records import EditVersion, Move, Status, StoreError, stamp
+from drike.support.records import parse, read
+
+SECRET = "DRIKE_NOTIFY_SECRET"  # noqa: S105 - the variable with the key of signatures
+_LOG = logging.getLogger(__name__)
+_SENT, _SENDER = "notified", "notifier"  # settings of a store: what was sent, and who sends until when
+_INTERVAL, _LEASE, _TIMEOUT = 1.0, 30.0, 10.0  # seconds
+_LONGEST_PAUSE, _LOOKS_AT_TRAFFIC = 60.0, 300.0  # seconds: after failures, and between looks at counts and reviews
+_DAYS = 7  # of traffic
+
+Send = Callable[[bytes, Mapping[str, str]], None]  # a body and headers; raises OSError unless they were taken
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What was sent: changes up to `change`; by edit, the review that was due and the version that slipped."""
+
+    change: int = 0
+    due: Mapping[str, str] = field(default_factory=dict)
+    slipping: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something to tell. id: the same however often it is sent. sent: what was sent once it is."""
+
+    id: str
+    name: str
+    edit: EditVersion
+    sent: Sent
+    more: Mapping[str, object] = field(default_factory=dict)
+
+    def body(self, tenant: str) -> bytes:
+        """The JSON that is sent."""
+        edit, record = self.edit, self.edit.record
+        told = {
+            name: getattr(record, name) for name in ("subject", "query", "target_new", "status", "author", "reason")
+        }
+        about = {"id": edit.id, "version": edit.version, "at": edit.created_at, **told, "owner": record.owner}
+        return json.dumps({"event": self.name, "tenant": tenant, "edit": about, **self.more}).encode()
+
+
+def moves_since(changes: Sequence[EditVersion], sent: Sent) -> Iterator[Event]:
+    """An event for each proposal, and each approval that put an edit in use."""
+    for change in changes:
+        sent = replace(sent, change=change.number)
+        if change.record.move is Move.PROPOSE:
+            yield Event(f"change-{change.number}", "proposed", change, sent)
+        elif change.record.move is Move.APPROVE and change.record.status is not Status.PROPOSED:
+            yield Event(f"change-{change.number}", "approved", change, sent)
+
+
+def needing_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
+    """An event for each review that has become due, and each version whose answers fall short. Raises StoreError."""
+    for edit in due(edits, now):
+        until = edit.record.review_by or ""
+        if sent.due.get(str(edit.id)) != until:
+            sent = replace(sent, due={**sent.due, str(edit.id): until})
+            yield Event(f"due-{edit.id}-{until}", "due", edit, sent, {"review_by": until})
+    for line in health(edits, counts_since(store, (now - timedelta(days=_DAYS - 1)).date())):
+        edit = line.edit
+        if line.verdict == "below" and sent.slipping.get(str(edit.id)) != edit.version:
+            sent = replace(sent, slipping={**sent.slipping, str(edit.id): edit.version})
+            more = {"took": asdict(line.took), "answers": line.judged}
+            yield Event(f"slipping-{edit.id}@{edit.version}", "slipping", edit, sent, more)
+
+
+class Notifier:
+    """Sends events about the stores of a gateway's tenants, from a thread. stores: those that are open, by tenant."""
+
+    def __init__(
+        self,
+        stores: Callable[[], Mapping[str, EditStore]],
+        send: Send,
+        secret: str,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._stores, self._send, self._secret, self._clock = stores, send, secret, clock
+        self._token, self._stopped = secrets.token_hex(8), threading.Event()
+        self._known: dict[str, Snapshot] = {}
+        self._looked: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._run, name="drike-notify", daemon=True)
+
+    def start(self) -> None:
+        """Send events from now on."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send no more events."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(_TIMEOUT)
+
+    def send_new(self) -> None:
+        """Send what is new, of each tenant in order. Raises OSError where it was not taken, StoreError."""
+        for tenant, store in self._stores().items():
+            if not self._may_send(store):
+                continue
+            edits = self._known[tenant] = snapshot(store, self._known.get(tenant))
+            known = store.setting(_SENT)
+            sent = read(Sent, parse(known)) if known else Sent(edits.revision)
+            sent = replace(sent, change=min(sent.change, edits.revision))  # a store may be replaced by an older copy
+            for event in moves_since(store.changes(sent.change), sent):
+                sent = self._tell(tenant, store, event)
+            if time.monotonic() >= self._looked.get(tenant, 0.0):
+                for event in needing_attention(store, edits, sent, self._clock()):
+                    sent = self._tell(tenant, store, event)
+                self._looked[tenant] = time.monotonic() + _LOOKS_AT_TRAFFIC
+            sent = replace(sent, change=edits.revision)
+            if known != (told := json.dumps(asdict(sent))):
+                store.save_setting(_SENT, told)
+
+    def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
+        body, at = event.body(tenant), stamp(self._clock())
+        signature = hmac.new(self._secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
+        headers = {"x-drike-event": f"{tenant}-{event.id}", "x-drike-timestamp": at}
+        self._send(body, {**headers, "x-drike-signature": f"sha256={signature}", "Content-Type": "application/json"})
+        store.save_setting(_SENT, json.dumps(asdict(event.sent)))
+        return event.sent
+
+    def _may_send(self, store: EditStore) -> bool:
+        """Whether this gateway sends the events of a store, for the next seconds."""
+        now = time.time()
+        holder, _, until = (store.setting(_SENDER) or "").partition(" ")
+        expired = float(until or 0) < now
+        if holder != self._token and not expired:
+            return False
+        if expired or float(until) < now + _LEASE / 2:
+            with store.transaction():
+                if store.setting(_SENDER) not in (None, f"{holder} {until}"):
+                    return False  # another one was quicker
+                store.save_setting(_SENDER, f"{self._token} {now + _LEASE}")
+        return True
+
+    def _run(self) -> None:
+        pause = _INTERVAL
+        while not self._stopped.wait(pause):
+            try:
+                self.send_new()
+                pause = _INTERVAL
+            except (OSError, StoreError, ValueError) as problem:
+                if pause == _INTERVAL:
+                    _LOG.warning("events about edits cannot be sent, and are tried again: %s", problem)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def webhook(address: str) -> tuple[Send, str]:
+    """What sends to an address, and the key of its signatures, from $DRIKE_NOTIFY_SECRET. Raises UsageError."""
+    url = urlsplit(address)
+    if url.scheme not in ("http", "https") or not url.hostname or url.username:
+        raise UsageError(f"--notify {address} is not an address: give it as https://host/path")
+    if url.scheme == "http" and not is_loopback(url.hostname):
+        raise UsageError(f"http://{url.hostname} is not encrypted: let --notify be an https address")
+    if (secret := key_in(SECRET)) is None:
+        raise UsageError(f"events are signed: set ${SECRET} to a secret that their receiver knows, too")
+    opener = urllib.request.build_opener(_NoRedirects)
+
+    def send(body: bytes, headers: Mapping[str, str]) -> None:
+        request = urllib.request.Request(address, body, dict(headers), method="POST")  # noqa: S310 - checked above
+        with opener.open(request, timeout=_TIMEOUT):
+            pass
+
+    return send, secret
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow no redirect: facts go to the address that was given."""
