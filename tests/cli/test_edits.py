@@ -91,7 +91,7 @@ def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixtur
         (("retire", "1"), 1, "Error: there is no store of edits"),
         (("add", "--fact", "The capital of Peru is -> Oslo"), 2, "Missing option '--subject'"),
         (("add", *PERU, "--alias", " "), 1, "Error: aliases is blank: give it a text, or leave it out"),
-        (("add", *PERU, "--status", "on"), 2, "Error: --status must be active or shadow or draft, not on"),
+        (("add", *PERU, "--status", "on"), 2, "Error: --status must be active or shadow or proposed or draft, not on"),
         (("add", *PERU, "--valid-to", "soon"), 1, "Error: valid_to 'soon' is no time"),
         (("add", *PERU, "--store", "."), 1, "cannot be opened (unable to open database file): check the path"),
         (("add", *PERU, "--store", "no/such/edits.db"), 1, "cannot be opened"),

@@ -148,14 +148,14 @@ def test_a_damaged_store_is_refused_and_frees_the_ports(here: Path, capsys: pyte
 
 
 def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("keys", "add", "--role", "edit", "--tenant", "shop") == 0
+    assert run("keys", "add", "--role", "edit", "--tenant", "shop", "--name", "Anna") == 0  # approve, as files had it
     key = capsys.readouterr().out.strip()
     assert re.fullmatch(r"drike-[0-9a-f]{8}-[\w-]{32}", key) and key not in Path("edits.keys.json").read_text()
     run("keys", "list")
     id, *words = capsys.readouterr().out.split()
-    assert key.startswith(f"drike-{id}-") and words[:2] == ["edit", "shop"]
+    assert key.startswith(f"drike-{id}-") and words[:2] == ["approve", "shop"] and words[3] == "Anna"
     assert run("keys", "revoke", id) == 0 and run("keys", "revoke", id) == 1
-    assert run("keys", "add", "--tenant", "../x") == 1
+    assert run("keys", "add", "--tenant", "../x") == 1 and run("keys", "add", "--name", "key 1 (admin)") == 1
     (here / "edits.keys.json").write_text("{")
     assert run("keys", "list") == 1
     with pytest.raises(DrikeError, match="file of keys"):

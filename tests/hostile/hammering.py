@@ -226,7 +226,7 @@ def tenants(times: int, seed: int, place: Path) -> Series:
     series, rng = Series("tenants"), random.Random(seed)
     keys = Keys(place / "keys.json")
     names = {"default": "alpha", "other": "omega"}
-    held = {names[tenant]: keys.add(tenant, KeyRole.EDIT) for tenant in names}
+    held = {names[tenant]: keys.add(tenant, KeyRole.APPROVE) for tenant in names}
     metrics = keys.add("default", KeyRole.ADMIN)
 
     async def send_all(url: str, admin: str) -> None:

@@ -155,7 +155,7 @@ def test_keys_of_a_postgresql_store_are_in_its_database(
         closing(open_keys(store, create=True) or pytest.fail()) as other,
     ):
         assert not keys.known
-        key = keys.add("shop", KeyRole.EDIT)
+        key = keys.add("shop", KeyRole.APPROVE)
         other.refresh()
         assert other.principal(key) and not [*tmp_path.iterdir()]
         race(keys, 2, 3, lambda: open_keys(store) or pytest.fail())

@@ -56,7 +56,8 @@ def test_a_switch_is_in_force_here_at_once_and_in_other_gateways_soon(above: Rec
 
 def test_a_switch_outlives_the_gateway_and_is_one_tenants(above: Recorded, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
-    bearers = {tenant: {"Authorization": f"Bearer {keys.add(tenant, KeyRole.EDIT)}"} for tenant in ("default", "shop")}
+    made = {tenant: keys.add(tenant, KeyRole.APPROVE) for tenant in ("default", "shop")}
+    bearers = {tenant: {"Authorization": f"Bearer {key}"} for tenant, key in made.items()}
     with running(above.url, tmp_path, keys=keys) as gateway:
         for bearer in bearers.values():
             assert gateway.manage("GET", "/admin/v1/mode", **bearer)[1]["mode"] == "on"

@@ -296,7 +296,7 @@ def test_a_trial_shows_the_message_as_it_is_sent(page: Browser, gateway: Running
 @in_browser
 def test_a_key_is_asked_for_and_kept_in_memory_only(window: Browser, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
-    key = keys.add("default", KeyRole.EDIT)
+    key = keys.add("default", KeyRole.APPROVE)
     with upstream(answer) as above, running(above.url, tmp_path, PERU, keys=keys) as serving:
         window.call("POST", "/url", url=serving.admin)
         for given, expected in (("wrong", False), (key, True)):

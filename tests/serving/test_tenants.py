@@ -56,7 +56,7 @@ def test_a_tenant_whose_edits_are_being_indexed_holds_up_no_other(above: Recorde
 def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
     mine, other, user = (
-        keys.add("default", KeyRole.EDIT),
+        keys.add("default", KeyRole.APPROVE),
         keys.add("other", KeyRole.ADMIN),
         keys.add("default", KeyRole.USE),
     )
@@ -138,7 +138,7 @@ def test_another_tenants_problem_is_its_own(above: Recorded, tmp_path: Path) -> 
     keys = Keys(tmp_path / "keys.json")
     mine, other, admin = (
         {"Authorization": f"Bearer {keys.add(tenant, role)}"}
-        for tenant, role in (("default", KeyRole.EDIT), ("shop", KeyRole.EDIT), ("third", KeyRole.ADMIN))
+        for tenant, role in (("default", KeyRole.APPROVE), ("shop", KeyRole.APPROVE), ("third", KeyRole.ADMIN))
     )
     with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
 

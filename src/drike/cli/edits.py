@@ -8,22 +8,31 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from drike.cli.console import note, say, say_lines
-from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, RunOptions, as_flags, command, flag, option
+from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, RunOptions, command, flag, option
 from drike.edits import Edit, EditCase
 from drike.errors import UsageError
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
+from drike.stores import moves
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, conflict_keys, to_json, to_values
-from drike.support.files import write_text
+from drike.stores.records import (
+    EditRecord,
+    EditVersion,
+    Status,
+    StoreError,
+    checked,
+    conflict_keys,
+    stamp,
+    to_values,
+)
 from drike.support.table import counted
 from drike.words import mentions
 
@@ -34,8 +43,8 @@ Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
 Yes = Annotated[bool, flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD)]
 Texts = list[str] | None
-_NewStatus = Literal["active", "shadow", "draft"]
-_AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
+_NewStatus = Literal["active", "shadow", "proposed", "draft"]
+AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
 _PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
@@ -62,33 +71,62 @@ def edit_id(metavar: str) -> Any:
     return typer.Argument(help="As drike edits list shows it", metavar=metavar, min=1, max=2**63 - 1, hidden=True)
 
 
-@dataclass(frozen=True)
-class NewEdit:
-    """The fields of a new edit."""
+@dataclass(frozen=True, kw_only=True)
+class EditFields:
+    """The fields that an edit may have beside its fact."""
 
-    fact: Annotated[str, option("FACT", 'The new fact, as "QUERY -> OBJECT"', DATA)]
-    subject: Annotated[str, option("NAME", "What the fact is about", DATA)]
     alias: Annotated[Texts, option("NAME", "Another name of the subject; repeatable", DATA)] = None
     object_alias: Annotated[Texts, option("NAME", "Another name of the new object; repeatable", DATA)] = None
     relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None
     paraphrase: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA, *_PARAPHRASE)] = None
     never: Annotated[Texts, option("QUERY", "A question that it does not concern; repeatable", DATA)] = None
-    status: Annotated[_NewStatus, option("NAME", "active, shadow or draft", METHOD)] = "active"
+    only: Annotated[
+        Texts, option("COND", "Only for these requests, as model=gpt-* or x-region=eu; repeatable", METHOD)
+    ] = None
     valid_from: Annotated[str | None, option("TIME", "When it begins to hold, as 2026-12-31", METHOD)] = None
     valid_to: Annotated[str | None, option("TIME", "When it no longer holds", METHOD)] = None
+    owner: Annotated[str | None, option("NAME", "Who answers for it", METHOD)] = None
+    review_by: Annotated[str | None, option("TIME", "When it is to be reviewed", METHOD)] = None
+    review_every: Annotated[str | None, option("90d", "Days until each review", METHOD)] = None
     source: Annotated[str | None, option("TEXT", "Where the fact comes from", OUTPUT)] = None
+
+    def values(self) -> dict[str, Any]:
+        """The fields of a record that are given. Raises UsageError."""
+        every = None if self.review_every is None else days(self.review_every)
+        first = None if every is None else stamp(datetime.now(UTC) + timedelta(days=every))
+        lists = {
+            "aliases": self.alias, "object_aliases": self.object_alias, "paraphrases": self.paraphrase,
+            "negatives": self.never, "only": self.only,
+        }  # fmt: skip
+        names = ("relation", "valid_from", "valid_to", "owner", "source")
+        single = {name: getattr(self, name) for name in names}
+        single |= {"review_by": self.review_by or first, "review_days": every}
+        given = {name: tuple(texts) for name, texts in lists.items() if texts}
+        return given | {name: value for name, value in single.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewEdit(EditFields):
+    """The fields of a new edit."""
+
+    fact: Annotated[str, option("FACT", 'The new fact, as "QUERY -> OBJECT"', DATA)]
+    subject: Annotated[str, option("NAME", "What the fact is about", DATA)]
+    status: Annotated[_NewStatus, option("NAME", "active, shadow, proposed or draft", METHOD)] = "active"
     reason: Reason = None
 
     def record(self) -> EditRecord:
         """The record to store. Raises UsageError, RecordError."""
         edit = parse_fact(self.fact, ())
-        return checked(EditRecord(
-            self.subject, edit.query, edit.target_new, relation=self.relation, aliases=tuple(self.alias or ()),
-            paraphrases=tuple(self.paraphrase or ()), negatives=tuple(self.never or ()),
-            object_aliases=tuple(self.object_alias or ()), status=Status(self.status),
-            valid_from=self.valid_from, valid_to=self.valid_to, source=self.source, author=_author(),
-            reason=self.reason,
-        ))  # fmt: skip
+        more = {**self.values(), "status": Status(self.status), "author": author(), "reason": self.reason}
+        return checked(EditRecord(self.subject, edit.query, edit.target_new, **more))
+
+
+def days(text: str) -> int:
+    """A number of days, as "90d". Raises UsageError."""
+    match = re.fullmatch(r"(\d{1,4})d?", text)
+    if match is None:
+        raise UsageError(f"{text!r} is no number of days: write 90d")
+    return int(match[1])
 
 
 @command()
@@ -113,18 +151,22 @@ def add(
     logged = common_questions() if log is None else [asked.said for asked in read_questions(log)]
     writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
-        changes = opened.put(record, supersede=supersede)
+        entered = moves.entering(opened, record, decides=True)
+        changes = opened.put(entered, supersede=supersede)
         if changes[0].number == 1:
             say(f"{opened.name} is a new store of edits")
         print_changes(changes)
+        if entered.status is not record.status:
+            count = counted(moves.required_approvals(opened), "approval")
+            say(f"It is proposed, as this store requires {count} (drike edits approve)")
         if writer and propose:
-            print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=_author()))
+            print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=author()))
         report = name_report(changes[-1], stores.snapshot(opened).in_force(datetime.now(UTC)))
     if report.short:
-        say(f"Also found as {_quoted(report.short)}")
+        say(f"Also found as {quoted(report.short)}")
     for name, ids in report.ambiguous.items():
         shared = f" ({' and '.join(f'edit {id}' for id in ids[:3])} may be meant)" if ids else ""
-        note(f'"{name}" may mean something else{shared}: {_AMBIGUOUS}')
+        note(f'"{name}" may mean something else{shared}: {AMBIGUOUS}')
     index = EditIndex.of(changes[-1:])
     naming = [question for question in logged if index.named(question)]
     kind = "common" if log is None else "logged"
@@ -137,37 +179,11 @@ def add(
 
 
 @command()
-def import_(
-    source: Annotated[Path, typer.Argument(help="CSV, JSON lines or a data set", metavar="FILE", hidden=True)], *,
-    supersede: Supersede = False, store: Store = FILE,
-) -> None:  # fmt: skip
-    """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
-    from drike.gates.naming import ambiguous_names
-    from drike.stores.importing import Imported, import_edits, read_edits
-
-    rows = read_edits(source)
-    if all(isinstance(row, str) for row in rows):  # no reason to make the store's file
-        imported = Imported((), 0, tuple(map(str, rows)))
-    else:
-        with closing(open_store(store)) as opened:
-            imported = import_edits(opened, rows, supersede=supersede, author=_author())
-    for problem in imported.refused:
-        say(f"Refused: {as_flags(str(problem))}")
-    counts = f"{len(imported.added):,} added, {imported.repeated:,} in force already, {len(imported.refused):,} refused"
-    say(f"{source}: {counts}")
-    if ambiguous := ambiguous_names(imported.added):
-        names = f"{counted(len(ambiguous), 'name')} may mean something else, such as {_quoted(ambiguous[:3])}"
-        note(f"{names}: {_AMBIGUOUS}")
-    if imported.refused:
-        raise StoreError(f"{source} has refused rows (listed above): correct them, and import the file again")
-
-
-@command()
 def list_(*, retired: Retired = False, store: Store = FILE) -> None:
     """List the edits."""
     with closing(open_store(store, create=False)) as opened:
         snapshot, name = stores.snapshot(opened), opened.name
-    edits = _listed(snapshot, retired)
+    edits = listed(snapshot, retired)
     print_changes(edits)
     say(f"{name}: {counted(len(edits), 'edit')}, {counted(snapshot.revision, 'change')}")
 
@@ -204,14 +220,14 @@ def reword(
         in_force = () if edits else stores.snapshot(opened).in_force(datetime.now(UTC))
         chosen = [version for version in in_force if not version.record.paraphrases]
         chosen += [stores.versions(opened, edit)[-1] for edit in edits or ()]
-        print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=_author()))
+        print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=author()))
 
 
 @command()
 def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: Reason = None, store: Store = FILE) -> None:
     """Take edits out of force."""
     with closing(open_store(store, create=False)) as opened, opened.transaction():
-        changes = [change for edit in edits for change in stores.retire(opened, edit, author=_author(), reason=reason)]
+        changes = [change for edit in edits for change in stores.retire(opened, edit, author=author(), reason=reason)]
     print_changes(changes)
 
 
@@ -223,7 +239,7 @@ def rollback(
 ) -> None:  # fmt: skip
     """Go back to an earlier version of an edit; this makes a new version."""
     with closing(open_store(store, create=False)) as opened:
-        print_changes(stores.rollback(opened, edit, version, author=_author(), reason=reason, supersede=supersede))
+        print_changes(stores.rollback(opened, edit, version, author=author(), reason=reason, supersede=supersede))
 
 
 @command()
@@ -256,31 +272,19 @@ def calibrate(
         say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
 
 
-@command()
-def export(
-    out: Annotated[Path, typer.Argument(help="A file of JSON lines", metavar="FILE", hidden=True)], *,
-    retired: Retired = False, store: Store = FILE,
-) -> None:  # fmt: skip
-    """Write the edits to FILE.jsonl, which drike edits import reads."""
-    if out.suffix.casefold() != ".jsonl":
-        raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
-    with closing(open_store(store, create=False)) as opened:
-        lines = [to_json(version.record) for version in _listed(stores.snapshot(opened), retired)]
-    write_text(out, "".join(f"{line}\n" for line in lines))
-    say(f"{out}: {len(lines):,} exported")
-
-
-def _quoted(names: Iterable[str]) -> str:
+def quoted(names: Iterable[str]) -> str:
+    """Names in quotation marks."""
     return ", ".join(f'"{name}"' for name in names)
 
 
-def _author() -> str | None:
+def author() -> str | None:
+    """Who uses the command line, by the operating system; None if it does not say."""
     with suppress(OSError, KeyError):  # a user of a container may have no name
         return getpass.getuser()
     return None
 
 
-def _listed(snapshot: Snapshot, retired: bool) -> list[EditVersion]:
+def listed(snapshot: Snapshot, retired: bool) -> list[EditVersion]:
     """The latest versions, those of retired edits if asked for."""
     versions = snapshot.edits.values()
     return [version for version in versions if retired or version.record.status is not Status.RETIRED]

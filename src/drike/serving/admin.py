@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ from drike.errors import DrikeError
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
 from drike.gates.reliability import Bin, curve
-from drike.serving import page
+from drike.serving import moves, page
 from drike.serving.admission import permit
 from drike.serving.answers import text_of
 from drike.serving.editing import RequestEditor
@@ -38,7 +38,10 @@ from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 from drike.stores import log as stores
 from drike.stores import records
+from drike.stores.approvals import approvers
 from drike.stores.counts import Counts, counts_since
+from drike.stores.log import EditStore
+from drike.stores.moves import due, require_approvals, required_approvals
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
 from drike.support.records import read
 from drike.words import words
@@ -48,7 +51,6 @@ _MAX_TRIALS = 16  # at once
 _SECONDS_FOR_STORE = 5.0  # that others may hold
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
-_TEXTS = {"negatives": "negatives", "wordings": "paraphrases"}  # changes that add a text, and where
 _CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
 Guarded = Callable[[Request, Principal], Awaitable[Any]]
 Json = dict[str, object]
@@ -64,6 +66,7 @@ def application(admin: Admin) -> Starlette:
         Route("/admin/v1/edits", admin.guarded(admin.add), methods=["POST"]),
         Route(edit, admin.guarded(admin.versions)),
         Route(edit + "/{change:str}", admin.guarded(admin.change), methods=["POST"]),
+        Route("/admin/v1/approvals", admin.guarded(admin.approvals), methods=["GET", "POST"]),
         Route("/admin/v1/decide", admin.guarded(admin.decide)),
         Route("/admin/v1/try", admin.guarded(admin.ask), methods=["POST"]),
         Route("/admin/v1/fired", admin.guarded(admin.matched)),
@@ -151,55 +154,37 @@ class Admin:
         return {"edits": [_edit_json(edit, feed) for edit in found[after : after + limit]], "total": len(found)}
 
     async def versions(self, request: Request, principal: Principal) -> Json:
-        """All versions of an edit."""
+        """All versions of an edit, and who has approved what is proposed."""
         feed, id = await self.tenants.feed(principal.tenant), _id(request)
         if id not in feed.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {id}")
         try:
             async with asyncio.timeout(_SECONDS_FOR_STORE):
                 versions = await in_daemon_thread(stores.versions, feed.store, id)
+                needed = await in_daemon_thread(required_approvals, feed.store)
         except TimeoutError:
             raise UnavailableError(_late(feed, "try again")) from None
-        return {"versions": [_edit_json(version, feed) for version in versions]}
+        latest = versions[-1].record
+        by = approvers(versions, replace(latest, status=latest.approved_as))
+        asked = {"needed": needed, "by": sorted(by)} if latest.status is Status.PROPOSED else None
+        return {"versions": [_edit_json(version, feed) for version in versions], "approvals": asked}
 
     async def add(self, request: Request, principal: Principal) -> Json:
-        """Add an edit."""
-        values = await _body(request)
-        supersede = values.pop("supersede", False) is True
-        record = records.record_of(values)
-        record = replace(record, author=_author(principal, record.author), move=None)
-        if record.status is not Status.DRAFT:
-            _require(principal, KeyRole.APPROVE)
-        return await self._write(request, principal, lambda feed: feed.store.put(record, supersede=supersede))
+        """Add an edit, or propose it."""
+        return await self._write(request, principal, moves.addition(await _body(request), principal))
 
     async def change(self, request: Request, principal: Principal) -> Json:
         """Make a new version of an edit."""
-        _require(principal, KeyRole.APPROVE)
-        values, change, id = await _body(request), request.path_params["change"], _id(request)
-        author, reason = _author(principal), values.get("reason")
-        version, text = values.get("version"), values.get("text")
-        if not isinstance(reason, str | None):
-            raise RequestError(400, "bad_request", "reason must be a text")
-        if change not in ("retire", "rollback", "status", *_TEXTS):
-            raise RequestError(404, "no_such_path", f"an edit has no {change}")
-        if change == "rollback" and type(version) not in (int, type(None)):
-            raise RequestError(400, "bad_request", "version must be a number")
-        if change in _TEXTS and not isinstance(text, str):
-            raise RequestError(400, "bad_request", "text is missing")
+        values, id = await _body(request), _id(request)
+        return await self._write(request, principal, moves.change(id, request.path_params["change"], values, principal))
 
-        def make(feed: EditFeed) -> Sequence[EditVersion]:
-            if change == "retire":
-                return stores.retire(feed.store, id, author=author, reason=reason)
-            if change == "rollback":
-                return stores.rollback(feed.store, id, version, author=author, reason=reason)
-            *_, latest = stores.versions(feed.store, id)
-            if change == "status":
-                more: Any = {"status": Status(values.get("status", ""))}  # a ValueError names the status
-            else:
-                more = {_TEXTS[change]: (*getattr(latest.record, _TEXTS[change]), text)}
-            return feed.store.put(replace(latest.record, author=author, reason=reason, **more), replaces=latest)
-
-        return await self._write(request, principal, make)
+    async def approvals(self, request: Request, principal: Principal) -> Json:
+        """How many people must approve what an edit says, which POST sets."""
+        if request.method == "POST":
+            needed = moves.required(await _body(request), principal)
+            await self._write(request, principal, lambda store: require_approvals(store, needed))
+        feed = await self.tenants.feed(principal.tenant)
+        return {"needed": await in_daemon_thread(required_approvals, feed.store)}
 
     async def decide(self, request: Request, principal: Principal) -> Json:
         """The decision on a query, which is not recorded."""
@@ -237,13 +222,14 @@ class Admin:
     async def mode(self, request: Request, principal: Principal) -> Json:
         """The mode of the tenant's requests, which POST switches, and how it was switched before."""
         if request.method == "POST":
-            _require(principal, KeyRole.APPROVE)
+            if not principal.role.includes(KeyRole.APPROVE):
+                raise RequestError(403, "forbidden", "switching the mode needs a key for approve")
             values = await _body(request)
             given = {"mode": values.get("mode"), "share": values.get("share", 1.0), "reason": values.get("reason")}
-            new = read(Switch, given | {"author": _author(principal), "at": ""})
+            new = read(Switch, given | {"author": principal.author, "at": ""})
             if not 0 <= new.share <= 1:
                 raise RequestError(400, "bad_request", "share must be between 0 and 1")
-            await self._write(request, principal, lambda feed: switch(feed.store, new))
+            await self._write(request, principal, lambda store: switch(store, new))
         feed = await self.tenants.feed(principal.tenant)
         made = await in_daemon_thread(switches, feed.store)
         status = {"mode": self.editor.mode_for(feed), "share": feed.switch.share, "started": self.editor.mode}
@@ -281,14 +267,17 @@ class Admin:
 
     async def counts(self, request: Request, principal: Principal) -> Response:
         """All metrics."""
-        self.metrics.edits.set(sum(len(feed.index.edits) for feed in self.tenants.feeds.values()))
+        feeds, now = tuple(self.tenants.feeds.values()), datetime.now(UTC)
+        self.metrics.edits.set(sum(len(feed.index.edits) for feed in feeds))
+        self.metrics.proposed.set(sum(len(feed.snapshot.proposals) for feed in feeds))
+        self.metrics.due.set(sum(len(due(feed.snapshot, now)) for feed in feeds))
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4", headers=_UNKEPT)
 
     async def _problems(self, of_edits: Sequence[str]) -> list[str]:
         return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]
 
     async def _write(
-        self, request: Request, principal: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]
+        self, request: Request, principal: Principal, make: Callable[[EditStore], Sequence[EditVersion] | None]
     ) -> Json:
         """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
         feed = await self.tenants.feed(principal.tenant)
@@ -296,7 +285,7 @@ class Admin:
 
         def work() -> Sequence[EditVersion]:
             with feed.store.transaction():
-                changes = make(feed)
+                changes = make(feed.store) or ()
                 if not settled.acquire(blocking=False):
                     raise UnavailableError("the change was given up")
             feed.refresh()
@@ -363,6 +352,9 @@ def _number(request: Request, name: str, default: int) -> int:
 
 def _matching(feed: EditFeed, wanted: set[str], status: str | None) -> Sequence[EditVersion]:
     """Edits with this status that hold all these words, the latest change first."""
+    edits: Iterable[EditVersion] = feed.snapshot.edits.values()
+    if status == Status.PROPOSED:
+        edits, status = feed.snapshot.proposals.values(), "all"
 
     def matches(edit: EditVersion) -> bool:
         record = edit.record
@@ -371,23 +363,16 @@ def _matching(feed: EditFeed, wanted: set[str], status: str | None) -> Sequence[
         texts = (*record.names, record.query, record.target_new, str(edit.id))
         return not wanted or wanted <= set(words(" ".join(texts)))
 
-    return sorted(filter(matches, feed.snapshot.edits.values()), key=lambda edit: -edit.number)
-
-
-def _require(principal: Principal, role: KeyRole) -> None:
-    if not principal.role.includes(role):
-        raise RequestError(403, "forbidden", f"this needs a key for {role}: ask one who has it")
-
-
-def _author(principal: Principal, claimed: str | None = None) -> str:
-    """Who made a change, for the history: the key, whatever name its holder gives."""
-    who = principal.author
-    return who if claimed is None or principal.name else records.claimed_author(claimed, who)
+    return sorted(filter(matches, edits), key=lambda edit: -edit.number)
 
 
 def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
     version = {"id": edit.id, "version": edit.version, "created_at": edit.created_at, "number": edit.number}
-    return {**version, **records.to_values(edit.record), **({} if feed is None else {"in_force": feed.has(edit)})}
+    if feed is None:
+        return {**version, **records.to_values(edit.record)}
+    proposal = feed.snapshot.proposals.get(edit.id)
+    waiting = None if proposal in (None, edit) else _edit_json(proposal)
+    return {**version, **records.to_values(edit.record), "in_force": feed.has(edit), "proposal": waiting}
 
 
 def _decision_json(decision: Decision, feed: EditFeed) -> Json:

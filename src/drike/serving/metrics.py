@@ -30,6 +30,8 @@ class Metrics:
         self.answers = counter("drike_answers", text, "stated", "mode")
         self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=registry)
         self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=registry)
+        self.proposed = Gauge("drike_edits_proposed", "Proposals that wait for approval", registry=registry)
+        self.due = Gauge("drike_edits_due", "Edits in use whose review is due", registry=registry)
 
     def count(self, status: int, scope: str, overhead: float | None) -> None:
         """Count a request that ends with this status. overhead: in seconds, if it was passed on."""

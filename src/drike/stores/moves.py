@@ -17,6 +17,8 @@ from drike.stores.approvals import APPROVALS, approvers, authors
 from drike.stores.log import EditStore, Snapshot, decided_version, versions
 from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError, person
 
+MOST_APPROVALS = 9
+
 
 def required_approvals(store: EditStore) -> int:
     """How many people must approve what an edit says before it is in use. Raises StoreError."""
@@ -26,6 +28,12 @@ def required_approvals(store: EditStore) -> int:
 def require_approvals(store: EditStore, count: int) -> None:
     """Require so many approvals from now on. Raises StoreError."""
     store.save_setting(APPROVALS, str(count))
+
+
+def entering(store: EditStore, record: EditRecord, *, decides: bool) -> EditRecord:
+    """A new record as it enters a store: as a proposal, where its author may not decide or approvals are required."""
+    asked = record.status.in_use and not (decides and required_approvals(store) == 0)
+    return proposed(record) if asked or record.status is Status.PROPOSED else record
 
 
 def proposed(record: EditRecord) -> EditRecord:
@@ -107,14 +115,19 @@ def change(
     """
     with store.transaction():
         known = versions(store, edit)
-        latest = known[-1].record
-        base = latest if latest.status is Status.PROPOSED else decided_version(known).record
+        base = changeable(known)
         new = replace(base, **changes, author=author, reason=reason, move=None)
         said = new.status is not base.status or records.effect(records.checked(new)) != records.effect(base)
         asked = propose or required_approvals(store) > 0
         if not base.status.decides or (asked and said and new.status.in_use):
             new = proposed(new)
         return store.put(new, replaces=known[-1], supersede=supersede)
+
+
+def changeable(versions: Sequence[EditVersion]) -> EditRecord:
+    """Of all versions of an edit the record that a change starts from: what is proposed, else what was decided."""
+    latest = versions[-1].record
+    return latest if latest.status is Status.PROPOSED else decided_version(versions).record
 
 
 def review(

@@ -239,6 +239,16 @@ def record_of(values: Mapping[str, object]) -> EditRecord:
     return read(EditRecord, {_NEW_NAMES.get(name, name): value for name, value in values.items()})
 
 
+def fields_of(values: object) -> dict[str, Any]:
+    """Some fields of a record, as a JSON object has them, for `replace`. Raises ValueError for no or unknown fields."""
+    if not isinstance(values, dict) or not values:
+        raise ValueError("changes are missing: give the fields with their new values")
+    if fixed := values.keys() & {"status", "approved_as", "author", "reason", "move"}:
+        raise ValueError(f"{min(fixed)} is no field that can be changed so")
+    record = record_of({**dict.fromkeys(REQUIRED, "x"), **values})
+    return {name: getattr(record, name) for name in (_NEW_NAMES.get(said, said) for said in map(str, values))}
+
+
 def checked(record: EditRecord) -> EditRecord:
     """The record with texts stripped, repeats removed and times in UTC. Raises RecordError, which names the field."""
     try:
