@@ -32,11 +32,22 @@ from drike.evaluation.judge import Question
 from drike.evaluation.metrics import summarise
 from drike.prompts import Prompt
 from tests.worlds.scripted import ScriptedModel
-from tests.worlds.suggestible import ENCODER, MODEL, POOL, TEST, TRAIN, suggestible
+from tests.worlds.small import old_object
+from tests.worlds.suggestible import ENCODER, POOL, TEST, TRAIN
 
 pytestmark = pytest.mark.slow  # no command reaches what these test
 
 DRAWS = (Bernoulli(), PlackettLuce())
+
+
+def suggestible(prompt: str) -> str:
+    """Answer every question with the new object, unless at least four demonstrations keep their old one."""
+    *shown, question = prompt.splitlines()
+    kept = sum(line.startswith("Prompt: ") and line.split()[-1].startswith("Old") for line in shown)
+    return old_object(question) if kept >= 4 else shown[-1].split()[-1]
+
+
+MODEL = ScriptedModel(suggestible)
 
 
 def outcomes(draw: Draw, n: int) -> list[Subset]:
