@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, effect, person
+from drike.stores.records import EditRecord, EditVersion, Move, Status, effect, person
 
 APPROVALS = "approvals"  # the setting: how many people must approve what an edit says before it is in use
 
@@ -26,12 +26,11 @@ def authors(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
     return {person(each.author) for each in kept if each.status is not Status.RETIRED and effect(each) == wanted}
 
 
-def check_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int) -> None:
-    """Raises ApprovalError for a record that would be in use, as no earlier version was, without enough approvals."""
+def is_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int) -> bool:
+    """Whether a record may be in use after earlier versions: one was that says the same, or enough people agree."""
     for known in (version.record for version in earlier):
         shadowed = known.status is Status.ACTIVE and record.status is Status.SHADOW
         if (known.status is record.status or shadowed) and effect(known) == effect(record):
-            return
+            return True
     people = approvers(earlier, record) | ({person(record.author)} if record.move is Move.APPROVE else set())
-    if len(people - authors(earlier, record) - {""}) < needed:
-        raise ApprovalError(needed)
+    return len(people - authors(earlier, record) - {""}) >= needed

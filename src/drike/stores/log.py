@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from drike.stores import records
-from drike.stores.approvals import APPROVALS, check_approved
+from drike.stores.approvals import APPROVALS, is_approved
 from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys
 from drike.support.records import parse
 
@@ -147,8 +147,9 @@ class EditStore(Protocol):
             latest = next(reversed(earlier), None)
             if replaces is not None and (latest is None or latest.version != replaces.version):
                 raise StoreError(f"edit {id} has changed since version {replaces.version}: look at it, and try again")
-            if record.status.in_use and (needed := int(self.setting(APPROVALS) or 0)):
-                check_approved(record, earlier, needed)
+            needed = int(self.setting(APPROVALS) or 0)
+            if record.status.in_use and not is_approved(record, earlier, needed):
+                raise records.ApprovalError(needed)
             rivals = self._rivals(record, id)
             effects = {records.effect(rival.record) for rival in rivals}
             if rivals and not (supersede and records.effect(record) not in effects):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from drike.stores import records
-from drike.stores.approvals import APPROVALS, approvers, authors
+from drike.stores.approvals import APPROVALS, approvers, authors, is_approved
 from drike.stores.log import EditStore, Snapshot, decided_version, versions
 from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError, person
 
@@ -79,7 +79,7 @@ def approve(
         in_use = replace(approved, status=approved.approved_as)
         before = approvers(known, in_use) - authors(known, in_use)
         if needed and (not who or who in authors(known, in_use)):
-            raise ApprovalError(needed)
+            raise ApprovalError(needed, own=bool(who))
         if needed and who in before:
             raise StoreError(f"{author} has approved edit {edit} already: it needs {needed - len(before)} more")
         enough = len(before | {who}) >= needed
@@ -116,10 +116,10 @@ def change(
     with store.transaction():
         known = versions(store, edit)
         base = changeable(known)
-        new = replace(base, **changes, author=author, reason=reason, move=None)
-        said = new.status is not base.status or records.effect(records.checked(new)) != records.effect(base)
-        asked = propose or required_approvals(store) > 0
-        if not base.status.decides or (asked and said and new.status.in_use):
+        new = records.checked(replace(base, **changes, author=author, reason=reason, move=None))
+        said = new.status is not base.status or records.effect(new) != records.effect(base)
+        waits = propose or not is_approved(new, known, required_approvals(store))
+        if not base.status.decides or (waits and said and new.status.in_use):
             new = proposed(new)
         return store.put(new, replaces=known[-1], supersede=supersede)
 

@@ -71,12 +71,16 @@ class ConflictError(RecordError):
 
 
 class ApprovalError(StoreError):
-    """A version would be in use without the approvals that its store requires. `needed`: how many these are."""
+    """A version would be in use without the approvals that its store requires. `needed`: how many these are.
 
-    def __init__(self, needed: int) -> None:
+    own: its author is approving it.
+    """
+
+    def __init__(self, needed: int, *, own: bool = False) -> None:
         self.needed = needed
         who = "somebody other than its author" if needed == 1 else f"{needed} people other than its author"
-        super().__init__(f"this store requires that {who} approve it first: propose it (drike edits propose)")
+        why = "you wrote it yourself: ask somebody else" if own else "propose it (drike edits propose)"
+        super().__init__(f"this store requires that {who} approve it: {why}")
 
 
 class Status(StrEnum):

@@ -1,0 +1,198 @@
+"""The life of an edit: any moves by anybody, and no version in use that was not approved."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from drike.stores import moves
+from drike.stores.log import EditStore, retire, rollback, snapshot, versions
+from drike.stores.moves import approve, change, due, propose, reject, review
+from drike.stores.records import ApprovalError, ConflictError, EditRecord, EditVersion, Move, Status, StoreError, effect
+from tests.worlds.stores import NOON, PERU, Opener, active
+
+ANNA, BOB, CID = "Anna (propose)", "Bob (approve)", "Cid (admin)"
+ROME = {"target_new": "Rome"}
+
+
+def test_a_change_waits_for_two_people_other_than_its_author_while_the_edit_stays(store: EditStore) -> None:
+    [edit] = store.put(replace(PERU, author=ANNA))
+    moves.require_approvals(store, 2)
+    [proposed] = change(store, edit.id, ROME, author=ANNA, reason="decree 12")
+    assert (proposed.record.status, proposed.record.move) == (Status.PROPOSED, Move.PROPOSE)
+    with pytest.raises(ApprovalError, match="you wrote it yourself"):
+        approve(store, edit.id, author="anna (approve)")  # the same person with another key
+    [half] = approve(store, edit.id, author=BOB, version=proposed.version)
+    with pytest.raises(StoreError, match=r"Bob \(approve\) has approved edit 1 already: it needs 1 more"):
+        approve(store, edit.id, author=BOB)
+    assert active(store) == {"Oslo"} and snapshot(store).proposals == {edit.id: half}
+    with pytest.raises(StoreError, match="has changed since version 2"):
+        approve(store, edit.id, author=CID, version=proposed.version)
+    [whole] = approve(store, edit.id, author=CID)
+    assert active(store) == {"Rome"} and snapshot(store).proposals == {}
+    assert (whole.record.status, whole.record.author, whole.version) == (Status.ACTIVE, CID, 4)
+
+
+def test_whatever_way_it_comes_nothing_unapproved_is_in_use(store: EditStore) -> None:
+    moves.require_approvals(store, 1)
+    for record in (PERU, replace(PERU, move=Move.APPROVE), replace(PERU, status=Status.SHADOW)):
+        with pytest.raises(ApprovalError, match="somebody other than its author"):
+            store.put(record)
+    [draft] = store.put(replace(PERU, status=Status.DRAFT, author=ANNA))
+    with pytest.raises(ApprovalError):
+        store.put(replace(draft.record, status=Status.ACTIVE, author=ANNA), replaces=draft)
+    propose(store, draft.id, author=BOB)
+    with pytest.raises(ApprovalError):
+        approve(store, draft.id, author=ANNA)  # who wrote it, though another proposed it
+    reject(store, draft.id, author=CID, reason="no source")
+    assert active(store) == set()
+    change(store, draft.id, {"source": "the gazette"}, author=BOB)
+    propose(store, draft.id, author=BOB)
+    assert [edit.record.source for edit in approve(store, draft.id, author=CID)] == ["the gazette"]
+
+
+def test_a_rejected_change_leaves_the_edit_and_its_conflicts(store: EditStore) -> None:
+    [edit] = store.put(PERU)
+    change(store, edit.id, {"target_new": "Rome", "paraphrases": ("Peru is ruled from",)}, propose=True)
+    with pytest.raises(ConflictError):
+        store.put(EditRecord("Peru", "The capital of Peru is", "Bern"))
+    store.put(EditRecord("Peru", "Peru is ruled from", "Bern"))  # claimed by nobody before the change is approved
+    with pytest.raises(ConflictError):
+        approve(store, edit.id, author=BOB)
+    with pytest.raises(StoreError, match="a rejection needs a reason"):
+        reject(store, edit.id, author=BOB, reason=None)
+    reject(store, edit.id, author=BOB, reason="two seats")
+    assert active(store) == {"Oslo", "Bern"}
+    with pytest.raises(StoreError, match="nothing is proposed"):
+        approve(store, edit.id, author=BOB)
+
+
+def test_retiring_and_going_back_need_no_approval_and_take_what_was_in_use(store: EditStore) -> None:
+    [edit] = store.put(PERU)
+    change(store, edit.id, ROME, author=ANNA)
+    moves.require_approvals(store, 2)
+    change(store, edit.id, {"target_new": "Bern"}, author=ANNA)
+    [retired] = retire(store, edit.id, author=BOB)
+    assert retired.record.target_new == "Rome" and snapshot(store).proposals == {}
+    [back] = rollback(store, edit.id, 1, author=BOB)
+    assert back.record.target_new == "Oslo" and active(store) == {"Oslo"}
+    with pytest.raises(StoreError, match="choose an earlier one that was in use"):
+        rollback(store, edit.id, 3, author=BOB)
+
+
+def test_what_says_nothing_new_needs_no_approval(store: EditStore) -> None:
+    [edit] = store.put(replace(PERU, review_days=90))
+    moves.require_approvals(store, 2)
+    [owned] = change(store, edit.id, {"owner": "Anna"}, author=BOB)
+    [shadow] = change(store, edit.id, {"status": Status.SHADOW}, author=BOB)
+    assert (owned.record.status, shadow.record.status) == (Status.ACTIVE, Status.SHADOW)
+    [confirmed] = review(store, edit.id, author=BOB)
+    assert confirmed.record.review_by and confirmed.record.owner == "Anna"
+
+
+def test_edits_that_are_due_stay_in_force(store: EditStore) -> None:
+    def days(n: int) -> str:
+        return (NOON + timedelta(days=n)).isoformat()
+
+    for name, at in (("Peru", 3), ("Mali", -5), ("Chad", -1), ("Cuba", None)):
+        by = None if at is None else days(at)
+        store.put(EditRecord(name, f"The capital of {name} is", name.upper(), review_by=by))
+    assert [edit.record.subject for edit in due(snapshot(store), NOON)] == ["Mali", "Chad"]
+    assert "MALI" in active(store)
+    review(store, 2, until=days(30))
+    assert [edit.id for edit in due(snapshot(store), NOON)] == [3]
+    with pytest.raises(StoreError, match="has no interval of reviews"):
+        review(store, 3)
+    with pytest.raises(StoreError, match="only edits in use are reviewed"):
+        retire(store, 3)
+        review(store, 3, until=days(1))
+
+
+Act = Callable[[EditStore, random.Random, str], object]
+
+
+def _acts() -> Iterator[Act]:
+    def subject(rng: random.Random) -> str:
+        return f"Land{rng.randrange(3)}"
+
+    def record(rng: random.Random, who: str) -> EditRecord:
+        name, status = subject(rng), rng.choice([Status.ACTIVE, Status.SHADOW, Status.DRAFT])
+        return EditRecord(name, f"The capital of {name} is", f"City{rng.randrange(4)}", status=status, author=who)
+
+    def some(store: EditStore, rng: random.Random) -> int:
+        return rng.randint(1, max(1, len(snapshot(store).edits)))
+
+    yield lambda s, rng, who: s.put(record(rng, who), supersede=rng.random() < 0.3)
+    yield lambda s, rng, who: s.put(moves.entering(s, record(rng, who), decides=True))
+    yield lambda s, rng, who: s.put(replace(record(rng, who), move=Move.APPROVE))
+    yield lambda s, rng, who: propose(s, some(s, rng), author=who)
+    yield lambda s, rng, who: approve(s, some(s, rng), author=who, supersede=rng.random() < 0.5)
+    yield lambda s, rng, who: approve(s, some(s, rng), author=who)
+    yield lambda s, rng, who: reject(s, some(s, rng), author=who, reason="no")
+    yield lambda s, rng, who: change(s, some(s, rng), {"target_new": f"City{rng.randrange(4)}"}, author=who)
+    yield lambda s, rng, who: change(s, some(s, rng), {"status": rng.choice([*Status])}, author=who)
+    yield lambda s, rng, who: review(s, some(s, rng), author=who, until="2030-01-01")
+    yield lambda s, rng, who: retire(s, some(s, rng), author=who)
+    yield lambda s, rng, who: rollback(s, some(s, rng), author=who)
+
+
+ACTS = tuple(_acts())
+PEOPLE = ("Anna (propose)", "Anna (approve)", "Bob (approve)", "Cid (admin)", "Dora (approve)", None)
+
+
+def moved(store: EditStore, seed: int, length: int = 25) -> None:
+    """A random sequence of moves; everything in use was approved, and what was acknowledged is there."""
+    rng, kept = random.Random(seed), list[EditVersion]()
+    needed = rng.randrange(3)
+    moves.require_approvals(store, needed)
+    for _ in range(length):
+        with suppress(StoreError):
+            kept += rng.choice(ACTS)(store, rng, rng.choice(PEOPLE))  # type: ignore[arg-type]
+    assert store.changes() == kept
+    for id in snapshot(store).edits:
+        used: set[tuple[EditRecord, Status]] = set()
+        for end, version in enumerate(history := versions(store, id), 1):
+            said, status = effect(version.record), version.record.status
+            if status in (Status.ACTIVE, Status.SHADOW) and (said, status) not in used:
+                used |= {(said, status), (said, Status.SHADOW)}
+                assert approved_by(history[:end], said) >= needed, (seed, version)
+    held = [edit.record.subject for edit in snapshot(store).in_force(datetime.now(UTC))]
+    assert len(held) == len(set(held))
+
+
+def approved_by(history: Sequence[EditVersion], said: EditRecord) -> int:
+    """How many others than its authors have approved what a record says, counted from the log in another way."""
+    saying = [version.record for version in history if effect(version.record) == said]
+    wrote = {name(record) for record in saying if record.move in (None, Move.PROPOSE)}
+    return len({name(record) for record in saying if record.move is Move.APPROVE} - wrote - {None})
+
+
+def name(record: EditRecord) -> str | None:
+    return record.author and record.author.split()[0]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_sequence_of_moves_puts_an_unapproved_version_in_force(opener: Opener, tmp_path: Path, part: int) -> None:
+    for seed in range(10 * part, 10 * (part + 1)):
+        store = opener(tmp_path / f"{seed}.db")
+        moved(store, seed)
+        store.close()
+
+
+@pytest.mark.reliability
+def test_no_sequence_of_ten_thousand_puts_an_unapproved_version_in_force(tmp_path: Path) -> None:
+    from drike.stores.sqlite import SqliteStore
+
+    for seed in range(10_000):
+        path = tmp_path / "edits.db"
+        store = SqliteStore(path)
+        store._file.execute("PRAGMA synchronous = OFF")  # what a power cut leaves is tested elsewhere
+        moved(store, seed)
+        store.close()
+        path.unlink()
