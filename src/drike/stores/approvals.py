@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from drike.stores.records import EditRecord, EditVersion, Move, Status, effect, person
 
@@ -11,12 +12,7 @@ APPROVALS = "approvals"  # the setting: how many people must approve what an edi
 
 def approvers(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
     """Who has approved what a record says since it was last proposed."""
-    people, wanted = set[str](), effect(record)
-    for kept in (version.record for version in reversed(versions)):
-        if kept.status is not Status.PROPOSED or kept.approved_as is not record.status or effect(kept) != wanted:
-            break
-        people |= {person(kept.author)} if kept.move is Move.APPROVE else set()
-    return people - {""}
+    return {person(kept.author) for kept in _proposed(versions, record) if kept.move is Move.APPROVE} - {""}
 
 
 def authors(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
@@ -32,5 +28,17 @@ def is_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int)
         shadowed = known.status is Status.ACTIVE and record.status is Status.SHADOW
         if (known.status is record.status or shadowed) and effect(known) == effect(record):
             return True
-    people = approvers(earlier, record) | ({person(record.author)} if record.move is Move.APPROVE else set())
+    people = approvers(earlier, record)
+    if record.move is Move.APPROVE and _proposed(earlier, record):
+        people |= {person(record.author)}
     return len(people - authors(earlier, record) - {""}) >= needed
+
+
+def _proposed(versions: Sequence[EditVersion], record: EditRecord) -> list[EditRecord]:
+    """The last versions of an edit, as far as they propose what a record says."""
+    wanted, last = effect(record), (version.record for version in reversed(versions))
+
+    def proposes(kept: EditRecord) -> bool:
+        return kept.status is Status.PROPOSED and kept.approved_as is record.status and effect(kept) == wanted
+
+    return list(takewhile(proposes, last))
