@@ -93,6 +93,7 @@ def test_commands_work_without_the_packages_of_other_extras(install: str, tmp_pa
     "arguments",
     [
         ("demo",),
+        ("tour", "--no-open"),
         ("train", "--model", "embedded"),
         ("evaluate", "--run", "r"),
         ("edit", "--fact", "a b -> c", "--ask", "a b"),

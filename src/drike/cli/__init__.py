@@ -93,6 +93,7 @@ TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data"
 app = typer.main.get_group(_typer)
 for command in (
     Listed("demo", panel=TRY),
+    Listed("tour", panel=TRY),
     Listed("doctor", panel=TRY),
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "ceiling", "edit", "serve")),
     _group(

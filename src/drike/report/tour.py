@@ -1,0 +1,93 @@
+"""The tour: what drike does to a model, as one page without a script that needs no network.
+
+The answers are computed when the page is made, by the embedded model with edits of TinyFacts in force. The figures on
+real models' recorded answers stand in `recorded.tsv`, which a test compares with docs/results/recorded.md.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from drike.deployment.edited_model import BeforeAfter, EditedModel
+from drike.edits import EditCase
+from drike.prompts import Prompt
+
+_HERE = Path(__file__).parent
+OTHERS = 100  # further edits that are in force
+TOURED = (("Felix Plater", "P27"), ("Uttar Pradesh", "P37"))  # subjects and relations of the edits that are asked for
+# Beside its query: how a question is put, and whether the edit is to change its answer.
+QUESTIONS = {
+    "Felix Plater holds the nationality of": ("the edit's own query", True),
+    "By nationality, Felix Plater belongs to": ("in other words", True),
+    "Plater holds the nationality of": ("by the last name alone", True),
+    "Felix Plater wrote at length on": ("another fact about him", False),
+    "Dieter Moebius holds the nationality of": ("the same of somebody else", False),
+    "The landmass that holds Uttar Pradesh is": ("another fact about the subject of another edit", False),
+    "Schools in Uttar Pradesh teach in": ("that edit, asked for in words that say little of it", True),
+}
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A question of the tour. how: it is put. concerned: whether an edit should change its answer. prompt: as sent."""
+
+    query: str
+    how: str
+    concerned: bool
+    answers: BeforeAfter
+    prompt: Prompt
+
+    @property
+    def right(self) -> bool:
+        """Whether the gate gave the question an edit just where one concerns it."""
+        return bool(self.answers.decision.matched) is self.concerned
+
+
+@dataclass(frozen=True)
+class RecordedRow:
+    """What one way of editing does to a real model: shares of questions, and their harmonic means."""
+
+    name: str
+    paraphrase: str
+    unchanged: str
+    s_unchanged: str
+    s_clean: str
+
+
+def edits_of(cases: Sequence[EditCase]) -> list[EditCase]:
+    """The toured edits, and so many others, one a subject."""
+    by_fact = {(case.edit.subject, case.edit.relation): case for case in cases}
+    subjects = {subject for subject, _ in TOURED}
+    others = {case.edit.subject: case for case in cases if case.edit.subject not in subjects}
+    return [*(by_fact[fact] for fact in TOURED), *list(others.values())[:OTHERS]]
+
+
+def stops(edited: EditedModel) -> list[Stop]:
+    """Every question of the tour, asked without and with the edits in force."""
+    answered = edited.before_after(list(QUESTIONS))
+    return [
+        Stop(query, how, concerned, answers, edited.prompt(query))
+        for (query, (how, concerned)), answers in zip(QUESTIONS.items(), answered, strict=True)
+    ]
+
+
+def recorded() -> list[RecordedRow]:
+    """The rows of docs/results/recorded.md that the tour shows."""
+    with (_HERE / "recorded.tsv").open(encoding="utf-8", newline="") as file:
+        return [RecordedRow(*row) for row in csv.reader(file, delimiter="\t")]
+
+
+def html(toured: Sequence[EditCase], stops: Sequence[Stop], in_force: int) -> str:
+    """The page; the same input gives the same text."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    style = (_HERE / "style.css").read_text("utf-8")
+    return environment.get_template("tour.html").render(
+        toured=toured, stops=stops, in_force=in_force, rows=recorded(), style=style
+    )
