@@ -74,6 +74,17 @@ def served(address: str, **more: Any) -> Iterator[str]:
         started.tenants.close()
 
 
+def test_edits_for_other_requests_are_asked_about_with_their_headers(capsys: pytest.CaptureFixture[str]) -> None:
+    stored({**PERU, "only": ["x-region=eu"]}, {**PERU, "target_new": "Rome", "only": ["x-region=us*"]})
+    with upstream(answering(obeys)) as above:
+        to = ("--upstream", above.url, *NAMED, "--json", "out.json")
+        said = verify(capsys, *to, "--header", "X-Region=EU")
+        assert "1 edit: took on" in said and "edits 2 are not asked about, as they are for other requests" in said
+        assert {asked["edit"] for asked in json.loads(Path("out.json").read_text())["questions"]} == {1}
+        assert ("x-region", "EU") in {(name.lower(), value) for name, value in above.calls[-1].headers}
+        assert "--header x is no header" in verify(capsys, *to, "--header", "x", code=2)
+
+
 def test_a_model_that_obeys_passes_and_every_kind_of_question_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     stored(PERU, MAYOR)
     with upstream(answering(obeys)) as above:

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json as as_json
-import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
-from xml.etree import ElementTree
 
 import typer
 
 from drike.cli.console import complain, draw, note, progress, say
 from drike.cli.dry_run import bound, token_counter
-from drike.cli.edit import NOTHING
 from drike.cli.edits import FILE, Store, edit_id
 from drike.cli.encoding import watched_encoder
 from drike.cli.options import METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, AskModel, GateOptions, command, flag, option
+from drike.cli.verified import compare_runs, junit_of, show, since_the_one_before, values_of
 from drike.cli.watching import usage_sentence
 from drike.conversations.turns import Api
-from drike.datasets.rows import shown
 from drike.errors import DrikeError, UsageError
 from drike.gates.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
@@ -36,16 +31,14 @@ from drike.models.served.address import is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache, answers_path
 from drike.models.served.spending import ApiOptions, Meter
 from drike.serving.options import GatewayOptions, Mode
-from drike.stated import Stated
 from drike.stores import log as stores
 from drike.stores import verifications
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
 from drike.stores.records import EditVersion, StoreError, stamp
-from drike.stores.verifications import Verification, VerifiedQuestion
-from drike.support.escape import visible
+from drike.stores.verifications import Verification
 from drike.support.files import write_text
-from drike.support.table import Cell, Estimate, Number, Table, as_text, counted
+from drike.support.table import counted
 
 if TYPE_CHECKING:  # these take long to import
     from drike.serving.asking import Settings
@@ -53,11 +46,8 @@ if TYPE_CHECKING:  # these take long to import
     from drike.serving.upstream import Upstream
     from drike.serving.verifying import EditOutcome, EditQuestion
 
-_MAX_ROWS, _MAX_FAILURES = 60, 20  # edits of a table, and failures; of more edits only those that failed are shown
-_BEGINNING, _END = 200, 120  # characters of a long text that is shown
 _KEY = "DRIKE_KEY"  # the variable with a key of the gateway
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
-_SUBJECT = 24  # characters of one in a table
 _MOST_AT_ONCE = 100  # so that none waits too long for a decision
 _NAMED = 5  # of what a model does not know
 _GONE = typer.Option(help="Of earlier versions", metavar="", hidden=True)
@@ -71,6 +61,8 @@ def verify(
     upstream: str | None = None,
     model: Annotated[str | None, option("MODEL", "What to ask; with a URL, its name there (default: embedded)",
                                         MODEL)] = None,
+    header: Annotated[list[str] | None, option("NAME=VALUE", "Send this header, for edits that only apply with it; "
+                                               "repeatable", MODEL)] = None,
     device: str | None = None, demonstrations: int | None = None, gating: GateOptions, ask: AskModel = False,
     samples: Annotated[int, option("N", "Answers to each question; several at the model's own temperature", METHOD,
                                    minimum=1, maximum=1000)] = 1,
@@ -91,7 +83,7 @@ def verify(
         raise UsageError("a gateway decides by its own options: leave out those of gate and demonstrations")
     with closing(open_store(store, create=False)) as opened:
         if compare:
-            return _compare(opened, edits or [])
+            return compare_runs(opened, edits or [])
         chosen = _chosen(opened, edits)
         upstream, model = _address(upstream, model, api)
         address = upstream or gateway
@@ -103,17 +95,18 @@ def verify(
             demonstrations=demonstrations, ask=ask, **vars(gating),
         )  # fmt: skip
         name = model or (None if address else EMBEDDED)
-        outcomes, made = _carry_out(VerifyPlan(api, options, gateway, name, samples, dry_run), opened, chosen)
+        plan = VerifyPlan(api, options, gateway, name, samples, dry_run, _headers(header or ()))
+        outcomes, made = _carry_out(plan, opened, chosen)
         if dry_run:
             return
-        shares = _show(outcomes, made.model)
+        shares = show(outcomes, made.model)
         number = verifications.save(opened, made)
         if json:
-            values = {"number": number, **asdict(made), "questions": list(map(_values, outcomes))}
+            values = {"number": number, **asdict(made), "questions": list(map(values_of, outcomes))}
             write_text(json, as_json.dumps(values, ensure_ascii=False, indent=1) + "\n")
         if junit:
-            write_text(junit, _junit(outcomes))
-        say(f"Verification {number} is kept in {opened.name}{_since_the_one_before(opened, number)}")
+            write_text(junit, junit_of(outcomes))
+        say(f"Verification {number} is kept in {opened.name}{since_the_one_before(opened, number)}")
     low = [f"{share:.3f} {what}" for what, share in shares.items() if share < at_least]
     if low:
         raise StoreError(f"{', '.join(low)}, less than {at_least:g}: see the failures, or give another --at-least")
@@ -124,7 +117,10 @@ test = verify  # its name in earlier versions
 
 @dataclass(frozen=True)
 class VerifyPlan:
-    """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests."""
+    """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests.
+
+    headers: by lower-case name, which all requests have.
+    """
 
     api: ApiOptions
     options: GatewayOptions
@@ -132,6 +128,15 @@ class VerifyPlan:
     model: str | None
     samples: int
     dry_run: bool
+    headers: Mapping[str, str]
+
+
+def _headers(given: Iterable[str]) -> dict[str, str]:
+    """Headers by lower-case name. Raises UsageError."""
+    pairs = [text.partition("=")[::2] for text in given]
+    if wrong := next((name for name, value in pairs if not (name.strip() and value.strip())), None):
+        raise UsageError(f"--header {wrong} is no header: write it as x-region=eu")
+    return {name.strip().lower(): value.strip() for name, value in pairs}
 
 
 def _address(upstream: str | None, model: str | None, api: ApiOptions) -> tuple[str | None, str | None]:
@@ -178,7 +183,9 @@ def _carry_out(
     if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
         note(f"{store.name} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
     # A run that was interrupted is kept under no number, so that the next one has its number, and its answers.
-    kept_for = f"{stores.versions(store, 1)[0].checksum} {verifications.last_number(store) + 1}"
+    kept_for = (
+        f"{stores.versions(store, 1)[0].checksum} {verifications.last_number(store) + 1} {sorted(plan.headers.items())}"
+    )
     placed: list[tuple[int, EditOutcome]] = []
     try:
         model = asyncio.run(_ask(plan, around, gateway, chosen, kept_for=kept_for, placed=placed))
@@ -230,14 +237,19 @@ async def _ask(
             stack.push_async_callback(upstream.close)
             await upstream.open()
         key = key_in(_KEY) if running else None
-        client = asking(asked, plan.model or "", headers=[(b"authorization", f"Bearer {key}".encode())] if key else [])
+        sent = {**plan.headers, **({"authorization": f"Bearer {key}"} if key else {})}
+        client = asking(asked, plan.model or "", headers=[(n.encode(), value.encode()) for n, value in sent.items()])
         client.model = plan.model or await client.only_model()
         tiny = client.model in (EMBEDDED, READER)
         unedited = client if asked is above else asking(above, client.model)
         edit = partial(editor.edit, Api.CHAT, feed=feed, request_id="verify", ask=options.ask)
         past = not plan.gateway or options.upstream != plan.gateway
         path = DeployedPath(client, None if running else edit, unedited if past else None)
-        questions = list(questions_about(chosen, feed.index, follow_up=chats and not tiny))
+        index = feed.index.applying({**plan.headers, "model": client.model})
+        if others := [edit.id for edit in chosen if edit.id in index.without]:
+            note(f"edits {', '.join(map(str, others[:_NAMED]))} are not asked about, as they are for other requests")
+        for_these = [edit for edit in chosen if edit.id not in index.without]
+        questions = list(questions_about(for_these, index, follow_up=chats and not tiny))
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)
         at_once = min(api.concurrency, _MOST_AT_ONCE) if options.upstream else 1
@@ -263,121 +275,3 @@ def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[E
     if unknown:
         note(f"{counted(len(unknown), 'question')} not asked, as {what}: give --model or --upstream for these")
     return [question for question in questions if question not in unknown]
-
-
-def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
-    """Draw what took of each edit, and what failed; return the shares that count."""
-    by_edit: dict[int, list[EditOutcome]] = {}
-    for outcome in outcomes:
-        by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
-    failures = [outcome for outcome in outcomes if outcome.problem]
-    failed = dict.fromkeys(outcome.question.edit.id for outcome in failures)
-    many = len(by_edit) > _MAX_ROWS
-    listed = [by_edit[id] for id in (list(failed)[:_MAX_ROWS] if many else by_edit)]
-    header = ("edit", "asked", "took", "old", "both", "neither", "refused", "leaked", "tokens added", "latency p50")
-    if listed:
-        draw(Table(f"Edits on {model}{', those that failed' * many}", header, tuple(map(_row, listed))))
-    for failure in failures[:_MAX_FAILURES]:
-        question, edit = failure.question, failure.question.edit
-        say(f'{edit.id}@{edit.version} {question.kind} "{_cut(question.text)}": {failure.problem}')
-        say(f"    answer  {_cut(failure.answer) or NOTHING}")
-        if failure.sent is not None:
-            say(f"    sent    {_cut(failure.sent)}")
-    if len(failures) > _MAX_FAILURES:
-        say(f"{len(failures) - _MAX_FAILURES:,} more failures are not shown: --json FILE and --junit FILE have all")
-    concerned, others = _split(outcomes)
-    took, leaked = sum(o.stated is Stated.NEW for o in concerned), sum(bool(o.problem) for o in others)
-    leaks = f", leaked to {leaked:,} of {len(others):,}, {as_text(Estimate.share(leaked, len(others)))}"
-    share = as_text(Estimate.share(took, len(concerned)))
-    about = f"{counted(len(by_edit), 'edit')}: took on {took:,} of {counted(len(concerned), 'question')}, {share}"
-    say(about + (leaks if others else "; nothing was asked that they do not concern"))
-    return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
-
-
-def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
-    edit, (concerned, others) = outcomes[0].question.edit, _split(outcomes)
-    stated = Counter(outcome.stated for outcome in concerned)
-    states = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
-    shares = [stated[state] / len(concerned) for state in states]
-    leaked = sum(bool(outcome.problem) for outcome in others) / len(others) if others else None
-    tokens = [outcome.tokens for outcome in concerned if outcome.tokens is not None]
-    seconds = median(outcome.seconds for outcome in outcomes)
-    numbers = [Number(share, ".2f") for share in (*shares, leaked)]
-    name = f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}"
-    return (
-        name,
-        Number(len(outcomes)),
-        *numbers,
-        Number(median(tokens) if tokens else None, "+,.0f"),
-        f"{seconds:.2f} s",
-    )
-
-
-def _split(outcomes: Sequence[EditOutcome]) -> tuple[list[EditOutcome], list[EditOutcome]]:
-    """Those on questions that concern their edit, and the others."""
-    concerned = [outcome for outcome in outcomes if outcome.question.kind.concerns]
-    return concerned, [outcome for outcome in outcomes if not outcome.question.kind.concerns]
-
-
-def _cut(text: str) -> str:
-    """A text on one line, without the middle of a long one."""
-    line = " ".join(text.split())
-    return line if len(line) <= _BEGINNING + _END else f"{line[:_BEGINNING]} [...] {line[-_END:]}"
-
-
-def _values(outcome: EditOutcome) -> dict[str, object]:
-    """An outcome as JSON has it."""
-    more = {"problem": outcome.problem, "first_turn": outcome.question.first, "before": outcome.unedited}
-    kept = {name: getattr(outcome, name) for name in ("answer", "sent", "edits", "scope", "tokens", "seconds")}
-    return {**asdict(outcome.kept), **more, **kept}
-
-
-def _junit(outcomes: Sequence[EditOutcome]) -> str:
-    """The outcomes as a test suite of JUnit."""
-    failures = str(sum(bool(outcome.problem) for outcome in outcomes))
-    suite = ElementTree.Element("testsuite", name="drike edits verify", tests=str(len(outcomes)), failures=failures)
-    for outcome in outcomes:
-        kept, seconds = outcome.kept, f"{outcome.seconds:.3f}"
-        name, edit = _in_xml(f"{kept.kind}: {kept.question}"), f"edit {kept.edit}@{kept.version}"
-        case = ElementTree.SubElement(suite, "testcase", classname=edit, name=name, time=seconds)
-        if outcome.problem:
-            failure = ElementTree.SubElement(case, "failure", message=_in_xml(outcome.problem))
-            failure.text = _in_xml(f"answer: {outcome.answer}\nsent: {outcome.sent or '(by the gateway)'}")
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
-
-
-def _in_xml(text: str) -> str:
-    return re.sub("[\ufffe\uffff]", "?", visible(text))
-
-
-def _compare(store: EditStore, numbers: Sequence[int]) -> None:
-    """Show what changed between the last run and the one before, or another. Raises StoreError if something broke."""
-    last = verifications.last_number(store)
-    if len(numbers) > 1:
-        raise UsageError("--compare takes the number of one run: leave the others out")
-    first = numbers[0] if numbers else last - 1
-    before, after = (verifications.saved(store, number) for number in (first, last))
-    for name in ("model", "gate", "threshold", "placement", "drike"):
-        was, now = getattr(before, name), getattr(after, name)
-        if was != now:
-            say(f"{name}: {was} -> {now}")
-    broken, mended = verifications.compare(before, after)
-    header = ("edit", "kind", "question", f"run {first}", f"run {last}")
-    for title, changes in (("Broken", broken), ("Mended", mended)):
-        rows = tuple((f"{a.edit}@{a.version}", a.kind, shown(a.question), _said(b), _said(a)) for b, a in changes)
-        if rows:
-            draw(Table(f"{title} since run {first} ({before.at})", header, rows, wide=True))
-    say(f"Run {first} to run {last}: {len(broken):,} broken, {len(mended):,} mended")
-    if broken:
-        raise StoreError(f"{counted(len(broken), 'question')} no longer answered as they should be: see above")
-
-
-def _said(answer: VerifiedQuestion) -> str:
-    return f"{answer.stated}{', matched' if answer.matched else ''}"
-
-
-def _since_the_one_before(store: EditStore, number: int) -> str:
-    if number == 1:
-        return ""
-    broken, mended = verifications.compare(*(verifications.saved(store, n) for n in (number - 1, number)))
-    return f"; since {number - 1}: {len(broken):,} broken, {len(mended):,} mended (drike edits verify --compare)"

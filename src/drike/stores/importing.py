@@ -14,12 +14,13 @@ from drike.datasets.rows import Row, scan_rows
 from drike.errors import DataError
 from drike.stores import records
 from drike.stores.log import EditStore
+from drike.stores.moves import entering
 from drike.stores.records import ConflictError, EditRecord, EditVersion, RecordError
 
 ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why it is refused
 
 _FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}  # of a record, by their names in own facts
-_NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id")
+_NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ def read_edits(path: Path) -> list[ReadRow]:
 def import_edits(
     store: EditStore, rows: Iterable[ReadRow], *, supersede: bool = False, author: str | None = None
 ) -> Imported:
-    """Add the edits of `read_edits`, all at once. author: of rows that name none. Raises StoreError.
+    """Add the edits of `read_edits`, all at once, as proposals where the store requires approvals. Raises StoreError.
 
+    author: of rows that name none.
     supersede: a row retires the active edits that it contradicts, those of earlier rows too; otherwise it is refused.
     """
     added, refused, repeated = list[EditVersion](), list[str](), 0
@@ -63,7 +65,7 @@ def import_edits(
             place, record = row
             record = replace(record, author=records.imported_author(record.author, author))
             try:
-                added.append(store.put(record, supersede=supersede)[-1])
+                added.append(store.put(entering(store, record, decides=True), supersede=supersede)[-1])
             except ConflictError as problem:
                 repeated += problem.repeated
                 refused += [] if problem.repeated else [f"{place}: {problem}"]
@@ -97,8 +99,9 @@ def _record(row: Row) -> EditRecord:
         if cells and name not in _NOT_STORED:
             texts = (c.split(own.SEPARATOR) if isinstance(c, str) else c if isinstance(c, list) else [c] for c in cells)
             values[field] = list(chain.from_iterable(texts)) if field in records.LISTS else cells[0]
-    if str(values.get("priority", "")).isdecimal():
-        values["priority"] = int(values["priority"])
+    for name in ("priority", "review_days"):
+        if str(values.get(name, "")).isdecimal():
+            values[name] = int(values[name])
     if (word := str(values.get("enforce", "")).casefold()) in ("true", "false"):
         values["enforce"] = word == "true"
     return records.record_of(values)

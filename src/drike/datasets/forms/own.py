@@ -19,8 +19,8 @@ from drike.edits import Edit
 from drike.errors import DataError
 
 STORED = (
-    "aliases", "negatives", "object_aliases", "status", "valid_from", "valid_to", "priority", "enforce", "source",
-    "author", "reason",
+    "aliases", "negatives", "object_aliases", "status", "valid_from", "valid_to", "priority", "enforce", "only",
+    "approved_as", "owner", "review_by", "review_days", "metadata", "source", "author", "reason", "move",
 )  # fmt: skip
 NEEDED = ("prompt", "target_new")
 COLUMNS = (
