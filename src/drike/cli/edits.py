@@ -198,7 +198,7 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = 
         from drike.gates.naming import name_report
 
         for name, value in to_values(versions[-1].record).items():
-            if value:
+            if value and (name != "approved_as" or versions[-1].record.status is Status.PROPOSED):
                 say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
         report = name_report(versions[-1], stored)
         for name, forms in (("short forms", report.short), ("ambiguous", report.ambiguous)):
@@ -285,9 +285,15 @@ def author() -> str | None:
 
 
 def listed(snapshot: Snapshot, retired: bool) -> list[EditVersion]:
-    """The latest versions, those of retired edits if asked for."""
-    versions = snapshot.edits.values()
-    return [version for version in versions if retired or version.record.status is not Status.RETIRED]
+    """The versions that decide, those of retired edits if asked for, and behind each what is proposed."""
+    found = list[EditVersion]()
+    for id, version in snapshot.edits.items():
+        proposal = snapshot.proposals.get(id)
+        if (retired or version.record.status is not Status.RETIRED) and version != proposal:
+            found.append(version)
+        if proposal:
+            found.append(proposal)
+    return found
 
 
 def print_changes(changes: Iterable[EditVersion]) -> None:

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from drike.cli.console import note, say
-from drike.cli.edits import AMBIGUOUS, FILE, Retired, Store, Supersede, author, listed, quoted
+from drike.cli.edits import AMBIGUOUS, FILE, Retired, Store, Supersede, author, quoted
 from drike.cli.options import as_flags, command
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores.opening import open_store
-from drike.stores.records import StoreError, to_json
+from drike.stores.records import Status, StoreError, to_json
 from drike.support.files import write_text
 from drike.support.table import counted
 
@@ -54,6 +54,8 @@ def export(
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
     with closing(open_store(store, create=False)) as opened:
-        lines = [to_json(version.record) for version in listed(stores.snapshot(opened), retired)]
+        edits = stores.snapshot(opened).edits.values()
+        chosen = [edit.record for edit in edits if retired or edit.record.status is not Status.RETIRED]
+        lines = list(map(to_json, chosen))
     write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {len(lines):,} exported")
