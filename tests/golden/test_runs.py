@@ -192,11 +192,6 @@ def contents(folder: Path, *names: str) -> dict[str, object]:
     return {**found, **{name: summary(folder / name) for name in names}}
 
 
-def test_the_ceilings_of_an_old_run(old: Path) -> None:
-    assert run("ceiling", "--run", "trained", "--random-subsets", "4", "--out", "ceilings") == 0
-    matches_golden("run_ceilings", contents(old / "ceilings", "ceilings.json"))
-
-
 def test_an_evaluation_with_many_edits_in_force(old: Path) -> None:
     asked = ("--editors", "unedited,no-retains,ike", "--stored", "12", "--gate", "named")
     assert run("evaluate", "--run", "trained", *asked, "--out", "stored") == 0

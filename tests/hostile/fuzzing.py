@@ -106,7 +106,6 @@ TINY = ["--data", "{data}", "--model", "reader", "--encoder", "hashing"]
 RIGHT: dict[tuple[str, ...], list[str]] = {
     ("train",): [*TINY, "--edits", "2", "--epochs", "1", "--out", "{new}"],
     ("evaluate",): [*TINY, "--test", "2", "--out", "{new}"],
-    ("ceiling",): [*TINY, "--test", "1", "--random-subsets", "2", "--out", "{new}"],
     ("edit",): [*TINY, "--fact", "Bo 1 was raised in -> Oslo", "--gate", "named"],
     ("report",): ["{run}", "--out", "{new}.html"],
     ("demo",): ["--model", "reader", "--encoder", "hashing", "--out", "{new}"], ("doctor",): [],
@@ -134,7 +133,7 @@ def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
     right = RIGHT[path]
     if path == ("evaluate",) and rng.random() < 0.4:
         right = ["--run", "{run}", "--editors", "unedited,dr-ike", "--test", "1", "--out", "{new}"]
-    if path in (("train",), ("evaluate",), ("ceiling",)) and rng.random() < 0.15:
+    if path in (("train",), ("evaluate",)) and rng.random() < 0.15:
         right = ["--resume", rng.choice(["{copy}", "{run}", "{place}", "{data}", "nowhere"])]
     words = [word.format(**places) if "{" in word else word for word in right]
     kept = [] if rng.random() < 0.05 and path in LONG else words

@@ -164,7 +164,6 @@ def test_links_to_headings_lead_somewhere(path: Path) -> None:
 # What makes a documented sequence tiny; the model and data are those that need no network.
 TINY = {
     "train": ("--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1"),
-    "ceiling": ("--random-subsets", "2"),
 }
 
 

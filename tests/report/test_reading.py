@@ -65,10 +65,9 @@ def test_a_report_of_a_training_run_finds_its_evaluations(
         monkeypatch.setattr("time.strftime", lambda form, date=date: date)
         assert cli("evaluate", "--run", str(copy), "--editors", editors) == 0
     moved = copy.rename(tmp_path / "moved")
-    reported = read_folders([moved])
-    assert [list(run.outcomes) for run in reported.runs] == [["DR-IKE"], ["FactPrompt", "IKE"]]
-    assert {run.training_edits for run in reported.runs} == {15}
-    [note] = reported.notes
+    runs, [note] = read_folders([moved])
+    assert [list(run.outcomes) for run in runs] == [["DR-IKE"], ["FactPrompt", "IKE"]]
+    assert {run.training_edits for run in runs} == {15}
     assert "20270101-0000-evaluate both measured IKE with seed 0" in note
     capsys.readouterr()
     assert cli("evaluate", "--resume", str(moved / "evaluations" / "20270102-0000-evaluate")) == 0

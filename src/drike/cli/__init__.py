@@ -93,7 +93,7 @@ app = typer.main.get_group(_typer)
 for command in (
     Listed("demo", panel=TRY),
     Listed("doctor", panel=TRY),
-    *(Listed(name, panel=RUN) for name in ("train", "evaluate", "ceiling", "edit", "serve")),
+    *(Listed(name, panel=RUN) for name in ("train", "evaluate", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
         "add import list show reword retire rollback calibrate export verify test tune health report replay",

@@ -109,7 +109,6 @@ OPTIONS: Mapping[str, Any] = {
     "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, minimum=1),
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option("NAME", "Editor (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD),
-    "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, minimum=0),
     "stored": option("N", "Also with N edits (or all editable ones) in force at once, behind the gate", METHOD),
     "gate": option("NAME", "With --stored: named, calibrated (default), careful or eager", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),

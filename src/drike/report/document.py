@@ -53,7 +53,7 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iterable[Table] = ()) -> Document:
+def document(groups: Sequence[Group], across: Iterable[str] = ()) -> Document:
     """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ."""
     runs = [run for group in groups for run in group.runs]
     sections = (
@@ -61,7 +61,6 @@ def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iter
         Section("paper", "Compared with the paper", tables=list(paper_tables(groups, across))),
         _differences(groups),
         Section("deployed", "Many edits in force", tables=[*chain.from_iterable(map(deployed_of, runs))]),
-        Section("ceilings", "Ceilings", tables=list(ceilings)),
         _cost(groups),
         _training(groups),
         _budgets(groups),
