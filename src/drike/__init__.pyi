@@ -29,8 +29,6 @@ from drike.editors.editor import Editor as Editor
 from drike.editors.explanation import EditorColumn as EditorColumn
 from drike.editors.explanation import Retain as Retain
 from drike.editors.in_context import InContextEditor as InContextEditor
-from drike.editors.learned_budgets import Controller as Controller
-from drike.editors.learned_budgets import Feature as Feature
 from drike.editors.pool import Pool as Pool
 from drike.editors.rankers import Ranker as Ranker
 from drike.editors.rankers import Ranking as Ranking

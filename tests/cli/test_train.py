@@ -11,8 +11,7 @@ import pytest
 from drike import datasets, tinyfacts
 from drike.cli.opening import open_trained_run
 from drike.datasets.splits import SplitIds
-from drike.editors.budgets import Fraction
-from drike.editors.learned_budgets import Controller
+from drike.editors.budgets import Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.runs.checkpoint import load
 from drike.runs.folder import read_outcomes
@@ -32,8 +31,8 @@ def test_reward_delay_and_noise_are_recorded_and_change_training(tmp_path: Path)
     assert len(set(weights.values())) == 3
 
 
-@pytest.mark.parametrize("budget", ["all", "scores-query", "query-context"])
-def test_a_learned_budget_is_recorded_displayed_and_restored(
+@pytest.mark.parametrize("budget", ["all", "threshold"])
+def test_a_budget_is_recorded_displayed_and_restored(
     budget: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
@@ -44,7 +43,7 @@ def test_a_learned_budget_is_recorded_displayed_and_restored(
     episode = json.loads(line)
     assert (episode["share"], episode["sigma"] is None) == ((1.0, True) if budget == "all" else (None, False))
     restored = open_trained_run(folder).trained.budget
-    assert isinstance(restored, Fraction if budget == "all" else Controller)
+    assert isinstance(restored, Fraction if budget == "all" else Threshold)
     assert restored.max_shots == 12
     assert run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e")) == 0
     shots = {outcome.shots for outcome in read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")}

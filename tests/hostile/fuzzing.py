@@ -54,7 +54,7 @@ GOOD = {  # values for each option, valid or wrong in a typical way; nothing slo
     "--epochs": SMALL, "--seed": ["0", "7", "-7", "1.5", "9" * 30],
     "--encoder": ["hashing", "hashing:8:1", "none", "no/such"],
     "--policy-encoder": ["hashing", "hashing:4:0", "hashing:0:0", "no/such"], "--form": ["dot", "cross", "maze"],
-    "--budget": ["threshold", "all", "half", "scores", "scores-query", "query", "query-context", "maze"],
+    "--budget": ["threshold", "all", "half", "scores", "maze"],
     "--max-shots": SMALL, "--flip": ["offender", "algorithm1", "maze"], "--selection": ["top", "sample", "maze"],
     "--retain": ["headed", "bare", "maze"], "--layout": ["append", "ike", "maze"], "--delay": SMALL,
     "--noise": ["0", "0.5", "1", "2", "-1", "nan"], "--learning-rate": ["0.1", "0", "-1", "nan", "inf", "1e300"],

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.learned_budgets import Controller
 from drike.encoders import HashingEncoder
 from drike.errors import RunError
 from drike.report.comparison import paper_tables
@@ -175,19 +174,6 @@ def test_table_1_counts_trained_parameters_beside_the_published_ones(demo: Path,
     (moved / "checkpoint.safetensors").write_bytes(b"no tensors")
     [group] = grouped(read_runs([moved]))
     assert group.parameters("DR-IKE") is None and group.parameters("IKE") == 0
-
-
-def test_parameters_of_a_learned_budget_count_for_dr_ike_only(tmp_path: Path) -> None:
-    small = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
-    run = tmp_path / "run"
-    assert cli("train", *small, "--budget", "scores", "--out", str(run)) == 0
-    asked = ("--editors", "rank-all,dr-ike", "--out", str(tmp_path / "e"))
-    assert cli("evaluate", "--run", str(run), *asked) == 0
-    [group] = grouped(read_runs([tmp_path / "e"]))
-    trained = checkpoint.load(run, encoder=HashingEncoder())
-    assert isinstance(trained.budget, Controller)
-    assert group.parameters("Rank-All") == trained.retriever.parameters
-    assert group.parameters("DR-IKE") == trained.retriever.parameters + trained.budget.weights.numel()
 
 
 def test_a_report_says_that_training_was_stopped(copy: Path) -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from drike.editors.budgets import Budget, Threshold
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import untrained
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
@@ -35,7 +34,6 @@ SETTINGS = {
     "as in the paper": (Threshold(), "top", (0, 0.0), 1),
     "drawn": (Threshold(), "sample", (0, 0.0), 1),
     "late and false rewards": (Threshold(), "top", (3, 0.3), 1),
-    "a learned budget": (untrained("query", ENCODER), "top", (0, 0.0), 1),
     "blocks of edits, drawn": (Threshold(), "sample", (2, 0.2), 4),
 }
 

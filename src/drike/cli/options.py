@@ -22,7 +22,6 @@ from typer.core import TyperCommand
 
 from drike.cli.console import SafeHelp
 from drike.datasets import PUBLISHED, SUBSETS, Paraphrases, Target
-from drike.editors.budgets import KINDS
 from drike.errors import UsageError
 from drike.evaluation.judge import RULES
 from drike.models import SERVICES, Template
@@ -120,8 +119,7 @@ OPTIONS: Mapping[str, Any] = {
                       "pc", METHOD, "--guarantee", "--promise"),
     "calibrate_on": option("N", "Number of edits held out for --guarantee (default: 100)", METHOD, minimum=1),
     "epochs": option("N", "Passes over the training edits", METHOD, minimum=1),
-    "budget": option("NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
-                     choices=("threshold", "all", "half", *KINDS)),
+    "budget": option("NAME", "Number of retains: threshold (DR-IKE), all, half", METHOD),
     "judge": option("NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
                     METHOD),
     "probes": option("NAME", "What is asked of each edit: published (the data set's own), or all (also what drike "

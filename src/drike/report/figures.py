@@ -145,7 +145,7 @@ CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
     "ESR": ("share of training edits right under the prompt the budget gives", lambda epoch: epoch.esr),
     "reward": ("mean over all evaluated prefixes", lambda epoch: epoch.reward),
     "k": ("mean retains kept per edit", lambda epoch: epoch.mean_k),
-    "sigma": ("threshold at the end of the epoch; the mean if every edit has its own", lambda epoch: epoch.sigma),
+    "sigma": ("threshold at the end of the epoch", lambda epoch: epoch.sigma),
 }
 
 

@@ -85,7 +85,6 @@ def read_run(folder: Path) -> ReportedRun:
         episodes=() if origin is None else tuple(files.read_episodes(origin / "episodes.jsonl")),
         training_edits=len(training.train),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
-        own_sigma=merged.get("budget", "threshold") != "threshold",
         parameters=_parameters(outcomes, origin),
         form="; ".join(file.form for file in run.record.data),
         usage=usage,
@@ -152,9 +151,7 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         return known
     head = sum(size for name, size in sizes.items() if name.startswith("head."))
-    budget = sizes.get("budget.weights", 0)
-    own = {editor for editor in ranked if editor.startswith(METHOD) and " (sigma " not in editor}
-    trained_by_editor = {editor: head + (editor in own) * budget for editor in ranked}
+    trained_by_editor = dict.fromkeys(ranked, head)
     heads = [policy["gate"]["named"], *(shown["head"] for shown in policy["shown"])] if "gate" in policy else []
     per_query = sum(size for name, size in sizes.items() if name.startswith("per_query."))  # of earlier versions
     per_query += sum(1 + len(head["weights"]) for head in heads)

@@ -11,7 +11,6 @@ from pathlib import Path
 from drike.datasets import Dataset
 from drike.datasets.form import Paraphrases, Target
 from drike.datasets.splits import Split, SplitIds
-from drike.editors.learned_budgets import Controller
 from drike.editors.pool import Pool, rotations
 from drike.editors.retriever import Retriever
 from drike.edits import EditCase
@@ -37,14 +36,14 @@ class Setup:
     pool: Pool
 
     def prepare(self, cases: Sequence[EditCase], parts: Iterable[object]) -> list[str]:
-        """Encode all texts that the retrievers and learned budgets among `parts` will read for these edits.
+        """Encode all texts that the retrievers among `parts` will read for these edits.
 
         Batches are faster than one edit at a time, and keep the encoding out of the seconds measured per edit. Returns
         notes on the demonstrations: synthetic ones, and records that share subject and relation with an edit.
         """
         candidates = self.pool.for_groups([edits for case in cases for edits in rotations(case.edits)])
         for part in parts:
-            if isinstance(part, Retriever | Controller) and part.encoder is not None:
+            if isinstance(part, Retriever):
                 part.encoder.encode(sorted({text for group in candidates for text in part.texts(group)}))
         notes, excluded = list(self.pool.fallbacks), [group.excluded for group in candidates if group.excluded]
         if excluded:

@@ -11,7 +11,6 @@ from typing import Literal
 
 from drike.editors.budgets import Flip, Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import untrained
 from drike.editors.retriever import Form, Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase, Probe, rewrite_probe
@@ -51,7 +50,7 @@ class Method:
     promise: str | None = None
     calibrate_on: int | None = None
     epochs: int = 5
-    budget: str = "threshold"
+    budget: Literal["threshold", "all", "half"] = "threshold"
     max_shots: int = 16
     learning_rate: float = 1e-4
     encoder: str | None = None
@@ -194,9 +193,9 @@ def new_editor(
 ) -> InContextEditor[RankAndCut]:
     """An untrained DR-IKE. encoder: under the head, which `seed` draws. limit: on the prompts."""
     retriever, most, flip = Retriever(encoder, form=method.form, seed=seed), method.max_shots, method.flip
-    fixed = {"threshold": Threshold(0.0, most, flip), "all": Fraction(1.0, most), "half": Fraction(0.5, most)}
-    budget = fixed.get(method.budget) or untrained(method.budget, encoder, max_shots=most, flip=flip, seed=seed)
-    return InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget), method.style, limit)
+    budgets = {"threshold": Threshold(0.0, most, flip), "all": Fraction(1.0, most), "half": Fraction(0.5, most)}
+    selector = RankAndCut(retriever, budgets[method.budget])
+    return InContextEditor("DR-IKE", setup.pool, selector, method.style, limit)
 
 
 def scored_probes(method: Method, case: EditCase) -> list[Probe]:
