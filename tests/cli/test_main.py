@@ -79,7 +79,7 @@ REFUSED = {
     "fact with two arrows": (["edit", *SMALL, "--fact", "A -> B -> C"], '--fact "QUERY -> OBJECT"', 2),
     "subject elsewhere": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "Bo"], "does not occur in", 2),
     "no test edits": (["demo", *SMALL, "--test", "0"], "--test must be at least 1", 2),
-    "range": (["train", *SMALL, "--noise", "nan"], "--noise must be between 0.0 and 1.0, not nan", 2),
+    "range": (["train", *SMALL, "--shot-price", "nan"], "--shot-price must be between 0.0 and 10.0, not nan", 2),
     "no subject": (["edit", *SMALL, "--fact", "Nowhere is -> green"], "--every-query", 2),
     "subjects": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "a", "--subject", "b"], "in order", 2),
 }

@@ -18,19 +18,6 @@ from drike.runs.folder import read_outcomes
 from tests.worlds.commands import SMALL, run
 
 
-def test_reward_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> None:
-    weights = {}
-    for name, options in {"plain": (), "delayed": ("--delay", "30"), "noisy": ("--noise", "0.4")}.items():
-        folder = tmp_path / name
-        assert run("train", *SMALL, "--edits", "20", "--epochs", "1", *options, "--out", str(folder)) == 0
-        settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
-        learned = load(folder, encoder=HashingEncoder())
-        method = learned.training["method"]
-        assert isinstance(method, dict) and all(method[name] == settings[name] for name in ("delay", "noise"))
-        weights[name] = tuple(learned.retriever.head.weight.flatten().tolist())
-    assert len(set(weights.values())) == 3
-
-
 @pytest.mark.parametrize("budget", ["all", "threshold"])
 def test_a_budget_is_recorded_displayed_and_restored(
     budget: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

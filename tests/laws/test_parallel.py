@@ -16,6 +16,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lib.draws import sampled
+from benchmarks.lib.feedback import disturbed
 from drike.demonstrations import DemonstrationSet
 from drike.editors.baselines import EditCoTFull, FactPrompt
 from drike.editors.budgets import Budget, Threshold
@@ -33,8 +35,8 @@ from drike.models.protocols import Request, Score
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from drike.training.algorithm1 import Episode, loss_of, train
 from drike.training.rewards import Rewards, rewrite_reward
-from drike.training.rollouts import Choose, Rollout, sampled, top
-from drike.training.schedules import disturbed, in_blocks
+from drike.training.rollouts import Choose, Rollout, top
+from drike.training.schedules import in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout
 

@@ -16,6 +16,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from benchmarks.lib.draws import sampled, stopped_at_flip
 from benchmarks.lib.learned_budgets import KINDS, START, Controller, bracket, untrained
 from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget, Fraction, Threshold
@@ -27,7 +28,7 @@ from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import Choose, sampled, top
+from drike.training.rollouts import Choose, top
 from drike.training.schedules import in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, capital
@@ -257,7 +258,7 @@ def run(
     """Train on 20 edits; the head stays fixed unless `head` gives it a learning rate."""
     editor, reward = (
         InContextEditor("DR-IKE", POOL, RankAndCut(sharp(), budget)),
-        rewrite_reward(model, stop_on_flip=stop_on_flip),
+        (stopped_at_flip if stop_on_flip else rewrite_reward)(model),
     )
     return list(train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose))
 

@@ -12,6 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.lib.draws import sampled
+from benchmarks.lib.feedback import disturbed
 from drike.editors.budgets import Budget, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -22,8 +24,8 @@ from drike.errors import ReplayError, RunError
 from drike.runs.folder import EpisodeRecord, append, keep_lines, read_episodes
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import RecordedRollout, Rewards, replayed, rewrite_reward
-from drike.training.rollouts import sampled, top
-from drike.training.schedules import disturbed, in_blocks
+from drike.training.rollouts import top
+from drike.training.schedules import in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -32,9 +31,8 @@ from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
 from drike.training.certify import certify, most_probes
 from drike.training.rewards import RecordedRollout, replayed, rewrite_reward
-from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import Expected, actions, train_query_policy, training_cases
-from drike.training.schedules import disturbed, in_blocks
+from drike.training.schedules import in_blocks
 
 TrainingEvent = Prepared | PhaseStarted | Episode
 QueryPolicyEvent = PhaseStarted | CaseAnswers | Expected | CertifiedGuarantee
@@ -58,14 +56,9 @@ class Method:
     parallel_edits: int = 1
     form: Form = "dot"
     flip: Flip = "offender"
-    selection: Literal["top", "sample"] = "top"
-    renormalise: bool = False
-    stop_on_flip: bool = False
     layout: Layout = "append"
     retain: RetainForm = "headed"
     own_copy: bool = True
-    delay: int = 0
-    noise: float = 0.0
     judge: RuleName | None = None
 
     @property
@@ -110,14 +103,9 @@ def run_training(
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
-    reward = rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)
-    blocks = method.parallel_edits
-    choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = algorithm1.train(
-        editor, replayed(past, reward), cases, epochs=epochs,
-        learning_rate=method.learning_rate, choose=renormalised(choose) if method.renormalise else choose,
-        schedule=in_blocks(blocks, model.info.calls_at_once),
-        channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
+        editor, replayed(past, rewrite_reward(model, rule=method.rule)), cases, epochs=epochs,
+        learning_rate=method.learning_rate, schedule=in_blocks(method.parallel_edits, model.info.calls_at_once),
     )  # fmt: skip
     recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
     yield PhaseStarted("training", epochs * len(cases))
