@@ -18,7 +18,6 @@ from drike.deployment.edited_model import BeforeAfter as BeforeAfter
 from drike.deployment.edited_model import EditedModel as EditedModel
 from drike.deployment.edited_model import Explanation as Explanation
 from drike.editors.baselines import EditCoT as EditCoT
-from drike.editors.baselines import EditCoTFull as EditCoTFull
 from drike.editors.baselines import FactPrompt as FactPrompt
 from drike.editors.baselines import Unedited as Unedited
 from drike.editors.budgets import Budget as Budget

@@ -64,8 +64,6 @@ REFUSED = {
     "no such model": (["evaluate", "--model", "./no/such/model", "--encoder", "hashing"], "no/such/model", 1),
     "no such editor": (["evaluate", *SMALL, "--editors", "magic"], "there is no editor 'magic'", 2),
     "untrained": (["evaluate", *SMALL, "--editors", "dr-ike"], "needs a trained retriever", 2),
-    "no such order": (["evaluate", *SMALL, "--editors", "ike", "--order", "sideways"], "--order knows policy", 2),
-    "order of nothing": (["evaluate", *SMALL, "--editors", "ike", "--order", "reversed"], "for trained editors", 2),
     "sigma": (["evaluate", *SMALL, "--sigmas", "2"], "dr-ike needs a trained retriever", 2),
     "no run": (["evaluate", "--run", "no-run"], "is not a run, as it holds no run.json", 1),
     "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable", 1),

@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.lib.draws import sampled
+from benchmarks.lib.editcot import EditCoTFull
 from benchmarks.lib.feedback import disturbed
 from drike.demonstrations import DemonstrationSet
-from drike.editors.baselines import EditCoTFull, FactPrompt
+from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Budget, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool

@@ -119,16 +119,16 @@ def test_an_episode_whose_line_was_cut_off_is_left_out(copy: Path) -> None:
 
 
 def test_a_report_names_the_editors_that_a_stopped_evaluation_lacks(demo: Path, tmp_path: Path) -> None:
-    asked = ("--editors", "ike,rank-50,dr-ike", "--order", "reversed", "--sigmas", ".06")
+    asked = ("--editors", "ike,rank-50,dr-ike", "--sigmas", ".06")
     assert cli("evaluate", "--run", str(demo), *asked, "--out", str(tmp_path / "e")) == 0
     [whole] = read_runs([tmp_path / "e"])
     assert whole.missing == () and not any("Incomplete" in line for line in document(grouped([whole])).sections[0].text)
-    for name in ("dr-ike-reversed", "rank-50", "dr-ike-sigma-06"):
+    for name in ("rank-50", "dr-ike-sigma-06"):
         (tmp_path / "e" / "outcomes" / f"{name}.jsonl").unlink()
     [torn] = read_runs([tmp_path / "e"])
-    assert torn.missing == ("Rank-50%", "DR-IKE (reversed)", "DR-IKE (sigma .06)")
+    assert torn.missing == ("Rank-50%", "DR-IKE (sigma .06)")
     text = markdown(document(grouped([torn])))
-    assert "has no outcomes of Rank-50%, DR-IKE (reversed), DR-IKE (sigma .06)" in text and "evaluate --resume" in text
+    assert "has no outcomes of Rank-50%, DR-IKE (sigma .06)" in text and "evaluate --resume" in text
 
 
 def test_a_report_says_whose_outcomes_are_missing_from_a_finished_run(

@@ -168,7 +168,6 @@ OPTIONS: Mapping[str, Any] = {
     "layout": option("NAME", "Prompt: append (retains last, best first) or ike (shuffled)", PAPER),
     "retain": option("NAME", "Retains: headed (with their New Fact line) or bare", PAPER),
     "own_copy": flag(" /--no-own-copy", "Do not repeat the edit as a demonstration", PAPER),
-    "order": option("NAMES", "Also show the kept retains in these orders", PAPER),
     "sigmas": option("LIST", "Also use these thresholds instead of the learned one, as .03,.06", PAPER),
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ def report(
     from drike.report.page import html
 
     with progress("tables and figures"):
-        document = made.document(groups, across or ())
+        document = made.document(groups)
     written = {page: html(document), page.with_suffix(".md"): made.markdown(document)}
     for path, text in written.items():
         write_text(path, text)

@@ -26,7 +26,7 @@ _PLACES = {"out", "resume"}  # where a run is, rather than what it is
 # Options of older versions, with their defaults.
 _RETIRED: Mapping[str, object] = {
     "credit": "prefix", "soft": False, "reward": "rewrite", "selection": "top", "renormalise": False,
-    "stop_on_flip": False, "delay": 0, "noise": 0.0,
+    "stop_on_flip": False, "delay": 0, "noise": 0.0, "order": None,
 }  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from drike.editors.baselines import EditCoTFull
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
@@ -114,9 +113,9 @@ def judged_both_ways(
 
 
 def recorded_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> None:
-    """Save an editor's prompts of a sample of cases, unless they are saved already, or the model wrote part of them."""
+    """Save an editor's prompts of a sample of cases, unless they are saved already."""
     path = files.outcomes_path(folder, editor.name, files.PROMPTS)
-    if path.exists() or isinstance(editor, EditCoTFull):
+    if path.exists():
         return
     lines = []
     for case in cases:

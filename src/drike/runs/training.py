@@ -93,11 +93,10 @@ def run_training(
     described: the model, for the checkpoint. past: episodes that this run recorded already; they are yielded again.
     Raises UsageError if there is no edit to train on, ReplayError for the episodes of another training.
     """
-    retriever, budget = editor.selector.ranker, editor.selector.budget
     epochs, cases = method.epochs, setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer `test` edits or more `editable` rows")
-    yield Prepared(tuple(setup.prepare(cases, [retriever, budget])), len(past), epochs * len(cases))
+    yield Prepared(tuple(setup.prepare(cases, [editor.selector.ranker])), len(past), epochs * len(cases))
     _check_limit(editor, method, cases)
     training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
