@@ -50,7 +50,9 @@ def by_model(groups: Sequence[Group]) -> Table | None:
     alike = len({(group.data, group.variant) for group in groups}) == 1
     named = {group.model if alike else group.label: group for group in groups}
     suffix = groups[0].label.removeprefix(groups[0].model) if alike else ""
-    blocks = [_groups(editor, f"{editor}{suffix}", named) for editor in (METHOD, BASELINE)]
+    blocks = [
+        (f"{editor}{suffix}", {name: (group, editor) for name, group in named.items()}) for editor in (METHOD, BASELINE)
+    ]
     return with_published(TABLES[2], blocks, "Model")
 
 
@@ -85,10 +87,6 @@ def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable)
 def _editors(group: Group, names: Mapping[str, str] = {BASELINE: BASELINE, METHOD: METHOD}) -> Block:
     """A group's editors by the names that the paper gives them."""
     return group.label, {name: (group, editor) for name, editor in names.items()}
-
-
-def _groups(editor: str, heading: str, named: Mapping[str, Group]) -> Block:
-    return heading, {name: (group, editor) for name, group in named.items()}
 
 
 def _about(group: Group, *words: str) -> bool:

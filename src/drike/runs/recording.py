@@ -1,4 +1,4 @@
-"""Record training, answers and evaluation in a run's folder as they go, so that they can be stopped at any time."""
+"""Record training and evaluation in a run's folder as they go, so that they can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
-from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GREEDY
 from drike.evaluation.metrics import Outcome
@@ -81,18 +80,6 @@ def recorded_training(
             retriever.head.load_state_dict(head)
             if done:
                 save()
-
-
-def recorded_answers(
-    folder: Path, asked: Generator[CaseAnswers], model: LanguageModel, answers: list[CaseAnswers], total: int
-) -> Generator[PhaseStarted | CaseAnswers]:
-    """Pass on the answers asked for, a case's after they are saved and added to `answers`, at first the folder's."""
-    yield PhaseStarted("asking", total, len(answers))
-    with usage_recorded(folder, "answers", model), closing(asked):
-        for case_answers in asked:
-            files.append(folder / files.ANSWERS, [asdict(case_answers)])
-            answers.append(case_answers)
-            yield case_answers
 
 
 def judged_both_ways(

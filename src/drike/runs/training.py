@@ -23,8 +23,8 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
 from drike.runs import checkpoint
 from drike.runs.evaluating import answered_cases
-from drike.runs.folder import TRAINING_ANSWERS
-from drike.runs.recording import PhaseStarted, Prepared, recorded_answers, recorded_training, usage_recorded
+from drike.runs.folder import ANSWERS, TRAINING_ANSWERS, append
+from drike.runs.recording import PhaseStarted, Prepared, recorded_training, usage_recorded
 from drike.runs.resume import recovered_answers
 from drike.runs.run import Setup
 from drike.training import algorithm1
@@ -157,8 +157,12 @@ def run_query_policy(
         actions(setup.pool.roles), model, setup.pool, cases[len(answers) :], style=editor.style, limit=editor.limit,
         rule=method.rule,
     )  # fmt: skip
-    with closing(recorded_answers(folder, asked, model, answers, len(cases))) as recorded:
-        yield from recorded
+    yield PhaseStarted("asking", len(cases), len(answers))
+    with usage_recorded(folder, "answers", model), closing(asked):
+        for case_answers in asked:
+            append(folder / ANSWERS, [asdict(case_answers)])
+            answers.append(case_answers)
+            yield case_answers
     policy, expected = train_query_policy(policy, cases[: len(train)], answers[: len(train)], price=method.shot_price)
     trained = replace(trained, per_query=policy)
     checkpoint.save(trained, folder)
