@@ -41,6 +41,7 @@ from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from lib import pages
+from lib.editcot import EditCoTFull
 from lib.policies import trained_policy
 from lib.restated import Restated, as_written
 
@@ -126,7 +127,7 @@ def measure(options: argparse.Namespace) -> None:
         able = with_generated(map(with_swapped_objects, parts.test), seed)
         outcomes.setdefault(ABLE, []).extend(replace(one, editor=ABLE) for one in evaluate(Unedited(), model, able))
         for name in (*EDITORS, *(["editcot-full"] if options.full else [])):
-            editor = make(name, pool=pool, model=model, trained=policies)
+            editor = EditCoTFull(model) if name == "editcot-full" else make(name, pool=pool, trained=policies)
             computed = []
             for cases in (parts.test[:COSTED], found.cases[:COSTED]):
                 model.forget()

@@ -18,9 +18,8 @@ from statistics import fmean
 
 from drike import datasets
 from drike.datasets.dataset import TEST, TRAIN
-from drike.editors.budgets import KINDS, Budget, Threshold
+from drike.editors.budgets import Budget, Threshold
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import untrained
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
@@ -35,6 +34,7 @@ from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from lib import pages
+from lib.learned_budgets import KINDS, untrained
 from results import minus
 
 TITLE = "Budget controllers (Table 6)"
@@ -113,6 +113,7 @@ def main() -> None:
     parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to edit")
+    parser.add_argument("--data", default=datasets.TINYFACTS, help="edits and demonstrations")
     parser.add_argument("--train", type=int, default=TRAIN, help="number of training edits")
     parser.add_argument("--test", type=int, default=TEST, help="number of test edits")
     parser.add_argument("--epochs", type=int, default=5, help="training epochs")
@@ -124,7 +125,7 @@ def main() -> None:
 
 def measure(options: argparse.Namespace) -> None:
     """Print the tables; progress goes to standard error."""
-    dataset = datasets.load(datasets.TINYFACTS)
+    dataset = datasets.load(options.data)
     model, encoder = load(options.model), load_encoder()
     outcomes: dict[str, list[Outcome]] = {}
     steps: dict[str, list[Step]] = {}
@@ -145,7 +146,7 @@ def measure(options: argparse.Namespace) -> None:
             runs[f"{name}, seed {seed}"] = run
             steps.setdefault(name, []).extend(run)
             print(f"  {name}, seed {seed}: trained in {seconds:.0f} s", file=sys.stderr, flush=True)
-    title = f"{options.seeds} seeds x {options.test} test edits of TinyFacts, model {options.model}"
+    title = f"{options.seeds} seeds x {options.test} test edits of {dataset.name}, model {options.model}"
     print(as_markdown(beside_the_paper(outcomes, steps, title)))
     print(as_markdown(minus(outcomes, "Threshold", list(KINDS))))
     draw_epochs(runs)

@@ -53,7 +53,7 @@ def measure(options: argparse.Namespace) -> None:
     pool = Pool(parts.demonstrations, load_encoder(), seed=options.seed)
     policies = trained(model, parts, pool, epochs=options.epochs, seed=options.seed)
     outcomes: dict[str, list[Outcome]] = {}
-    for editor in (make(name, pool=pool, model=model, trained=policies) for name in options.editors.split(",")):
+    for editor in (make(name, pool=pool, trained=policies) for name in options.editors.split(",")):
         outcomes[editor.name] = list(evaluate(editor, model, parts.test))
         print(f"  evaluated {editor.name}", file=sys.stderr, flush=True)
     summaries = [summarise(of_editor) for of_editor in outcomes.values()]

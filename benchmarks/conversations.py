@@ -239,7 +239,7 @@ def measure(options: argparse.Namespace, seed: int) -> dict[str, dict[str, list[
     pool = Pool(parts.demonstrations, load_encoder(), seed=seed)
     policies = trained(model, parts, pool, epochs=options.epochs, seed=seed)
     limit = TokenLimit(FIRST_PROMPT, model.count_tokens) if model.count_tokens else None
-    editors = [make(name, pool=pool, model=model, trained=policies, limit=limit) for name in EDITORS]
+    editors = [make(name, pool=pool, trained=policies, limit=limit) for name in EDITORS]
     facts = InContextEditor("Facts", pool, RoleCounts(0, 0, 1), PromptStyle(own_copy=False))
     answered: dict[str, dict[str, list[bool]]] = defaultdict(dict)
     judge, began = Judge(model), time.perf_counter()

@@ -111,7 +111,7 @@ def measure(options: argparse.Namespace) -> None:
         pool = Pool(parts.demonstrations, encoder, roles=ROLES)
         resolved = with_baseline_answers(parts.test, baseline_answers(model, parts.test, rule))
         outcomes: dict[str, list[Outcome]] = {}
-        for editor in (make(one, pool=pool, model=model, limit=limit) for one in EDITORS):
+        for editor in (make(one, pool=pool, limit=limit) for one in EDITORS):
             print(f"  {name}: {editor.name}", file=sys.stderr, flush=True)
             outcomes[editor.name] = list(evaluate(editor, model, resolved.cases, rule=rule))
         measured[name] = data, [summarise(of_editor, outcomes["Unedited"]) for of_editor in outcomes.values()]

@@ -27,10 +27,8 @@ import numpy as np
 
 from drike import datasets, load_model
 from drike.editors.pool import Pool
-from drike.editors.role_counts import mixes_of
 from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.ceilings import AnswerMatrix, shows_all_fixed
 from drike.evaluation.risk_control import (
     METRICS,
     Counts,
@@ -42,6 +40,7 @@ from drike.evaluation.risk_control import (
 )
 from drike.training.s_objective import actions, count_right
 from lib import pages
+from lib.ceilings import AnswerMatrix, mixes_of, shows_all_fixed
 from lib.policies import trained_policy
 
 TITLE = "Guarantees"

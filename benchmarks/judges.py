@@ -53,7 +53,7 @@ def measure(options: argparse.Namespace) -> None:
     parts = datasets.load(options.data).split(seed=options.seed)
     pool = Pool(parts.demonstrations, load_encoder(), seed=options.seed)
     outcomes: dict[str, list[Outcome]] = {}
-    for editor in (make(name, pool=pool, model=model) for name in EDITORS):
+    for editor in (make(name, pool=pool) for name in EDITORS):
         print(f"  {editor.name}", file=sys.stderr, flush=True)
         outcomes[editor.name] = list(evaluate(editor, model, parts.test, rule=GREEDY, write=True))
     rows = [

@@ -31,13 +31,12 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Ranker, Similarity
 from drike.editors.retriever import Form, Retriever
-from drike.editors.role_counts import RoleCounts, mixes_of
+from drike.editors.role_counts import RoleCounts
 from drike.editors.selectors import RankAndCut
 from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
 from drike.evaluation.answer_matrix import CaseAnswers
-from drike.evaluation.ceilings import shows_all_fixed
 from drike.evaluation.judge import Question
 from drike.evaluation.metrics import harmonic_mean
 from drike.models.protocols import LanguageModel
@@ -45,6 +44,7 @@ from drike.prompts import Prompt, PromptStyle
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from lib import pages
+from lib.ceilings import mixes_of, shows_all_fixed
 from lib.ensemble import fitness_weighted
 from lib.pair_policy import PairPolicy, train_pair_policy
 from lib.seeds import resampled_by_edit

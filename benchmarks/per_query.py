@@ -21,24 +21,25 @@ import numpy as np
 
 from drike import datasets, load_model
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts, mixes_of
+from drike.editors.role_counts import RoleCounts
 from drike.edits import Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
-from drike.evaluation.ceilings import (
+from drike.evaluation.metrics import estimated
+from drike.support.table import as_markdown
+from drike.words import mentions
+from lib import pages
+from lib.ceilings import (
     AnswerMatrix,
     Chosen,
     ceilings,
+    ceilings_table,
     hindsight_answers,
+    mixes_of,
     random_subsets,
     retains_of,
     shows_all_fixed,
 )
-from drike.evaluation.metrics import estimated
-from drike.report.ceilings import ceilings_table
-from drike.support.table import as_markdown
-from drike.words import mentions
-from lib import pages
 from lib.pair_policy import PairPolicy, pair_mixes, train_pair_policy
 from lib.seeds import measured, scores
 
@@ -87,7 +88,7 @@ def main() -> None:
     parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to ask")
-    parser.add_argument("--random-subsets", type=int, default=0, help="also ceilings by subsets, as `drike ceiling`")
+    parser.add_argument("--random-subsets", type=int, default=0, help="also ceilings by subsets")
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)

@@ -41,8 +41,9 @@ from drike.report.tables import COLUMNS, STARRED, costs, differences, table1
 from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import renormalised, sampled, top
+from drike.training.rollouts import top
 from lib import pages
+from lib.draws import renormalised, sampled, stopped_at_flip
 
 TITLE = "DR-IKE against IKE and its ablation"
 
@@ -76,7 +77,7 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed:
     budget = Fraction(0.5) if variant == OWN_HEAD else Threshold(flip=flip)
     choose = sampled(random.Random(seed)) if "sample" in variant else renormalised(top) if "renorm" in variant else top
     retriever = Retriever(pool.encoder, form=form, seed=seed)
-    reward = rewrite_reward(model, stop_on_flip="stop_on_flip" in variant)
+    reward = (stopped_at_flip if "stop_on_flip" in variant else rewrite_reward)(model)
     editor = InContextEditor(variant, pool, RankAndCut(retriever, budget))
     episodes = tuple(train(editor, reward, parts.train, epochs=EPOCHS, choose=choose))
     print(f"  {variant}, {form}, seed {seed}: k {episodes[-1].k}, {episodes[-1].budget}", file=sys.stderr, flush=True)

@@ -22,12 +22,10 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Ranker, Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import mixes_of
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.ceilings import shows_all_fixed
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models.protocols import LanguageModel
@@ -37,6 +35,7 @@ from drike.training.algorithm1 import train
 from drike.training.rewards import Reward, rewrite_reward
 from drike.training.schedules import RewardChannel, at_once
 from lib import pages
+from lib.ceilings import mixes_of, shows_all_fixed
 from lib.credit import every_probe, marginal, s_weighted
 from lib.drop_one import train_listwise, utilities
 from lib.k_head import right_with_each

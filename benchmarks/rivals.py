@@ -39,7 +39,6 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
-from drike.evaluation.ceilings import AnswerMatrix
 from drike.evaluation.metrics import estimated
 from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel
@@ -49,6 +48,7 @@ from drike.training.rewards import rewrite_reward
 from drike.training.s_objective import actions, train_query_policy, training_cases
 from drike.words import mentions
 from lib import pages
+from lib.ceilings import AnswerMatrix
 from lib.seeds import measured, scores
 
 TITLE = "DR-IKE-Q and its rivals"

@@ -45,8 +45,8 @@ from drike.report.training import by_epoch, epochs_table
 from drike.support.table import Estimate, Table, as_markdown
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
-from drike.training.schedules import disturbed
 from lib import pages
+from lib.feedback import disturbed
 from lib.variants import agreement_table, distribution_table, frontier_table
 
 TITLE = "The paper's studies"

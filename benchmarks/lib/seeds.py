@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drike.evaluation.ceilings import AnswerMatrix, Chosen, Measured
 from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+
+from .ceilings import AnswerMatrix, Chosen, Measured
 
 
 def resampled_by_edit(seeds: Sequence[tuple[Sequence[str], Floats]]) -> Floats:

@@ -18,7 +18,6 @@ from drike.deployment.edited_model import BeforeAfter as BeforeAfter
 from drike.deployment.edited_model import EditedModel as EditedModel
 from drike.deployment.edited_model import Explanation as Explanation
 from drike.editors.baselines import EditCoT as EditCoT
-from drike.editors.baselines import EditCoTFull as EditCoTFull
 from drike.editors.baselines import FactPrompt as FactPrompt
 from drike.editors.baselines import Unedited as Unedited
 from drike.editors.budgets import Budget as Budget
@@ -29,8 +28,6 @@ from drike.editors.editor import Editor as Editor
 from drike.editors.explanation import EditorColumn as EditorColumn
 from drike.editors.explanation import Retain as Retain
 from drike.editors.in_context import InContextEditor as InContextEditor
-from drike.editors.learned_budgets import Controller as Controller
-from drike.editors.learned_budgets import Feature as Feature
 from drike.editors.pool import Pool as Pool
 from drike.editors.rankers import Ranker as Ranker
 from drike.editors.rankers import Ranking as Ranking

@@ -45,9 +45,9 @@ def test_every_episode_and_outcome_is_recorded_on_one_line(demo: Path) -> None:
     assert len((demo / "answers.jsonl").read_text("utf-8").splitlines()) == 20 and loaded.per_query is not None
 
 
-def test_the_run_folder_holds_the_results_table_with_the_papers_figures(demo: Path) -> None:
+def test_the_run_folder_holds_the_results_table(demo: Path) -> None:
     table = (demo / "table.md").read_text("utf-8")
-    assert "DR-IKE minus IKE" in table and "Llama-3.1-8B-Instruct" in table
+    assert "DR-IKE minus IKE" in table
     assert json.loads((demo / "summary.json").read_text("utf-8"))["DR-IKE"]["cases"] == 10
 
 

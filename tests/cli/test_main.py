@@ -64,8 +64,6 @@ REFUSED = {
     "no such model": (["evaluate", "--model", "./no/such/model", "--encoder", "hashing"], "no/such/model", 1),
     "no such editor": (["evaluate", *SMALL, "--editors", "magic"], "there is no editor 'magic'", 2),
     "untrained": (["evaluate", *SMALL, "--editors", "dr-ike"], "needs a trained retriever", 2),
-    "no such order": (["evaluate", *SMALL, "--editors", "ike", "--order", "sideways"], "--order knows policy", 2),
-    "order of nothing": (["evaluate", *SMALL, "--editors", "ike", "--order", "reversed"], "for trained editors", 2),
     "sigma": (["evaluate", *SMALL, "--sigmas", "2"], "dr-ike needs a trained retriever", 2),
     "no run": (["evaluate", "--run", "no-run"], "is not a run, as it holds no run.json", 1),
     "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable", 1),
@@ -79,7 +77,7 @@ REFUSED = {
     "fact with two arrows": (["edit", *SMALL, "--fact", "A -> B -> C"], '--fact "QUERY -> OBJECT"', 2),
     "subject elsewhere": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "Bo"], "does not occur in", 2),
     "no test edits": (["demo", *SMALL, "--test", "0"], "--test must be at least 1", 2),
-    "range": (["train", *SMALL, "--noise", "nan"], "--noise must be between 0.0 and 1.0, not nan", 2),
+    "range": (["train", *SMALL, "--shot-price", "nan"], "--shot-price must be between 0.0 and 10.0, not nan", 2),
     "no subject": (["edit", *SMALL, "--fact", "Nowhere is -> green"], "--every-query", 2),
     "subjects": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "a", "--subject", "b"], "in order", 2),
 }

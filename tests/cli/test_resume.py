@@ -35,7 +35,7 @@ def without_seconds(path: Path) -> list[Outcome]:
 
 
 def test_a_resumed_training_ends_like_an_uninterrupted_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = [*SMALL, "--edits", "8", "--test", "2", "--epochs", "2", "--selection", "sample", "--seed", "3"]
+    options = [*SMALL, "--edits", "8", "--test", "2", "--epochs", "2", "--parallel-edits", "2", "--seed", "3"]
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert run("train", *options, "--out", str(whole)) == 0
     assert run("train", *options, "--out", str(stopped)) == 0
@@ -146,7 +146,7 @@ def test_runs_that_cannot_be_resumed_are_refused_in_one_sentence(
 
 
 def test_resumable_commands_validate_their_options(capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = {"epochs": "0", "noise": "2", "replicas": "-1"}
+    wrong = {"epochs": "0", "shot-price": "20", "replicas": "-1"}
     for option, value in wrong.items():
         assert run("train", f"--{option}", value) == 2
         assert f"--{option} must be " in capsys.readouterr().err

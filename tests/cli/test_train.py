@@ -11,29 +11,15 @@ import pytest
 from drike import datasets, tinyfacts
 from drike.cli.opening import open_trained_run
 from drike.datasets.splits import SplitIds
-from drike.editors.budgets import Fraction
-from drike.editors.learned_budgets import Controller
+from drike.editors.budgets import Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.runs.checkpoint import load
 from drike.runs.folder import read_outcomes
 from tests.worlds.commands import SMALL, run
 
 
-def test_reward_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> None:
-    weights = {}
-    for name, options in {"plain": (), "delayed": ("--delay", "30"), "noisy": ("--noise", "0.4")}.items():
-        folder = tmp_path / name
-        assert run("train", *SMALL, "--edits", "20", "--epochs", "1", *options, "--out", str(folder)) == 0
-        settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
-        learned = load(folder, encoder=HashingEncoder())
-        method = learned.training["method"]
-        assert isinstance(method, dict) and all(method[name] == settings[name] for name in ("delay", "noise"))
-        weights[name] = tuple(learned.retriever.head.weight.flatten().tolist())
-    assert len(set(weights.values())) == 3
-
-
-@pytest.mark.parametrize("budget", ["all", "scores-query", "query-context"])
-def test_a_learned_budget_is_recorded_displayed_and_restored(
+@pytest.mark.parametrize("budget", ["all", "threshold"])
+def test_a_budget_is_recorded_displayed_and_restored(
     budget: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
@@ -44,7 +30,7 @@ def test_a_learned_budget_is_recorded_displayed_and_restored(
     episode = json.loads(line)
     assert (episode["share"], episode["sigma"] is None) == ((1.0, True) if budget == "all" else (None, False))
     restored = open_trained_run(folder).trained.budget
-    assert isinstance(restored, Fraction if budget == "all" else Controller)
+    assert isinstance(restored, Fraction if budget == "all" else Threshold)
     assert restored.max_shots == 12
     assert run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e")) == 0
     shots = {outcome.shots for outcome in read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")}

@@ -13,7 +13,6 @@ from drike.deployment.edited_model import EditedModel
 from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import untrained
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
@@ -185,7 +184,6 @@ def test_an_explanation_states_the_cut_of_each_budget() -> None:
     assert "8 of 16 retains, a fixed share of 50%" in page(Fraction(0.5))
     assert "p > sigma = 0.0100 (at most 4)" in page(Threshold(0.01, 4))
     assert "(none exceeds it, so the best one is kept)" in page(Threshold(0.9))
-    assert "p > sigma = 0.0312" in page(untrained("scores", ENCODER))  # half of 1 / 16
 
 
 def test_an_explanation_renders_in_a_terminal_a_notebook_and_a_log() -> None:

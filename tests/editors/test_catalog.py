@@ -17,7 +17,6 @@ from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.policy import QueryPolicy
 from drike.prompts import PromptStyle
-from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
 
 CASE = CAPITALS[3]
@@ -34,7 +33,7 @@ NAMES = [*catalog.NAMES[:-1], "nearest@4"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_prompts_end_in_their_query_and_are_reproducible(name: str) -> None:
-    editor = catalog.make(name, pool=POOL, model=ScriptedModel(str.upper, scores=False), trained=TRAINED_WITH)
+    editor = catalog.make(name, pool=POOL, trained=TRAINED_WITH)
     prompts = editor.prompts([CASE.edit], QUERIES)
     assert prompts == editor.prompts([CASE.edit], QUERIES)
     assert len(prompts) == len(QUERIES)
@@ -42,12 +41,12 @@ def test_prompts_end_in_their_query_and_are_reproducible(name: str) -> None:
         assert query in prompt.text
         assert prompt.cue is not None or prompt.text.endswith(query)
         left_alone = name in ("by-name-or-alone", "dr-ike-q", "nearest-same-size") and prompt.text == query
-        assert (CASE.edit.target_new in prompt.text) == (name not in ("unedited", "editcot-full") and not left_alone)
+        assert (CASE.edit.target_new in prompt.text) == (name != "unedited" and not left_alone)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) -> None:
-    made = catalog.make(name, pool=POOL, model=ScriptedModel(str, scores=False), trained=TRAINED_WITH)
+    made = catalog.make(name, pool=POOL, trained=TRAINED_WITH)
     assert len(made.prompts([CASE.edit], QUERIES)) == len(QUERIES)
     if ranks_retains(made):
         assert made.style == (PromptStyle("ike") if name == "ike" else STYLE), "as in training"
@@ -56,9 +55,6 @@ def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) 
             catalog.make(name, pool=POOL, trained=replace(TRAINED_WITH, per_query=None))
     if name in (*catalog.TRAINED, "dr-ike-q", "nearest-same-k"):
         with pytest.raises(UsageError, match=f"{name} needs a trained retriever"):
-            catalog.make(name, pool=POOL)
-    if name == "editcot-full":
-        with pytest.raises(UsageError, match="give it the model"):
             catalog.make(name, pool=POOL)
 
 

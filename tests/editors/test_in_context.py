@@ -15,7 +15,7 @@ from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
 from drike.editors.role_counts import RoleCounts, SubjectSwitch
-from drike.editors.selectors import RankAndCut, RetainSubset, Selection
+from drike.editors.selectors import RankAndCut, Selection
 from drike.edits import Key
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import evaluate
@@ -157,7 +157,7 @@ def test_an_editor_was_trained_on_what_its_selector_was_trained_on() -> None:
 def test_only_an_editor_that_ranks_and_cuts_ranks_retains() -> None:
     assert ranks_retains(IKE_ALL) and ranks_retains(DR_IKE)
     switch = SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16))
-    for selector in (switch, RoleCounts(4, 12, 0), RetainSubset(frozenset())):
+    for selector in (switch, RoleCounts(4, 12, 0)):
         assert not ranks_retains(InContextEditor("other", POOL, selector))
     assert not ranks_retains(Similarity())
 

@@ -13,7 +13,7 @@ from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
 from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch
-from drike.editors.selectors import LeaveAlone, RankAndCut, RetainSubset, Selection, Selector, merge, select_for
+from drike.editors.selectors import LeaveAlone, RankAndCut, Selection, Selector, merge, select_for
 from drike.edits import trained_on
 from drike.encoders import HashingEncoder
 from drike.prompts import Prompt
@@ -33,7 +33,7 @@ RANKED: list[RankAndCut] = [
     RankAndCut(Similarity(), SameCount(Retriever(ENCODER), Threshold(0.0625))),
 ]
 SELECTORS: list[Selector] = [
-    *RANKED, RetainSubset(frozenset()), RetainSubset(frozenset({0, 3, 15})), RoleCounts(0, 0, 0), RoleCounts(4, 12, 16),
+    *RANKED, RoleCounts(0, 0, 0), RoleCounts(4, 12, 16),
     RoleCounts(2, 0, 99), SWITCH, SameSize(SWITCH), ALONE, SameSize(ALONE), LeaveAlone(),
 ]  # fmt: skip
 
@@ -89,12 +89,6 @@ def test_other_selectors_rank_nothing_and_give_each_query_a_selection_of_its_own
     first, second = selector.select(candidates, ["Who?", "Who?"])
     assert first == second and first is not second
     assert first.ranking is None
-
-
-def test_a_subset_of_the_retains_has_them_by_nearness() -> None:
-    [candidates] = POOL.candidates(EDITS[:1])
-    [selection] = RetainSubset(frozenset({7, 0, 2})).select(candidates, ["Who?"])
-    assert selection.shown == (*candidates.fixed, *(candidates.retains[place] for place in (0, 2, 7)))
 
 
 @pytest.mark.parametrize("selector", SELECTORS, ids=name_of)

@@ -6,8 +6,8 @@ from drike.editors.budgets import Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import SubjectSwitch, mixes_of
-from drike.editors.selectors import RankAndCut, RetainSubset
+from drike.editors.role_counts import SubjectSwitch, policy_mixes
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.evaluate import evaluate
@@ -17,9 +17,9 @@ from tests.worlds.small import CAPITALS, follows_the_fact
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[30:], ENCODER)
 TEST = CAPITALS[20:30]
-MIXES = mixes_of(POOL.roles)
+MIXES = policy_mixes(POOL.roles)
 SELECTORS = [
-    *MIXES, SubjectSwitch(MIXES[-1], MIXES[0]), RetainSubset(frozenset({0, 5})),
+    *MIXES, SubjectSwitch(MIXES[-1], MIXES[0]),
     RankAndCut(Retriever(ENCODER), Threshold(0.0625)),
 ]  # fmt: skip
 

@@ -10,9 +10,10 @@ import pytest
 from safetensors.torch import load
 
 import drike
+from drike.errors import CheckpointError
 from tests.golden.compare import DATA, differences, digest, matches_golden, rounded, schema
 
-NAMES = ("threshold", "fraction", "scores-query", "query-context")
+NAMES, LEARNED = ("threshold", "fraction"), ("scores-query", "query-context")
 PLAIN = ("sigma", "share", "max_shots", "flip", "steps", "quantile", "learning_rate")
 
 
@@ -52,6 +53,12 @@ def held(checkpoint: drike.Checkpoint) -> dict[str, object]:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_old_checkpoint_holds_what_was_saved(name: str) -> None:
     matches_golden(f"checkpoint_{name}", held(drike.load_checkpoint(file(name))))
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_an_old_checkpoint_with_a_learned_budget_is_refused_in_a_sentence(name: str) -> None:
+    with pytest.raises(CheckpointError, match=r"this version has no budget 'controller'.*train"):
+        drike.load_checkpoint(file(name))
 
 
 @pytest.mark.parametrize("name", NAMES)

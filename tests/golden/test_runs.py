@@ -21,7 +21,9 @@ TRAIN = (
 EVALUATE = (
     "evaluate", "--run", "trained", "--editors", "unedited,factprompt,ike,dr-ike,dr-ike-q", "--out", "evaluated",
 )  # fmt: skip
-RETIRED = ("credit", "soft", "reward")  # options of version 0.1.0 that are gone
+RETIRED = (  # options of version 0.1.0 that are gone
+    "credit", "soft", "reward", "selection", "renormalise", "stop_on_flip", "delay", "noise", "order",
+)  # fmt: skip
 CHANGING = re.compile(r"^(\W|<[^>]*>)*(started|python|machine|drike|torch|transformers|openai|sentence-transformers|"
                       r"safetensors|numpy|ray|command)\b.*\n", re.MULTILINE)  # fmt: skip
 
@@ -190,11 +192,6 @@ def contents(folder: Path, *names: str) -> dict[str, object]:
         for path, records in lines.items()
     }
     return {**found, **{name: summary(folder / name) for name in names}}
-
-
-def test_the_ceilings_of_an_old_run(old: Path) -> None:
-    assert run("ceiling", "--run", "trained", "--random-subsets", "4", "--out", "ceilings") == 0
-    matches_golden("run_ceilings", contents(old / "ceilings", "ceilings.json"))
 
 
 def test_an_evaluation_with_many_edits_in_force(old: Path) -> None:

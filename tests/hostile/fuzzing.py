@@ -54,10 +54,10 @@ GOOD = {  # values for each option, valid or wrong in a typical way; nothing slo
     "--epochs": SMALL, "--seed": ["0", "7", "-7", "1.5", "9" * 30],
     "--encoder": ["hashing", "hashing:8:1", "none", "no/such"],
     "--policy-encoder": ["hashing", "hashing:4:0", "hashing:0:0", "no/such"], "--form": ["dot", "cross", "maze"],
-    "--budget": ["threshold", "all", "half", "scores", "scores-query", "query", "query-context", "maze"],
-    "--max-shots": SMALL, "--flip": ["offender", "algorithm1", "maze"], "--selection": ["top", "sample", "maze"],
-    "--retain": ["headed", "bare", "maze"], "--layout": ["append", "ike", "maze"], "--delay": SMALL,
-    "--noise": ["0", "0.5", "1", "2", "-1", "nan"], "--learning-rate": ["0.1", "0", "-1", "nan", "inf", "1e300"],
+    "--budget": ["threshold", "all", "half", "scores", "maze"],
+    "--max-shots": SMALL, "--flip": ["offender", "algorithm1", "maze"],
+    "--retain": ["headed", "bare", "maze"], "--layout": ["append", "ike", "maze"],
+    "--learning-rate": ["0.1", "0", "-1", "nan", "inf", "1e300"],
     "--prompt-tokens": SMALL, "--template": ["plain", "chat", "maze"], "--device": ["cpu", "cuda:77", "maze"],
     "--replicas": ["1", "0", "-1", "x"], "--parallel-edits": SMALL, "--concurrency": SMALL,
     "--deadline": ["0.2", "0", "-1", "x"],
@@ -66,8 +66,8 @@ GOOD = {  # values for each option, valid or wrong in a typical way; nothing slo
     "--tokenizer": ["no/such", "."], "--subset": ["numerical", "maze"], "--pool": ["tinyfacts", "no/such"],
     "--paraphrases": ["keep", "screen", "maze"],
     "--zsre-target": ["alt", "answers", "maze"],
-    "--editors": ["unedited", "ike,factprompt", "dr-ike", "rank-50", "editcot", "editcot-full", "maze", "ike,ike"],
-    "--order": ["reversed", "policy,shuffled", "maze", ""], "--sigmas": [".03,.06", "2", "x", "", "0"],
+    "--editors": ["unedited", "ike,factprompt", "dr-ike", "rank-50", "editcot", "maze", "ike,ike"],
+    "--sigmas": [".03,.06", "2", "x", "", "0"],
     "--across": ["epochs", "budget", "maze"], "--editor": ["ike", "dr-ike", "maze"],
     "--fact": ["The home of Bo is -> Oslo", "Oslo", "-> x", "a -> ", "a -> b -> c", "Bo 1 was raised in -> Oslo"],
     "--ask": ["Where?", "The home of Bo is"], "--subject": ["Bo", "Bo 1"],
@@ -106,7 +106,6 @@ TINY = ["--data", "{data}", "--model", "reader", "--encoder", "hashing"]
 RIGHT: dict[tuple[str, ...], list[str]] = {
     ("train",): [*TINY, "--edits", "2", "--epochs", "1", "--out", "{new}"],
     ("evaluate",): [*TINY, "--test", "2", "--out", "{new}"],
-    ("ceiling",): [*TINY, "--test", "1", "--random-subsets", "2", "--out", "{new}"],
     ("edit",): [*TINY, "--fact", "Bo 1 was raised in -> Oslo", "--gate", "named"],
     ("report",): ["{run}", "--out", "{new}.html"],
     ("demo",): ["--model", "reader", "--encoder", "hashing", "--out", "{new}"], ("doctor",): [],
@@ -134,7 +133,7 @@ def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
     right = RIGHT[path]
     if path == ("evaluate",) and rng.random() < 0.4:
         right = ["--run", "{run}", "--editors", "unedited,dr-ike", "--test", "1", "--out", "{new}"]
-    if path in (("train",), ("evaluate",), ("ceiling",)) and rng.random() < 0.15:
+    if path in (("train",), ("evaluate",)) and rng.random() < 0.15:
         right = ["--resume", rng.choice(["{copy}", "{run}", "{place}", "{data}", "nowhere"])]
     words = [word.format(**places) if "{" in word else word for word in right]
     kept = [] if rng.random() < 0.05 and path in LONG else words
@@ -150,10 +149,7 @@ def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
             if option in GOOD and rng.random() < 0.6
             else rng.choice([*WEIRD, *places.values()])
         )
-        if (
-            option in ("--epochs", "--edits", "--test", "--max-shots", "--k", "--delay", "--parallel-edits")
-            and value.isdigit()
-        ):
+        if option in ("--epochs", "--edits", "--test", "--max-shots", "--k", "--parallel-edits") and value.isdigit():
             value = value[:1]
         if option == "--dry-run" and rng.random() < 0.5:
             kept += ["--model", "vllm:m@http://127.0.0.1:9/v1"]

@@ -39,7 +39,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ROWS = 120  # of TinyFacts; reading all of them would take longer than the runs
-OPTIONS = ["--encoder", "hashing", "--editable", "40", "--test", "5", "--selection", "sample", "--seed", "3"]
+OPTIONS = ["--encoder", "hashing", "--editable", "40", "--test", "5", "--parallel-edits", "2", "--seed", "3"]
 SIZE = ["--edits", "10", "--epochs", "3"]
 SMALL = ["--edits", "4", "--epochs", "2"]  # for slower models
 BALANCED = ["--objective", "balanced"]

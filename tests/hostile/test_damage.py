@@ -17,7 +17,6 @@ from safetensors.torch import load as unpacked
 from drike.cli import main
 from drike.datasets.splits import SplitIds
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.learned_budgets import Controller, untrained
 from drike.editors.retriever import Retriever
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DataError, DrikeError, EncoderError, ReportError, RunError
@@ -40,7 +39,6 @@ SMALLEST = HashingEncoder(2)
 BUDGETS: dict[str, Budget] = {
     "threshold": Threshold(0.07, 12),
     "fraction": Fraction(0.5),
-    "learned": untrained("scores", SMALLEST, max_shots=9),
 }
 
 
@@ -80,12 +78,7 @@ def content(folder: Path) -> tuple[object, ...]:
     head = loaded.retriever
     weights = tuple(tuple(weight.flatten().tolist()) for weight in head.head.parameters())
     found = weights, head.form, head.encoder.name, dict(loaded.training), loaded.style, head.trained_on
-    budget = loaded.budget
-    if isinstance(budget, Controller):
-        tensors = tuple(tensor.flatten().tolist() for tensor in (budget.weights, budget.moments))
-        parts = tuple(part.name for part in budget.features)
-        return *found, tensors, parts, budget.steps, budget.max_shots, budget.quantile, budget.flip
-    return *found, budget
+    return *found, loaded.budget
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -93,9 +86,7 @@ def test_every_damaged_byte_of_a_checkpoint_is_refused(budget: str, tmp_path: Pa
     retriever = Retriever(SMALLEST, form="cross", seed=4)
     retriever.trained_on = frozenset({("The capital of Peru is", "Oslo")})
     checkpoint.save(Checkpoint(retriever, BUDGETS[budget], PromptStyle(), {"model": "m", "sigma": 0.25}), tmp_path)
-    # A learned budget has 4 kB of weights: some are tried here, all with `make reliability`.
-    some = 2000 if budget == "learned" else None
-    counts = check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError, some=some)
+    counts = check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError)
     assert counts["refused"] > 1000 and not counts["harmless"]
 
 
@@ -105,7 +96,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "trained"
     with pytest.raises(SystemExit, match="0"):
         main(["train", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1",
-              "--budget", "scores", "--editable", "12", "--out", str(folder)])  # fmt: skip
+              "--editable", "12", "--out", str(folder)])  # fmt: skip
     return folder
 
 
@@ -134,7 +125,7 @@ def test_every_damaged_byte_of_a_real_checkpoint_is_refused(trained: Path, tmp_p
 
 @pytest.mark.reliability
 def test_every_damaged_byte_of_a_small_checkpoint_with_a_learned_budget_is_refused(tmp_path: Path) -> None:
-    checkpoint.save(Checkpoint(Retriever(SMALLEST, form="cross", seed=4), BUDGETS["learned"]), tmp_path)
+    checkpoint.save(Checkpoint(Retriever(SMALLEST, form="cross", seed=4), BUDGETS["threshold"]), tmp_path)
     assert not check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError)["harmless"]
 
 
@@ -147,7 +138,7 @@ def test_every_damaged_byte_of_a_real_split_is_refused_or_harmless(trained: Path
 def test_a_save_that_fails_at_any_step_leaves_the_old_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = Checkpoint(Retriever(SMALLEST, form="cross", seed=1), BUDGETS["learned"])
+    old = Checkpoint(Retriever(SMALLEST, form="cross", seed=1), BUDGETS["threshold"])
     new = Checkpoint(Retriever(SMALLEST, form="cross", seed=2), Threshold(0.5))
     checkpoint.save(old, tmp_path)
     before = content(tmp_path)
@@ -407,7 +398,7 @@ def replaced_in_checkpoint(folder: Path, budget: Budget, some: int | None) -> Co
 
 
 def test_some_values_of_another_type_in_a_checkpoint_are_refused_or_harmless(tmp_path: Path) -> None:
-    counts = replaced_in_checkpoint(tmp_path, BUDGETS["learned"], 100)
+    counts = replaced_in_checkpoint(tmp_path, BUDGETS["threshold"], 100)
     assert counts["refused"] > 60, counts
 
 

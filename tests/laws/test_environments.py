@@ -58,7 +58,7 @@ def commands(place: Path, new: Path) -> dict[str, tuple[str, ...]]:
         "demo": ("demo", *SMALL, "--edits", "2", "--test", "2", "--epochs", "1", "--out", str(new / "demo")),
         "doctor": ("doctor",),
         "train": ("train", *small, "--edits", "2", "--epochs", "1", "--out", str(new / "train")),
-        "evaluate": ("evaluate", "--run", trained, "--order", "reversed", "--sigmas", ".1", "--out", str(new / "e")),
+        "evaluate": ("evaluate", "--run", trained, "--sigmas", ".1", "--out", str(new / "e")),
         "dry run": ("evaluate", "--run", trained, "--dry-run"),
         "edit": ("edit", "--run", trained, "--fact", fact, "--every-query", "--explain", "--show-prompt"),
         "report": ("report", evaluated, "--out", str(new / "page.html")),

@@ -26,7 +26,7 @@ OWN = {"__init__": 11, "__main__": 11}
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
-    "encoders.frozen", "support.huggingface", "editors.retriever", "editors.learned_budgets",
+    "encoders.frozen", "support.huggingface", "editors.retriever",
     "training.algorithm1", "training.rollouts", "training.s_objective", "runs.checkpoint",
 }  # fmt: skip
 

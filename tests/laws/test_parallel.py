@@ -16,11 +16,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lib.draws import sampled
+from benchmarks.lib.editcot import EditCoTFull
+from benchmarks.lib.feedback import disturbed
 from drike.demonstrations import DemonstrationSet
-from drike.editors.baselines import EditCoTFull, FactPrompt
+from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Budget, Threshold
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import Controller, untrained
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
@@ -34,8 +36,8 @@ from drike.models.protocols import Request, Score
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from drike.training.algorithm1 import Episode, loss_of, train
 from drike.training.rewards import Rewards, rewrite_reward
-from drike.training.rollouts import Choose, Rollout, sampled, top
-from drike.training.schedules import disturbed, in_blocks
+from drike.training.rollouts import Choose, Rollout, top
+from drike.training.schedules import in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout
 
@@ -330,17 +332,6 @@ def test_training_depends_on_seed_and_block_but_not_on_threads(selection: str) -
         again, other = learned(ScriptedModel(jitter(moody), calls_at_once=threads), 4, selection)
         assert other == episodes and torch.equal(again, head)
     assert not torch.equal(learned(ScriptedModel(moody), 1, selection)[0], head)
-
-
-@pytest.mark.parametrize("kind", ["scores", "query-context"])
-def test_a_learned_budget_does_not_depend_on_threads(kind: str) -> None:
-    def weights_with(threads: int) -> torch.Tensor:
-        model, start = ScriptedModel(jitter(moody), calls_at_once=threads), untrained(kind, ENCODER)
-        *_, last = trained_in_blocks(model, Retriever(ENCODER), 4, start, epochs=2)
-        assert isinstance(last.budget, Controller) and not torch.equal(last.budget.weights, start.weights)
-        return last.budget.weights
-
-    assert torch.equal(weights_with(1), weights_with(4))
 
 
 def test_late_and_noisy_rewards_do_not_depend_on_threads() -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.lib.credit import every_probe
+from benchmarks.lib.editcot import EditCoTFull
 from drike.demonstrations import Demonstration, Role, interleave
-from drike.editors.baselines import EditCoT, EditCoTFull, FactPrompt
+from drike.editors.baselines import EditCoT, FactPrompt
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor

@@ -20,7 +20,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.editors.baselines import EditCoTFull, FactPrompt
+from benchmarks.lib.editcot import EditCoTFull
+from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool

@@ -9,8 +9,8 @@ from tests.worlds.reports import run_of
 
 
 def test_a_table_of_the_paper_appears_if_the_runs_have_a_counterpart() -> None:
-    def numbers(*runs, across=()):  # type: ignore[no-untyped-def]
-        return [int(table.title.split()[1]) for table in paper_tables(grouped(runs, across), across)]
+    def numbers(*runs):  # type: ignore[no-untyped-def]
+        return [int(table.title.split()[1]) for table in paper_tables(grouped(runs))]
 
     assert numbers(run_of(0, editors=["IKE", "DR-IKE"])) == [1]
     assert numbers(run_of(0)) == [1, 2]
@@ -18,8 +18,6 @@ def test_a_table_of_the_paper_appears_if_the_runs_have_a_counterpart() -> None:
     assert numbers(run_of(0, editors=["IKE", "DR-IKE"], scores=False)) == [1, 4]
     assert numbers(run_of(0, data="zsre_eval", editors=["IKE"])) == [1, 5]
     assert numbers(run_of(0, data="temporal", editors=["IKE"])) == [1, 8]
-    varied = (run_of(0, editors=["DR-IKE"], budget="a"), run_of(0, editors=["DR-IKE"], budget="b"))
-    assert numbers(*varied, across=["budget"]) == [1, 6]
 
 
 def test_runs_of_several_models_give_table_3_with_s_and_intervals() -> None:

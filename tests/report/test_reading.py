@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.learned_budgets import Controller
 from drike.encoders import HashingEncoder
 from drike.errors import RunError
 from drike.report.comparison import paper_tables
@@ -65,10 +64,9 @@ def test_a_report_of_a_training_run_finds_its_evaluations(
         monkeypatch.setattr("time.strftime", lambda form, date=date: date)
         assert cli("evaluate", "--run", str(copy), "--editors", editors) == 0
     moved = copy.rename(tmp_path / "moved")
-    reported = read_folders([moved])
-    assert [list(run.outcomes) for run in reported.runs] == [["DR-IKE"], ["FactPrompt", "IKE"]]
-    assert {run.training_edits for run in reported.runs} == {15}
-    [note] = reported.notes
+    runs, [note] = read_folders([moved])
+    assert [list(run.outcomes) for run in runs] == [["DR-IKE"], ["FactPrompt", "IKE"]]
+    assert {run.training_edits for run in runs} == {15}
     assert "20270101-0000-evaluate both measured IKE with seed 0" in note
     capsys.readouterr()
     assert cli("evaluate", "--resume", str(moved / "evaluations" / "20270102-0000-evaluate")) == 0
@@ -121,16 +119,16 @@ def test_an_episode_whose_line_was_cut_off_is_left_out(copy: Path) -> None:
 
 
 def test_a_report_names_the_editors_that_a_stopped_evaluation_lacks(demo: Path, tmp_path: Path) -> None:
-    asked = ("--editors", "ike,rank-50,dr-ike", "--order", "reversed", "--sigmas", ".06")
+    asked = ("--editors", "ike,rank-50,dr-ike", "--sigmas", ".06")
     assert cli("evaluate", "--run", str(demo), *asked, "--out", str(tmp_path / "e")) == 0
     [whole] = read_runs([tmp_path / "e"])
     assert whole.missing == () and not any("Incomplete" in line for line in document(grouped([whole])).sections[0].text)
-    for name in ("dr-ike-reversed", "rank-50", "dr-ike-sigma-06"):
+    for name in ("rank-50", "dr-ike-sigma-06"):
         (tmp_path / "e" / "outcomes" / f"{name}.jsonl").unlink()
     [torn] = read_runs([tmp_path / "e"])
-    assert torn.missing == ("Rank-50%", "DR-IKE (reversed)", "DR-IKE (sigma .06)")
+    assert torn.missing == ("Rank-50%", "DR-IKE (sigma .06)")
     text = markdown(document(grouped([torn])))
-    assert "has no outcomes of Rank-50%, DR-IKE (reversed), DR-IKE (sigma .06)" in text and "evaluate --resume" in text
+    assert "has no outcomes of Rank-50%, DR-IKE (sigma .06)" in text and "evaluate --resume" in text
 
 
 def test_a_report_says_whose_outcomes_are_missing_from_a_finished_run(
@@ -176,19 +174,6 @@ def test_table_1_counts_trained_parameters_beside_the_published_ones(demo: Path,
     (moved / "checkpoint.safetensors").write_bytes(b"no tensors")
     [group] = grouped(read_runs([moved]))
     assert group.parameters("DR-IKE") is None and group.parameters("IKE") == 0
-
-
-def test_parameters_of_a_learned_budget_count_for_dr_ike_only(tmp_path: Path) -> None:
-    small = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
-    run = tmp_path / "run"
-    assert cli("train", *small, "--budget", "scores", "--out", str(run)) == 0
-    asked = ("--editors", "rank-all,dr-ike", "--out", str(tmp_path / "e"))
-    assert cli("evaluate", "--run", str(run), *asked) == 0
-    [group] = grouped(read_runs([tmp_path / "e"]))
-    trained = checkpoint.load(run, encoder=HashingEncoder())
-    assert isinstance(trained.budget, Controller)
-    assert group.parameters("Rank-All") == trained.retriever.parameters
-    assert group.parameters("DR-IKE") == trained.retriever.parameters + trained.budget.weights.numel()
 
 
 def test_a_report_says_that_training_was_stopped(copy: Path) -> None:

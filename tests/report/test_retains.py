@@ -17,17 +17,6 @@ from tests.worlds.outcomes import outcome
 from tests.worlds.reports import run_of
 
 
-def differences_of(*editors: list[str]) -> list[str]:
-    made = document(grouped([run_of(seed, editors=of_seed) for seed, of_seed in enumerate(editors)]))
-    return [str(row[0]) for section in made.sections if section.id == "differences" for row in section.tables[0].rows]
-
-
-def test_a_reordered_editor_is_compared_with_its_own_order_where_all_seeds_measured_both() -> None:
-    editors, pair = ["IKE", "DR-IKE", "DR-IKE (reversed)"], "DR-IKE (reversed) minus DR-IKE"
-    assert pair in differences_of(editors, editors)
-    assert pair not in differences_of(editors, ["IKE", "DR-IKE"])
-
-
 def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> None:
     groups = grouped([run_of(0)])
     kept = distribution_of(groups[0].outcomes["DR-IKE"])

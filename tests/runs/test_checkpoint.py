@@ -13,8 +13,7 @@ import drike
 from drike.cli import main
 from drike.datasets.splits import SplitIds
 from drike.editors import catalog
-from drike.editors.budgets import KINDS, Budget, Fraction, Threshold
-from drike.editors.learned_budgets import Controller, untrained
+from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS, Retriever
 from drike.encoders import HashingEncoder
@@ -64,7 +63,7 @@ def test_a_policy_with_the_gate_of_another_encoder_is_refused(tmp_path: Path) ->
         checkpoint.load(tmp_path)
 
 
-@pytest.mark.parametrize("budget", [Threshold(), untrained("query-context", ENCODER)])
+@pytest.mark.parametrize("budget", [Threshold(), Fraction(0.5)])
 def test_equal_checkpoints_have_equal_bytes_and_different_ones_different_fingerprints(
     tmp_path: Path, budget: Budget
 ) -> None:
@@ -163,9 +162,7 @@ def test_the_largest_weights_that_are_read_rank_every_pool_with_finite_numbers(t
     for weight in retriever.head.parameters():
         sign = torch.randint(0, 2, weight.shape, generator=signs) * 2.0 - 1 if seed else torch.ones(weight.shape)
         weight.data = sign * checkpoint._LARGEST_WEIGHT
-    budget = untrained("query-context", ENCODER)
-    budget = replace(budget, weights=budget.weights.sign() * checkpoint._LARGEST_WEIGHT)
-    checkpoint.save(Checkpoint(retriever, budget), tmp_path)
+    checkpoint.save(Checkpoint(retriever, Threshold()), tmp_path)
     loaded = checkpoint.load(tmp_path)
     for candidates in Pool(CAPITALS[3:], ENCODER).candidates([case.edit for case in CAPITALS[:3]]):
         ranking = loaded.retriever.rank(candidates)
@@ -177,73 +174,6 @@ def test_a_checkpoint_refuses_a_different_encoder(tmp_path: Path) -> None:
     checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
     with pytest.raises(CheckpointError, match="trained on features of"):
         checkpoint.load(tmp_path, encoder=HashingEncoder(64))
-
-
-# -- learned budgets -------------------------------------------------------------------------------------------------
-
-POOLS = Pool(CAPITALS[10:], ENCODER).candidates([case.edit for case in CAPITALS[:10]])
-
-
-def learned(kind: str) -> Controller:
-    """A controller with its own settings after a few episodes of training."""
-    budget = untrained(kind, ENCODER, max_shots=9, quantile=0.8, learning_rate=0.3, flip="algorithm1", seed=4)
-    for candidates in POOLS:
-        budget = budget.after(Retriever(ENCODER).rank(candidates).probs, [1, 1, -1, -1, 1, -1], candidates)
-    assert budget.steps > 0
-    return budget
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_restored_learned_budget_keeps_and_learns_the_same(tmp_path: Path, kind: str) -> None:
-    budget, retriever = learned(kind), Retriever(ENCODER)
-    checkpoint.save(Checkpoint(retriever, budget), tmp_path)
-    loaded = checkpoint.load(tmp_path).budget
-    assert isinstance(loaded, Controller)
-    for name in ("steps", "max_shots", "quantile", "learning_rate", "flip"):
-        assert getattr(loaded, name) == getattr(budget, name)
-    for candidates in POOLS:
-        probs = retriever.rank(candidates).probs
-        assert loaded.sigma_for(probs, candidates) == budget.sigma_for(probs, candidates)
-        assert loaded.keep(probs, candidates) == budget.keep(probs, candidates)
-        loaded, budget = (either.after(probs, [1, -1], candidates) for either in (loaded, budget))
-        assert torch.equal(loaded.weights, budget.weights) and torch.equal(loaded.moments, budget.moments)
-
-
-def test_a_learned_budget_may_use_its_own_encoder(tmp_path: Path) -> None:
-    other = HashingEncoder(64)
-    budget = untrained("query", other)
-    checkpoint.save(Checkpoint(Retriever(ENCODER), budget), tmp_path)
-    loaded = checkpoint.load(tmp_path).budget
-    assert isinstance(loaded, Controller) and loaded.encoder is not None and loaded.encoder.name == other.name
-
-
-WRONG_BUDGETS: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], object]] = {
-    "no weights": lambda described, tensors: tensors.pop("budget.weights"),
-    "weights of another budget": lambda described, tensors: tensors.update(
-        {"budget.weights": learned("query").weights}
-    ),
-    "unknown part": lambda described, tensors: described["budget"].update(reads=["mood"]),
-    "too few parts": lambda described, tensors: described["budget"].update(reads=["scores"]),
-    "parts that are no list": lambda described, tensors: described["budget"].update(reads=3),
-    "quantile": lambda described, tensors: described["budget"].update(quantile=2.0),
-    "steps": lambda described, tensors: described["budget"].update(steps="many"),
-    "another size": lambda described, tensors: described["budget"]["encoder"].update(dim=12),
-    "unknown field": lambda described, tensors: described["budget"].update(mood=1),
-    "weights that overflow": lambda described, tensors: tensors["budget.weights"].fill_(1e25),
-    "weights of another type": lambda described, tensors: tensors.update(
-        {"budget.weights": tensors["budget.weights"].to(torch.int8)}
-    ),
-    "a negative mean of squares": lambda described, tensors: tensors["budget.moments"].fill_(-1.0),
-}
-
-
-@pytest.mark.parametrize("kind", WRONG_BUDGETS)
-def test_an_invalid_learned_budget_is_refused_in_one_sentence(tmp_path: Path, kind: str) -> None:
-    checkpoint.save(Checkpoint(Retriever(ENCODER), learned("query-context")), tmp_path)
-    checkpoint.load(tmp_path)
-    resave(tmp_path, WRONG_BUDGETS[kind])
-    with pytest.raises(CheckpointError, match=str(tmp_path)):
-        checkpoint.load(tmp_path)
 
 
 def test_evaluating_a_checkpoint_on_edits_it_was_trained_on_is_refused(tmp_path: Path) -> None:

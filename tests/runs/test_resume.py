@@ -12,9 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.lib.draws import sampled
+from benchmarks.lib.feedback import disturbed
 from drike.editors.budgets import Budget, Threshold
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import untrained
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
@@ -23,8 +24,8 @@ from drike.errors import ReplayError, RunError
 from drike.runs.folder import EpisodeRecord, append, keep_lines, read_episodes
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import RecordedRollout, Rewards, replayed, rewrite_reward
-from drike.training.rollouts import sampled, top
-from drike.training.schedules import disturbed, in_blocks
+from drike.training.rollouts import top
+from drike.training.schedules import in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
 
@@ -35,7 +36,6 @@ SETTINGS = {
     "as in the paper": (Threshold(), "top", (0, 0.0), 1),
     "drawn": (Threshold(), "sample", (0, 0.0), 1),
     "late and false rewards": (Threshold(), "top", (3, 0.3), 1),
-    "a learned budget": (untrained("query", ENCODER), "top", (0, 0.0), 1),
     "blocks of edits, drawn": (Threshold(), "sample", (2, 0.2), 4),
 }
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from benchmarks.lib.draws import sampled
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -19,7 +20,7 @@ from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
 from drike.training.algorithm1 import Episode, loss_of, train
 from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import Choose, sampled, top
+from drike.training.rollouts import Choose, top
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import candidates_of, rollout
 

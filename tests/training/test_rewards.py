@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks.lib.credit import every_probe, mean_of_aspects
+from benchmarks.lib.draws import stopped_at_flip
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.rankers import Similarity
@@ -83,7 +84,7 @@ def test_stop_on_flip_evaluates_nothing_after_the_flip() -> None:
 
     log_p = torch.log_softmax(torch.arange(8.0), dim=0)
     tried, went_on = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold())
-    _, stopped = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold(), stop_on_flip=True)
+    stopped = stopped_at_flip(ScriptedModel(rule, scores=False))(tried)
     assert stopped.rewards == (1, 1, -1)
     assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
     assert all(

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from benchmarks.lib.credit import every_probe
+from benchmarks.lib.draws import renormalised, sampled
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
@@ -17,7 +18,7 @@ from drike.editors.selectors import RankAndCut
 from drike.prompts import PromptStyle
 from drike.training.algorithm1 import loss_of, train
 from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import renormalised, sampled, top
+from drike.training.rollouts import top
 from tests.worlds.retaining import CASE, ENCODER, POOL
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import candidates_of, follows_the_fact, rollout

@@ -70,10 +70,8 @@ def rollout(
     log_p: Tensor,
     budget: Budget,
     choose: Choose = top,
-    *,
-    stop_on_flip: bool = False,
 ) -> tuple[Rollout, Rewards]:
     """Return a rollout of the edit of a pool and its rewards, without learning."""
     case = EditCase("", pool.edit, (rewrite_probe(pool.edit),))
     made = Rollout(**vars(choose(pool, log_p, budget)), editor=SHOWING, case=case, pool=pool)
-    return made, rewrite_reward(model, stop_on_flip=stop_on_flip)(made)
+    return made, rewrite_reward(model)(made)

@@ -95,7 +95,7 @@ for command in (
     Listed("demo", panel=TRY),
     Listed("tour", panel=TRY),
     Listed("doctor", panel=TRY),
-    *(Listed(name, panel=RUN) for name in ("train", "evaluate", "ceiling", "edit", "serve")),
+    *(Listed(name, panel=RUN) for name in ("train", "evaluate", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
         "add import list show propose approve reject change review due approvals reword retire rollback calibrate "

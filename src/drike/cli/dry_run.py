@@ -32,8 +32,8 @@ def count_only(model: LanguageModel, api: ApiOptions, work: Callable[[CountingMo
 class CountingModel:
     """A model that only counts: distinct calls, their prompt tokens, and the most tokens they could generate.
 
-    It gives the answers that cause the most further calls: of full length, beginning with "Contradict", or with "Yes"
-    to a yes-or-no question. If the server may score given texts, every target and every distractor takes a call.
+    It gives the answers that cause the most further calls: of full length, or "Yes" to a yes-or-no question. If the
+    server may score given texts, every target and every distractor takes a call.
     Raises ModelError for an invalid address.
     """
 
@@ -75,8 +75,8 @@ class CountingModel:
 
 
 def longest_answer(max_tokens: int = ANSWER_TOKENS) -> str:
-    """An answer as long as so many tokens are estimated to be, with the beginning that causes the most calls."""
-    return ("Contradict " + "word " * max_tokens)[: CHARACTERS_PER_TOKEN * max_tokens]
+    """An answer as long as so many tokens are estimated to be."""
+    return ("word " * max_tokens)[: CHARACTERS_PER_TOKEN * max_tokens]
 
 
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:

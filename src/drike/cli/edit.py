@@ -51,7 +51,7 @@ def edit(
     opened = open_model(model, api, earlier, at=RunOptions(dry_run=dry_run))
     name = editor.casefold() if editor else "dr-ike" if base else "ike" if every_query else NO_RETAINS
     trained = base.trained if base else None
-    chosen = make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
+    chosen = make(name, pool=setup.pool, trained=trained, limit=opened.limit)
     edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
     policy = trained.per_query if trained and gating.gate is None and gating.gate_threshold is None else None
     gate = policy.gate if policy else open_gate(None, gating.gate, gating.gate_threshold)

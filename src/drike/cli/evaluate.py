@@ -24,7 +24,6 @@ from drike.editors import catalog
 from drike.editors.budgets import Threshold, TokenLimit
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor, ranks_retains
-from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.errors import UsageError
@@ -38,9 +37,8 @@ from drike.gates.calibration import common_questions
 from drike.gates.store_gate import open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
 from drike.models import ApiOptions, LanguageModel
-from drike.prompts import ORDERS, OrderName
 from drike.report.deployed import deployed_tables
-from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, published, table1, work
+from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, table1, work
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
 from drike.runs.evaluating import Evaluation, EvaluationEvent, run_evaluation
@@ -51,10 +49,7 @@ from drike.serving.requests import read_questions
 from drike.support.files import write_text
 from drike.support.table import Table, as_markdown
 
-VALUES_OF_EDITORS = (
-    f"NAMES of editors are {', '.join(catalog.NAMES)}; {', '.join(catalog.NEED_TRAINING)} need --run. "
-    f"NAMES of orders are {', '.join(ORDERS)}."
-)
+VALUES_OF_EDITORS = f"NAMES are {', '.join(catalog.NAMES)}; {', '.join(catalog.NEED_TRAINING)} need --run."
 TABLES = "table.md"
 
 
@@ -63,7 +58,6 @@ class EvaluationOptions:
     """What is compared, and how answers are judged."""
 
     editors: str | None = None
-    order: str | None = None
     sigmas: str | None = None
     judge: RuleName | None = None
     probes: Literal["published", "all"] = "published"
@@ -132,17 +126,16 @@ def editor_names(method: EvaluationOptions, chosen: ChosenEdits) -> list[str]:
         names = [name.strip().casefold() for name in method.editors.split(",")]
     for name in [*names, *(["dr-ike"] if method.sigmas else [])]:
         catalog.require_editor(name, trained=trained is not None)
-    parse_orders(method.order), parse_sigmas(method.sigmas)
+    parse_sigmas(method.sigmas)
     return names
 
 
 def make_editors(
     names: Sequence[str], method: EvaluationOptions, setup: Setup, trained: Checkpoint | None, opened: OpenedModel
 ) -> list[Editor]:
-    """The editors to compare: those named, and their variants for --order and --sigmas."""
-    make = partial(catalog.make, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
+    """The editors to compare: those named, and variants for --sigmas."""
+    make = partial(catalog.make, pool=setup.pool, trained=trained, limit=opened.limit)
     editors = list(map(make, names))
-    editors += reordered(editors, parse_orders(method.order), setup.pool.seed)
     if thresholds := parse_sigmas(method.sigmas):
         dr_ike = make("dr-ike")
         editors += swept(dr_ike, thresholds) if ranks_retains(dr_ike) else []
@@ -198,14 +191,14 @@ def baseline_sentence(resolved: AnsweredCases) -> str:
 
 
 def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str]) -> list[Table]:
-    """Table 1 of the evaluation, the further tables, and the paper's."""
+    """Table 1 of the evaluation, and the further tables."""
     differing = [disagreement(evaluation.both_ways)] if evaluation.both_ways else []
     summaries = evaluation.summaries
     first = table1(summaries, title, evaluation.rule.caption, *differing)
     parts = (first, aspects(summaries, *notes), hops(summaries), costs(summaries))
     tables = [table for table in parts if table]
     tables += paired(evaluation.counts, compared(list(evaluation.counts)), "Paired differences")
-    return [*tables, published()]
+    return tables
 
 
 def watch_deployed(
@@ -264,36 +257,15 @@ def note_long_prompts(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLim
             note(f"{longer}, although all retains that can be dropped are")
 
 
-def parse_orders(text: str | None) -> list[OrderName]:
-    """Names of orders from a comma-separated option. Raises UsageError for one that does not exist."""
-    names = list(dict.fromkeys(_parts(text)))
-    if unknown := next((name for name in names if name not in ORDERS), None):
-        raise UsageError(f"--order knows {', '.join(ORDERS)}, not {unknown!r}")
-    return names  # type: ignore[return-value]
-
-
 def parse_sigmas(text: str | None) -> list[float]:
     """Thresholds from a comma-separated option. Raises UsageError for what is no probability."""
     sigmas = []
-    for part in _parts(text):
+    for part in filter(None, (text or "").replace(" ", "").split(",")):
         try:
             sigmas.append(Threshold(float(part)).sigma)
         except ValueError:
             raise UsageError(f"--sigmas takes probabilities such as .03,.06, not {part!r}") from None
     return list(dict.fromkeys(sigmas))
-
-
-def _parts(text: str | None) -> list[str]:
-    return [part.strip().casefold() for part in (text or "").split(",") if part.strip()]
-
-
-def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[InContextEditor[RankAndCut]]:
-    """Learned editors once more in each order, as "DR-IKE (reversed)"; same retains. Raises UsageError for none."""
-    learned = [editor for editor in editors if ranks_retains(editor) and isinstance(editor.selector.ranker, Retriever)]
-    if orders and not learned:
-        raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
-    styled = ((editor, replace(editor.style, order=order, order_seed=seed)) for editor in learned for order in orders)
-    return [replace(editor, name=f"{editor.name} ({style.order})", style=style) for editor, style in styled]
 
 
 def swept(dr_ike: InContextEditor[RankAndCut], sigmas: Sequence[float]) -> list[InContextEditor[RankAndCut]]:

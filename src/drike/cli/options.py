@@ -22,7 +22,6 @@ from typer.core import TyperCommand
 
 from drike.cli.console import SafeHelp
 from drike.datasets import PUBLISHED, SUBSETS, Paraphrases, Target
-from drike.editors.budgets import KINDS
 from drike.errors import UsageError
 from drike.evaluation.judge import RULES
 from drike.models import SERVICES, Template
@@ -109,7 +108,6 @@ OPTIONS: Mapping[str, Any] = {
     "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, minimum=1),
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option("NAME", "Editor (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD),
-    "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, minimum=0),
     "stored": option("N", "Also with N edits (or all editable ones) in force at once, behind the gate", METHOD),
     "gate": option("NAME", "With --stored: named, calibrated (default), careful or eager", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
@@ -121,8 +119,7 @@ OPTIONS: Mapping[str, Any] = {
                       "pc", METHOD, "--guarantee", "--promise"),
     "calibrate_on": option("N", "Number of edits held out for --guarantee (default: 100)", METHOD, minimum=1),
     "epochs": option("N", "Passes over the training edits", METHOD, minimum=1),
-    "budget": option("NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
-                     choices=("threshold", "all", "half", *KINDS)),
+    "budget": option("NAME", "Number of retains: threshold (DR-IKE), all, half", METHOD),
     "judge": option("NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
                     METHOD),
     "probes": option("NAME", "What is asked of each edit: published (the data set's own), or all (also what drike "
@@ -169,15 +166,9 @@ OPTIONS: Mapping[str, Any] = {
     "allow_http": flag("--allow-http", "Allow unencrypted requests to other machines", API),
     "form": option("NAME", "Scoring head: dot or cross", PAPER),
     "flip": option("NAME", "How sigma is raised when an added retain breaks the answer: offender or algorithm1", PAPER),
-    "selection": option("NAME", "Retains tried in training: top (Algorithm 1) or sample", PAPER),
-    "renormalise": flag("--renormalise", "Take log p_j over the retains not yet drawn", PAPER),
-    "stop_on_flip": flag("--stop-on-flip", "End an episode when a retain breaks the answer", PAPER),
     "layout": option("NAME", "Prompt: append (retains last, best first) or ike (shuffled)", PAPER),
     "retain": option("NAME", "Retains: headed (with their New Fact line) or bare", PAPER),
     "own_copy": flag(" /--no-own-copy", "Do not repeat the edit as a demonstration", PAPER),
-    "delay": option("N", "Apply each update up to N episodes late (robustness study)", PAPER, minimum=0),
-    "noise": option("P", "Probability of flipping a reward's sign (robustness study)", PAPER, minimum=0.0, maximum=1.0),
-    "order": option("NAMES", "Also show the kept retains in these orders", PAPER),
     "sigmas": option("LIST", "Also use these thresholds instead of the learned one, as .03,.06", PAPER),
 }  # fmt: skip
 

@@ -28,17 +28,15 @@ def report(
     page = out or runs[0] / "report.html"
     if page.suffix != ".html":
         raise UsageError(f"--out names the page: let {page} end in .html")
-    reported = read_folders(runs, across or ())
-    if not reported.runs:
-        raise UsageError(f"{runs[0]} holds ceilings and no outcomes: name an evaluated run before it")
-    for sentence in reported.notes:
+    reported, notes = read_folders(runs, across or ())
+    for sentence in notes:
         note(sentence)
-    groups = grouped(reported.runs, across or ())
+    groups = grouped(reported, across or ())
     from drike.report import document as made
     from drike.report.page import html
 
     with progress("tables and figures"):
-        document = made.document(groups, across or (), reported.ceilings)
+        document = made.document(groups)
     written = {page: html(document), page.with_suffix(".md"): made.markdown(document)}
     for path, text in written.items():
         write_text(path, text)

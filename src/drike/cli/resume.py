@@ -24,7 +24,10 @@ from drike.support.records import read
 _CHANGEABLE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
 _PLACES = {"out", "resume"}  # where a run is, rather than what it is
 # Options of older versions, with their defaults.
-_RETIRED: Mapping[str, object] = {"credit": "prefix", "soft": False, "reward": "rewrite"}
+_RETIRED: Mapping[str, object] = {
+    "credit": "prefix", "soft": False, "reward": "rewrite", "selection": "top", "renormalise": False,
+    "stop_on_flip": False, "delay": 0, "noise": 0.0, "order": None,
+}  # fmt: skip
 
 
 class Resumable(Command):
@@ -48,7 +51,9 @@ class Resumable(Command):
             raise RunError(f"{folder} is a training run: {again}")
         if "epochs" in known and "editors" in began:
             raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
-        used = [f"--{name}" for name, default in _RETIRED.items() if began.get(name, default) != default]
+        used = [
+            f"--{name.replace('_', '-')}" for name, default in _RETIRED.items() if began.get(name, default) != default
+        ]
         if used:
             remedy = "start a new run, or continue it with the version of drike in its run.json"
             raise RunError(f"{folder} cannot be resumed, since drike no longer has {' and '.join(used)}: {remedy}")

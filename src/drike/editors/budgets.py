@@ -1,14 +1,14 @@
 """Budgets: how many retains of a ranking are kept (paper, section 4.3; Algorithm 1, lines 8-9 and 18-20).
 
-`Fraction` keeps a fixed share (IKE all, the ablation half); `Threshold` is the paper's rule; the learned budgets of its
-appendix are in `learned_budgets`. All keep at least one retain. Budgets are values: `after` returns the next one.
+`Fraction` keeps a fixed share (IKE all, the ablation half); `Threshold` is the paper's rule. All keep at least one
+retain. Budgets are values: `after` returns the next one.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -17,12 +17,6 @@ from drike.editors.rankers import Ranker
 from drike.prompts import Prompt
 
 Flip = Literal["offender", "algorithm1"]
-KINDS: Mapping[str, tuple[str, ...]] = {  # of learned budgets, with their features
-    "scores": ("scores",),
-    "scores-query": ("scores", "traits"),
-    "query": ("query",),
-    "query-context": ("query", "context"),
-}
 
 
 class Budget(Protocol):

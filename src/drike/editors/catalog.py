@@ -6,7 +6,7 @@ All but those in `baselines` are `in_context.InContextEditor` with different sel
 from __future__ import annotations
 
 from drike.demonstrations import Role
-from drike.editors.baselines import EditCoT, EditCoTFull, FactPrompt, Unedited
+from drike.editors.baselines import EditCoT, FactPrompt, Unedited
 from drike.editors.budgets import Fraction, SameCount, TokenLimit
 from drike.editors.editor import Editor, Trained
 from drike.editors.in_context import InContextEditor
@@ -15,7 +15,6 @@ from drike.editors.rankers import Similarity
 from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, copies_and_updates
 from drike.editors.selectors import RankAndCut, Selector
 from drike.errors import UsageError
-from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 
 UNTRAINED = ("unedited", "factprompt", "editcot", "ike")
@@ -26,7 +25,7 @@ NO_RETAINS = "no-retains"
 SAME_K, NEAREST = "nearest-same-k", "nearest@"
 NEED_TRAINING = (*TRAINED, PER_QUERY, SAME_SIZE, SAME_K)
 NAMES = (
-    *UNTRAINED, "editcot-full", BY_NAME, OR_ALONE, NO_RETAINS, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K",
+    *UNTRAINED, BY_NAME, OR_ALONE, NO_RETAINS, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K",
 )  # fmt: skip
 
 
@@ -52,7 +51,6 @@ def make(
     name: str,
     *,
     pool: Pool,
-    model: LanguageModel | None = None,
     trained: Trained | None = None,
     limit: TokenLimit | None = None,
 ) -> Editor:
@@ -62,11 +60,10 @@ def make(
     "by-name", "by-name-or-alone" and "nearest-same-size" are controls of "dr-ike-q"; "no-retains" shows all copies and
     updates alone, which is best behind a gate, where every query concerns the edit.
 
-    pool: gives the demonstrations. model: writes parts of the prompts of "editcot-full". trained: for editors with a
-    learned part; its prompt style is that of all editors with demonstrations but "ike". limit: of tokens in a prompt,
-    for editors with demonstrations.
+    pool: gives the demonstrations. trained: for editors with a learned part; its prompt style is that of all editors
+    with demonstrations but "ike". limit: of tokens in a prompt, for editors with demonstrations.
 
-    Raises UsageError for an unknown name, a missing model or a missing checkpoint.
+    Raises UsageError for an unknown name or a missing checkpoint.
     """
     require_editor(name, trained=trained is not None)
     style = PromptStyle() if trained is None else trained.style
@@ -85,8 +82,6 @@ def make(
         OR_ALONE: in_context("By name, else left alone", SubjectSwitch(no_retains)),
         NO_RETAINS: in_context("Copies and updates", no_retains),
     }  # fmt: skip
-    if model is not None:
-        editors["editcot-full"] = EditCoTFull(model)
     if trained is not None:
         retriever, budget, policy = trained.retriever, trained.budget, trained.per_query
         same_k = RankAndCut(Similarity(), SameCount(retriever, budget))
@@ -99,8 +94,6 @@ def make(
         if policy is not None:
             editors[PER_QUERY] = in_context("DR-IKE-Q", policy)
             editors[SAME_SIZE] = in_context("Nearest (size of DR-IKE-Q)", SameSize(policy))
-    if name in (PER_QUERY, SAME_SIZE) and name not in editors:
-        raise UsageError(f"{name} needs a policy per query: train with `objective` s, or resume that training")
     if name not in editors:
-        raise UsageError(f"{name} asks the model while it writes prompts: give it the model")
+        raise UsageError(f"{name} needs a policy per query: train with `objective` s, or resume that training")
     return editors[name]

@@ -6,7 +6,7 @@ demonstrations of any role, and a policy may choose another mix for every query.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
@@ -60,30 +60,15 @@ def copies_and_updates(roles: Sequence[Role], max_demonstrations: int | None = N
     return RoleCounts(min(copies, total), min(updates, max(total - copies, 0)), 0)
 
 
-def mixes_of(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
-    """All mixes that are compared, smallest first, given the role of each demonstration of an edit.
-
-    They show all copies and updates, copies alone, or neither, each with 0, 1, 2, 4, ... or all retains.
-    """
-    copies, updates, retains = _counts(roles)
-    numbers = {0, retains, *(2**i for i in range(retains.bit_length()) if 2**i < retains)}
-    fixed = {(0, 0), (copies, 0), (copies, updates)}
-    return _sorted(RoleCounts(c, u, r) for c, u in fixed for r in numbers)
-
-
 def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
     """The mixes that a policy chooses from, smallest first: the fact alone, with copies, with updates, with retains."""
     copies, updates, retains = _counts(roles)
     counts = (0, 0, 0), (copies, 0, 0), *((copies, updates, r) for r in (0, -(-retains // 4), retains))
-    return _sorted({RoleCounts(*of_role) for of_role in counts})
+    return tuple(sorted({RoleCounts(*of_role) for of_role in counts}, key=lambda mix: (mix.size, mix)))
 
 
 def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
     return roles.count(Role.COPY), roles.count(Role.UPDATE), roles.count(Role.RETAIN)
-
-
-def _sorted(mixes: Iterable[RoleCounts]) -> tuple[RoleCounts, ...]:
-    return tuple(sorted(mixes, key=lambda mix: (mix.size, mix)))
 
 
 @dataclass(frozen=True)

@@ -80,19 +80,6 @@ class RankAndCut(Selector):
 
 
 @dataclass(frozen=True)
-class RetainSubset(Selector):
-    """All copies and updates, and the retains at these places of the order by nearness (0 is the nearest)."""
-
-    places: frozenset[int]
-
-    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
-        """The same demonstrations for each query, nearest first in each role."""
-        retains = (retain for place, retain in enumerate(candidates.retains) if place in self.places)
-        shown = (*candidates.fixed, *retains)
-        return [Selection(candidates, shown) for _ in queries]
-
-
-@dataclass(frozen=True)
 class LeaveAlone(Selector):
     """Leaves every query alone."""
 

@@ -1,4 +1,4 @@
-"""A model's answers to all probes of an edit under every mix, for training and for ceilings.
+"""A model's answers to all probes of an edit under every mix, for training.
 
 Model and demonstrations do not change, so each answer is asked for once. All prompts of an edit go to the model in one
 call: they share most of their text.

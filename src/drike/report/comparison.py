@@ -26,8 +26,8 @@ _TRAINED = (
 Block = tuple[str, Mapping[str, tuple[Group, str]]]
 
 
-def paper_tables(groups: Sequence[Group], across: Iterable[str] = ()) -> Iterator[Table]:
-    """The paper's tables that these groups can be compared with; `across`: the settings in which the groups differ."""
+def paper_tables(groups: Sequence[Group]) -> Iterator[Table]:
+    """The paper's tables that these groups can be compared with."""
     methods = [name for group in groups for name in group.summaries]
     yield with_published(TABLES[0], [_editors(group, {name: name for name in group.summaries}) for group in groups])
     if any(name.startswith("Rank-") for name in methods):
@@ -39,11 +39,6 @@ def paper_tables(groups: Sequence[Group], across: Iterable[str] = ()) -> Iterato
         yield with_published(TABLES[3], map(_editors, without_scores))
     if other_data := [group for group in groups if _about(group, "zsre", "wiki")]:
         yield with_published(TABLES[4], map(_editors, other_data))
-    varied = {group.variant: group for group in groups if METHOD in group.summaries and group.variant}
-    for table, word in ((TABLES[5], "budget"), (TABLES[6], "delay")):
-        if varied and any(word in name for name in across):
-            [model, *_] = (group.model for group in varied.values())
-            yield with_published(table, [_groups(METHOD, f"{METHOD}, {model}", varied)], "Setting")
     if changing := [group for group in groups if _about(group, "temporal", "numer")]:
         yield with_published(TABLES[7], map(_editors, changing))
 
@@ -55,7 +50,9 @@ def by_model(groups: Sequence[Group]) -> Table | None:
     alike = len({(group.data, group.variant) for group in groups}) == 1
     named = {group.model if alike else group.label: group for group in groups}
     suffix = groups[0].label.removeprefix(groups[0].model) if alike else ""
-    blocks = [_groups(editor, f"{editor}{suffix}", named) for editor in (METHOD, BASELINE)]
+    blocks = [
+        (f"{editor}{suffix}", {name: (group, editor) for name, group in named.items()}) for editor in (METHOD, BASELINE)
+    ]
     return with_published(TABLES[2], blocks, "Model")
 
 
@@ -90,10 +87,6 @@ def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable)
 def _editors(group: Group, names: Mapping[str, str] = {BASELINE: BASELINE, METHOD: METHOD}) -> Block:
     """A group's editors by the names that the paper gives them."""
     return group.label, {name: (group, editor) for name, editor in names.items()}
-
-
-def _groups(editor: str, heading: str, named: Mapping[str, Group]) -> Block:
-    return heading, {name: (group, editor) for name, group in named.items()}
 
 
 def _about(group: Group, *words: str) -> bool:

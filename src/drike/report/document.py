@@ -5,7 +5,7 @@ Nothing here knows HTML: `page` writes a document as a page, `markdown` its tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -53,15 +53,14 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iterable[Table] = ()) -> Document:
-    """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ."""
+def document(groups: Sequence[Group]) -> Document:
+    """The report of groups of runs (see `groups.grouped`)."""
     runs = [run for group in groups for run in group.runs]
     sections = (
         _summary(groups),
-        Section("paper", "Compared with the paper", tables=list(paper_tables(groups, across))),
+        Section("paper", "Compared with the paper", tables=list(paper_tables(groups))),
         _differences(groups),
         Section("deployed", "Many edits in force", tables=[*chain.from_iterable(map(deployed_of, runs))]),
-        Section("ceilings", "Ceilings", tables=list(ceilings)),
         _cost(groups),
         _training(groups),
         _budgets(groups),
@@ -126,7 +125,6 @@ def _training(groups: Sequence[Group]) -> Section:
     runs = {f"{group.label}, seed {run.seed}": run for group in groups for run in group.runs if run.episodes}
     if not runs:
         return Section("training", "Training")
-    curves = [figures.training(groups, curve) for curve in figures.CURVES]
     seconds = "; ".join(f"{model} {before:.1f} and {after:.1f}" for model, (before, after) in EPOCH_SECONDS.items())
     text = (f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits).",)
     table = epochs_table({name: run.epochs for name, run in runs.items()})
@@ -135,7 +133,7 @@ def _training(groups: Sequence[Group]) -> Section:
         for name, run in runs.items() if (last := run.epochs[-1]).episodes < run.training_edits
     )  # fmt: skip
     table = replace(table, notes=(*table.notes, *unfinished))
-    return Section("training", "Training", text, [*filter(None, curves)], [table])
+    return Section("training", "Training", text, tables=[table])
 
 
 def _budgets(groups: Sequence[Group]) -> Section:

@@ -6,7 +6,7 @@ The same input gives the same bytes. Every figure has its message as alternative
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import pairwise
@@ -14,19 +14,17 @@ from itertools import pairwise
 from drike.report.groups import Group
 from drike.report.paper import RETAIN_BUDGETS
 from drike.report.tables import distribution_of
-from drike.report.training import Epoch
 
 _NAME_HEIGHT, _NAME_LETTERS = 18, 26  # of an editor's name in the chart: pixels, and where it is cut short
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing for a page: its SVG element, its caption, its message for readers who cannot see it, and its legend."""
+    """A drawing for a page: its SVG element, its caption, and its message for readers who cannot see it."""
 
     svg: str
     caption: str
     alt: str
-    legend: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,12 +48,6 @@ class _Plot:
         (x1, y1), (x2, y2) = start, end
         ends = f'x1="{self.x(x1)}" y1="{self.y(y1)}" x2="{self.x(x2)}" y2="{self.y(y2)}"'
         self.parts.append(f'<line class="{kind}" {ends}/>')
-
-    def curve(self, kind: str, points: Sequence[tuple[float, float]]) -> None:
-        for start, end in pairwise(points):
-            self.line(kind, start, end)
-        for point in points:
-            self.point(kind, *point, 3)
 
     def point(self, kind: str, x: float, y: float, radius: float) -> None:
         self.parts.append(f'<circle class="{kind}" cx="{self.x(x)}" cy="{self.y(y)}" r="{radius}"/>')
@@ -139,38 +131,6 @@ def _apart(heights: Sequence[float], gap: float) -> list[float]:
     for height in heights:
         moved.append(max(height, moved[-1] + gap) if moved else height)
     return [min(height, 1 - i * gap) for i, height in zip(reversed(range(len(moved))), moved, strict=True)]
-
-
-CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
-    "ESR": ("share of training edits right under the prompt the budget gives", lambda epoch: epoch.esr),
-    "reward": ("mean over all evaluated prefixes", lambda epoch: epoch.reward),
-    "k": ("mean retains kept per edit", lambda epoch: epoch.mean_k),
-    "sigma": ("threshold at the end of the epoch; the mean if every edit has its own", lambda epoch: epoch.sigma),
-}
-
-
-def training(groups: Sequence[Group], curve: str) -> Figure | None:
-    """One quantity over epochs, a line for each run; None where no run measured it."""
-    what, value = CURVES[curve]
-    lines = []
-    for i, run in ((i, run) for i, group in enumerate(groups) for run in group.runs):
-        if points := [(epoch.epoch, y) for epoch in run.epochs if (y := value(epoch)) is not None]:
-            lines.append((i, run.seed, points))
-    if not lines:
-        return None
-    ys = [y for *_, points in lines for _, y in points]
-    last = max(epoch for *_, points in lines for epoch, _ in points)
-    high = 1.0 if curve == "ESR" else max(*ys, 0.0) or 1.0
-    plot = _Plot(130, 1 if last > 1 else 0, last, min(0.0, *ys), high)
-    for i, _, points in lines:
-        plot.curve(f"c{i % 8}", points)
-    several = len(groups) > 1
-    names = [f"{groups[i].label}, seed {seed}" if several else f"seed {seed}" for i, seed, _ in lines]
-    values = [", ".join(f"{y:.3g}" for _, y in points) for *_, points in lines]
-    legend = tuple(group.label for group in groups) if several else ()
-    told = "; ".join(map("{}: {}".format, names, values))
-    caption, alt = f"{curve[0].upper()}{curve[1:]}: {what}", f"{curve} by epoch: {what}. {told}."
-    return Figure(plot.svg("curve", "epoch", whole=True), caption, alt, legend)
 
 
 def budget(group: Group, editor: str) -> Figure:

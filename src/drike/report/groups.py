@@ -30,11 +30,11 @@ class ReportedRun:
     """What a report needs from one run's folder.
 
     settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that
-    were to be evaluated and have no outcomes. episodes, training_edits, asked_episodes: of the training run behind it;
-    0 where unknown. own_sigma: whether the budget gives every edit a sigma of its own. parameters: trained for each
-    editor, where known. form: of the data files. usage: for training and for each editor. written: by editor and case
-    id, what the model wrote, by probe. prompts: by editor and case id. stored: how many edits were in force behind a
-    gate, as --stored gave it; "" if that was not evaluated. deployed: by editor, the outcomes behind it.
+    were to be evaluated and have no outcomes. episodes, training_edits, asked_episodes: of the training run behind
+    it; 0 where unknown. parameters: trained for each editor, where known. form: of the data files. usage: for
+    training and for each editor. written: by editor and case id, what the model wrote, by probe. prompts: by editor
+    and case id. stored: how many edits were in force behind a gate, as --stored gave it; "" if that was not
+    evaluated. deployed: by editor, the outcomes behind it.
     """
 
     folder: str
@@ -49,7 +49,6 @@ class ReportedRun:
     episodes: tuple[EpisodeRecord, ...] = ()
     training_edits: int = 0
     asked_episodes: int = 0
-    own_sigma: bool = False
     parameters: Mapping[str, int] = field(default_factory=dict)
     form: str = ""
     usage: Mapping[str, Usage] = field(default_factory=dict)
@@ -64,7 +63,7 @@ class ReportedRun:
     @property
     def epochs(self) -> tuple[Epoch, ...]:
         """Training, epoch by epoch; the last may be unfinished."""
-        return epochs_of(self.episodes, own_sigma=self.own_sigma)
+        return epochs_of(self.episodes)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Read the folders of runs for a report: settings, test edits, outcomes, episodes, what a gate decided, ceilings.
+"""Read the folders of runs for a report: settings, test edits, outcomes, episodes, what a gate decided.
 
 An evaluation of a training run (`drike evaluate --run`) includes that run's episodes and settings if its folder still
 exists. Damaged or unfinished runs raise RunError, one sentence with the remedy.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 from pathlib import Path
@@ -21,13 +20,10 @@ from drike.deployment.evaluation import GateRecord
 from drike.edits import Aspect
 from drike.errors import RunError
 from drike.evaluation.metrics import Outcome, Summary
-from drike.report.ceilings import FILE as CEILINGS
-from drike.report.ceilings import read_ceilings
 from drike.report.groups import METHOD, PER_QUERY, ReportedRun, conflict
 from drike.runs import folder as files
 from drike.runs.checkpoint import FILE
 from drike.runs.run import Run
-from drike.support.table import Table
 
 # Settings in which two runs may differ and still share a table, and those that the report shows elsewhere.
 _IGNORED = {
@@ -36,33 +32,21 @@ _IGNORED = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Reported:
-    """What the folders of a report hold: runs, tables of ceilings, and notes on evaluations that are left out."""
-
-    runs: Sequence[ReportedRun]
-    ceilings: Sequence[Table]
-    notes: Sequence[str]
-
-
-def read_folders(folders: Sequence[Path], across: Sequence[str] = ()) -> Reported:
-    """The runs of a report and the ceilings, those in the folders themselves and in their `evaluations`.
+def read_folders(folders: Sequence[Path], across: Sequence[str] = ()) -> tuple[list[ReportedRun], list[str]]:
+    """The runs of a report, those in the folders themselves and in their `evaluations`, and notes on what is left out.
 
     Of the latter, newest first, a run that cannot share tables with the others is left out. Raises RunError.
     """
     within = (folder for run in folders for folder in sorted((run / files.EVALUATIONS).glob("*"), reverse=True))
-    found = [run for run in within if any((run / files.OUTCOMES).glob("*.jsonl")) or (run / CEILINGS).exists()]
-    ceilings = {folder: table for folder in (*folders, *found) if (table := read_ceilings(folder)) is not None}
-    named, others = ([folder for folder in group if folder not in ceilings] for group in (folders, found))
-    runs, notes = read_runs([*named, *others]), list[str]()
-    kept: list[ReportedRun] = []
-    for run in runs:
+    others = [run for run in within if any((run / files.OUTCOMES).glob("*.jsonl"))]
+    kept, notes = list[ReportedRun](), list[str]()
+    for run in read_runs([*folders, *others]):
         reason = next((reason for other in kept if (reason := conflict(other, run, across))), "")
         if reason and Path(run.folder) in others:
             notes.append(f"left out: {kept[0].folder} and {run.folder} {reason}")
         else:
             kept.append(run)
-    return Reported(kept, list(ceilings.values()), notes)
+    return kept, notes
 
 
 def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
@@ -101,7 +85,6 @@ def read_run(folder: Path) -> ReportedRun:
         episodes=() if origin is None else tuple(files.read_episodes(origin / "episodes.jsonl")),
         training_edits=len(training.train),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
-        own_sigma=merged.get("budget", "threshold") != "threshold",
         parameters=_parameters(outcomes, origin),
         form="; ".join(file.form for file in run.record.data),
         usage=usage,
@@ -168,9 +151,7 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         return known
     head = sum(size for name, size in sizes.items() if name.startswith("head."))
-    budget = sizes.get("budget.weights", 0)
-    own = {editor for editor in ranked if editor.startswith(METHOD) and " (sigma " not in editor}
-    trained_by_editor = {editor: head + (editor in own) * budget for editor in ranked}
+    trained_by_editor = dict.fromkeys(ranked, head)
     heads = [policy["gate"]["named"], *(shown["head"] for shown in policy["shown"])] if "gate" in policy else []
     per_query = sum(size for name, size in sizes.items() if name.startswith("per_query."))  # of earlier versions
     per_query += sum(1 + len(head["weights"]) for head in heads)

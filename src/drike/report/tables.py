@@ -10,8 +10,7 @@ from statistics import fmean, pstdev
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.evaluation.metrics import Counts, Outcome, Share, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
-from drike.prompts import ORDERS
-from drike.report.paper import TABLES, Published
+from drike.report.paper import Published
 from drike.support.table import Cell, Difference, Estimate, Number, Table
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
@@ -113,22 +112,6 @@ def work(usages: Mapping[str, Usage]) -> Table:
     return Table("Work of the model", header, tuple(rows), (note,))
 
 
-def published() -> Table:
-    """The paper's Table 1 as it prints it."""
-    table = TABLES[0]
-    rows = tuple(
-        (f"{row.editor} ({row.model})", *published_cells(row, table.columns, extra=table.has_extra))
-        for row in table.rows
-    )
-    notes = (
-        "s/query: the paper's time per iteration, apparently of one prompt at a time; our s/edit is the time of all "
-        "probes of an edit, which share the work on common prefixes.",
-        "params: the paper's Extra Params, apparently including frozen encoders; `drike report` counts ours.",
-    )
-    title = f"For reference: the paper's Table {table.number}, {table.about} (other models, other data)"
-    return Table(title, ("Editor", *table.columns, "params"), rows, notes)  # a short name, so that others fit
-
-
 def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[Cell, ...]:
     """The values of a published row as printed; S follows from ESR, PC and RR where it is not printed."""
 
@@ -149,11 +132,10 @@ def differences(ours: Counts, theirs: Counts) -> tuple[Difference, ...]:
 
 
 def compared(editors: Sequence[str]) -> list[tuple[str, str]]:
-    """The comparisons that matter: DR-IKE with IKE, DR-IKE-Q with its controls, other orders with an editor's own."""
+    """The comparisons that matter: DR-IKE with IKE, DR-IKE-Q with its controls."""
     controls = ("IKE", "Rank-All", "Rank-50%", "DR-IKE", "Switch by name")
     pairs = [("DR-IKE", "IKE")]
     pairs += [("DR-IKE-Q", name) for name in editors if name in controls or name.startswith("Nearest")]
-    pairs += [(f"{name} ({order})", name) for name in editors for order in ORDERS]
     return [pair for pair in pairs if {*pair} <= {*editors}]
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
-from drike.editors.budgets import Threshold
 from drike.runs.folder import EpisodeRecord
 from drike.support.table import Cell, Number, Table, as_text
 from drike.training.algorithm1 import Episode
@@ -18,7 +17,7 @@ class Epoch:
     """One epoch of training, or as much of it as was done.
 
     Means over the episodes: esr, whether the answer was right with the retains that the budget kept; reward, over all
-    prefixes; mean_k, of the retains kept. sigma: at the end of the epoch, or the mean if every edit has its own.
+    prefixes; mean_k, of the retains kept. sigma: at the end of the epoch.
     calls: prompts sent to the model. prompt_tokens: as if nothing were shared; None if not counted. seconds: wall time.
     """
 
@@ -41,25 +40,23 @@ class Epoch:
 
 def by_epoch(episodes: Sequence[Episode]) -> tuple[Epoch, ...]:
     """Summarise the episodes of one training run, given in order."""
-    own_sigma = any(not isinstance(episode.budget, Threshold) for episode in episodes)
-    return epochs_of([EpisodeRecord.of(episode) for episode in episodes], own_sigma=own_sigma)
+    return epochs_of([EpisodeRecord.of(episode) for episode in episodes])
 
 
-def epochs_of(episodes: Sequence[EpisodeRecord], *, own_sigma: bool = False) -> tuple[Epoch, ...]:
-    """Summarise episodes in order; own_sigma: whether the budget gives every edit a sigma of its own."""
-    return tuple(_epoch(list(group), own_sigma) for _, group in groupby(episodes, key=lambda episode: episode.epoch))
+def epochs_of(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:
+    """Summarise episodes in order."""
+    return tuple(_epoch(list(group)) for _, group in groupby(episodes, key=lambda episode: episode.epoch))
 
 
-def _epoch(episodes: Sequence[EpisodeRecord], own_sigma: bool) -> Epoch:
+def _epoch(episodes: Sequence[EpisodeRecord]) -> Epoch:
     kept = [min(episode.kept, episode.k) for episode in episodes]
-    sigmas = [episode.sigma for episode in (episodes if own_sigma else episodes[-1:]) if episode.sigma is not None]
     tokens = [episode.prompt_tokens for episode in episodes if episode.prompt_tokens is not None]
-    last, sigma = episodes[-1], fmean(sigmas) if sigmas else None
+    last = episodes[-1]
     esr = fmean(episode.correct[k - 1] for episode, k in zip(episodes, kept, strict=True))
     reward = fmean(fmean(episode.rewards) for episode in episodes)
     read = sum(tokens) if len(tokens) == len(episodes) else None
     calls, seconds = sum(episode.k for episode in episodes), sum(episode.seconds for episode in episodes)
-    return Epoch(last.epoch, len(episodes), esr, reward, fmean(kept), sigma, last.share, calls, read, seconds)
+    return Epoch(last.epoch, len(episodes), esr, reward, fmean(kept), last.sigma, last.share, calls, read, seconds)
 
 
 def epochs_table(runs: Mapping[str, Sequence[Epoch]]) -> Table:
@@ -75,7 +72,6 @@ def epochs_table(runs: Mapping[str, Sequence[Epoch]]) -> Table:
     header = ("epoch", "ESR", "mean reward", "mean k", "sigma", "calls", "prompt tokens", "seconds")
     notes = (
         "ESR: training edits answered right under the prompt the budget gives. reward: over all evaluated prefixes. k: "
-        "retains kept. sigma: at the end of the epoch, or the mean if every edit has its own. prompt tokens: as if "
-        "every prompt were read by itself.",
+        "retains kept. sigma: at the end of the epoch. prompt tokens: as if every prompt were read by itself.",
     )
     return Table("Training by epoch", header, tuple(rows), notes)

@@ -20,9 +20,8 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 from torch import Tensor
 
-from drike.editors.budgets import Budget, Flip, Fraction, Threshold
+from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.editor import Trained
-from drike.editors.learned_budgets import Controller, feature
 from drike.editors.retriever import Form, Retriever
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError
@@ -54,17 +53,6 @@ class _Encoder:
         """Whether an encoder has the same files, or the same name if it has none."""
         now = self.of(encoder)
         return now == self or now.sha256 == self.sha256 is not None
-
-
-@dataclass(frozen=True)
-class _Controller:
-    reads: tuple[str, ...]
-    encoder: _Encoder | None
-    steps: int
-    max_shots: int
-    quantile: float
-    learning_rate: float
-    flip: Flip
 
 
 @dataclass(frozen=True)
@@ -138,7 +126,7 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
         policy = read(_Described, {"promise": None} | described)  # files of early versions have none
         _check_numbers(tensors)
         retriever = _retriever(policy, tensors, path, encoder)
-        budget = _budget(policy.budget, tensors, path, retriever.encoder)
+        budget = _budget(policy.budget)
         per_query = None if policy.per_query is None else _per_query(policy.per_query, retriever.encoder)
         return Checkpoint(retriever, budget, policy.style, policy.training, policy.promise, per_query=per_query)
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
@@ -157,8 +145,6 @@ def _file(path: Path) -> Path:
 def _serialise(checkpoint: Checkpoint) -> bytes:
     retriever, budget = checkpoint.retriever, checkpoint.budget
     tensors = {f"head.{name}": tensor.detach() for name, tensor in retriever.head.state_dict().items()}
-    if isinstance(budget, Controller):
-        tensors |= {"budget.weights": budget.weights, "budget.moments": budget.moments}
     policy = checkpoint.per_query
     described = {
         "format": 2,
@@ -212,7 +198,7 @@ def _per_query(described: _PerQuery, encoder: TextEncoder) -> QueryPolicy:
     return QueryPolicy(described.gate, described.shown, encoder, frozenset(described.facts))
 
 
-def _opened(saved: _Encoder, path: Path, encoder: TextEncoder | None = None) -> TextEncoder:
+def _opened(saved: _Encoder, path: Path, encoder: TextEncoder | None) -> TextEncoder:
     """The encoder, which is loaded by its recorded name if None. Raises CheckpointError unless it is the saved one."""
     encoder = load_encoder(saved.name) if encoder is None else encoder
     if not saved.is_same(encoder):
@@ -228,30 +214,14 @@ def _opened(saved: _Encoder, path: Path, encoder: TextEncoder | None = None) -> 
 
 
 def _describe(budget: Budget) -> dict[str, object]:
-    match budget:
-        case Threshold() | Fraction():
-            return {"kind": type(budget).__name__.lower(), **asdict(budget)}
-        case Controller():
-            encoder = budget.encoder and asdict(_Encoder.of(budget.encoder))
-            names = ("steps", "max_shots", "quantile", "learning_rate", "flip")
-            values = {name: getattr(budget, name) for name in names}
-            return {"kind": "controller", "reads": [part.name for part in budget.features], "encoder": encoder} | values
+    if isinstance(budget, Threshold | Fraction):
+        return {"kind": type(budget).__name__.lower(), **asdict(budget)}
     raise TypeError(f"a {type(budget).__name__} cannot be saved")
 
 
-def _budget(described: Mapping[str, object], tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder) -> Budget:
-    """A budget; a learned one reads with `encoder`, which is the head's, unless it was saved with another one."""
-    values = {name: value for name, value in described.items() if name != "kind"}
-    match described.get("kind"):
-        case "threshold":
-            return read(Threshold, values)
-        case "fraction":
-            return read(Fraction, values)
-        case "controller":
-            saved = read(_Controller, values)
-            if saved.encoder is not None and not saved.encoder.is_same(encoder):
-                encoder = _opened(saved.encoder, path)
-            parts = tuple(feature(part, encoder) for part in saved.reads)
-            settings = {name: value for name, value in vars(saved).items() if name not in ("reads", "encoder")}
-            return Controller(parts, tensors["budget.weights"], tensors["budget.moments"], **settings)
-    raise ValueError(f"there is no budget {described.get('kind')!r}")
+def _budget(described: Mapping[str, object]) -> Budget:
+    """A budget from its description. Raises ValueError for a learned one, which early versions had."""
+    kinds: dict[object, type[Threshold | Fraction]] = {"threshold": Threshold, "fraction": Fraction}
+    if (kind := kinds.get(described.get("kind"))) is None:
+        raise ValueError(f"this version has no budget {described.get('kind')!r}")
+    return read(kind, {name: value for name, value in described.items() if name != "kind"})

@@ -75,9 +75,7 @@ def run_evaluation(
         yield resolved
     if not cases:
         raise UsageError("there is no edit to test on: ask for `test` edits")
-    selectors = [editor.selector for editor in editors if ranks_retains(editor)]
-    parts = [part for selector in selectors for part in (selector.ranker, selector.budget)]
-    notes = setup.prepare(cases, {id(part): part for part in parts}.values())
+    notes = setup.prepare(cases, [editor.selector.ranker for editor in editors if ranks_retains(editor)])
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
     recovered = sum(map(number_of_cases, outcomes.values()))
     yield Prepared(tuple(notes), recovered, len(editors) * len(setup.split.test))

@@ -4,7 +4,7 @@
     split.json              the case ids of every part
     episodes.jsonl          training: a line for each episode
     answers.jsonl           training with --objective s: a line for each edit with the answers to its probes alone and
-                            under each mix; ceilings: of test edits, under each mix, random subset and the greedy one
+                            under each mix
     checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl   evaluation: a line for each probe
     both_ways/EDITOR.jsonl  the same for a sample, judged by scores and by text
@@ -12,10 +12,10 @@
     deployed/EDITOR.jsonl   outcomes with many edits in force, and gate.jsonl: a line for each decision of the gate
     own_answers.json        the unedited model's answers to questions without a published one; training_answers.json:
                             to those that a policy is trained on
-    table.md, summary.json  the tables of an evaluation; or table.md, ceilings.json: those of ceilings
+    table.md, summary.json  the tables of an evaluation
     usage.json              the model's work in each part of the run: calls, tokens, cached, seconds, money; without
                             that of killed processes
-    evaluations/NAME        of a training run: folders of its evaluations and ceilings, with files as above
+    evaluations/NAME        of a training run: folders of its evaluations, with files as above
 
 Lines are appended and synced case by case, so that finished work is never lost.
 """

@@ -1,4 +1,4 @@
-"""Record training, answers and evaluation in a run's folder as they go, so that they can be stopped at any time."""
+"""Record training and evaluation in a run's folder as they go, so that they can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from drike.editors.baselines import EditCoTFull
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
-from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GREEDY
 from drike.evaluation.metrics import Outcome
@@ -84,18 +82,6 @@ def recorded_training(
                 save()
 
 
-def recorded_answers(
-    folder: Path, asked: Generator[CaseAnswers], model: LanguageModel, answers: list[CaseAnswers], total: int
-) -> Generator[PhaseStarted | CaseAnswers]:
-    """Pass on the answers asked for, a case's after they are saved and added to `answers`, at first the folder's."""
-    yield PhaseStarted("asking", total, len(answers))
-    with usage_recorded(folder, "answers", model), closing(asked):
-        for case_answers in asked:
-            files.append(folder / files.ANSWERS, [asdict(case_answers)])
-            answers.append(case_answers)
-            yield case_answers
-
-
 def judged_both_ways(
     folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]
 ) -> tuple[Outcome, ...]:
@@ -114,9 +100,9 @@ def judged_both_ways(
 
 
 def recorded_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> None:
-    """Save an editor's prompts of a sample of cases, unless they are saved already, or the model wrote part of them."""
+    """Save an editor's prompts of a sample of cases, unless they are saved already."""
     path = files.outcomes_path(folder, editor.name, files.PROMPTS)
-    if path.exists() or isinstance(editor, EditCoTFull):
+    if path.exists():
         return
     lines = []
     for case in cases:

@@ -11,8 +11,8 @@ from pathlib import Path
 from drike.datasets import Dataset
 from drike.datasets.form import Paraphrases, Target
 from drike.datasets.splits import Split, SplitIds
-from drike.editors.learned_budgets import Controller
 from drike.editors.pool import Pool, rotations
+from drike.editors.rankers import Ranker
 from drike.editors.retriever import Retriever
 from drike.edits import EditCase
 from drike.encoders import load_encoder
@@ -36,16 +36,16 @@ class Setup:
     split: Split
     pool: Pool
 
-    def prepare(self, cases: Sequence[EditCase], parts: Iterable[object]) -> list[str]:
-        """Encode all texts that the retrievers and learned budgets among `parts` will read for these edits.
+    def prepare(self, cases: Sequence[EditCase], rankers: Iterable[Ranker]) -> list[str]:
+        """Encode all texts that the retrievers among `rankers` will read for these edits.
 
         Batches are faster than one edit at a time, and keep the encoding out of the seconds measured per edit. Returns
         notes on the demonstrations: synthetic ones, and records that share subject and relation with an edit.
         """
         candidates = self.pool.for_groups([edits for case in cases for edits in rotations(case.edits)])
-        for part in parts:
-            if isinstance(part, Retriever | Controller) and part.encoder is not None:
-                part.encoder.encode(sorted({text for group in candidates for text in part.texts(group)}))
+        for ranker in rankers:
+            if isinstance(ranker, Retriever):
+                ranker.encoder.encode(sorted({text for group in candidates for text in ranker.texts(group)}))
         notes, excluded = list(self.pool.fallbacks), [group.excluded for group in candidates if group.excluded]
         if excluded:
             sentence = f"Excluded {sum(excluded)} records that share subject and relation with the edit"

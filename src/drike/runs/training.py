@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -11,7 +10,6 @@ from typing import Literal
 
 from drike.editors.budgets import Flip, Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import untrained
 from drike.editors.retriever import Form, Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase, Probe, rewrite_probe
@@ -25,17 +23,16 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
 from drike.runs import checkpoint
 from drike.runs.evaluating import answered_cases
-from drike.runs.folder import TRAINING_ANSWERS
-from drike.runs.recording import PhaseStarted, Prepared, recorded_answers, recorded_training, usage_recorded
+from drike.runs.folder import ANSWERS, TRAINING_ANSWERS, append
+from drike.runs.recording import PhaseStarted, Prepared, recorded_training, usage_recorded
 from drike.runs.resume import recovered_answers
 from drike.runs.run import Setup
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
 from drike.training.certify import certify, most_probes
 from drike.training.rewards import RecordedRollout, replayed, rewrite_reward
-from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import Expected, actions, train_query_policy, training_cases
-from drike.training.schedules import disturbed, in_blocks
+from drike.training.schedules import in_blocks
 
 TrainingEvent = Prepared | PhaseStarted | Episode
 QueryPolicyEvent = PhaseStarted | CaseAnswers | Expected | CertifiedGuarantee
@@ -51,7 +48,7 @@ class Method:
     promise: str | None = None
     calibrate_on: int | None = None
     epochs: int = 5
-    budget: str = "threshold"
+    budget: Literal["threshold", "all", "half"] = "threshold"
     max_shots: int = 16
     learning_rate: float = 1e-4
     encoder: str | None = None
@@ -59,14 +56,9 @@ class Method:
     parallel_edits: int = 1
     form: Form = "dot"
     flip: Flip = "offender"
-    selection: Literal["top", "sample"] = "top"
-    renormalise: bool = False
-    stop_on_flip: bool = False
     layout: Layout = "append"
     retain: RetainForm = "headed"
     own_copy: bool = True
-    delay: int = 0
-    noise: float = 0.0
     judge: RuleName | None = None
 
     @property
@@ -101,24 +93,18 @@ def run_training(
     described: the model, for the checkpoint. past: episodes that this run recorded already; they are yielded again.
     Raises UsageError if there is no edit to train on, ReplayError for the episodes of another training.
     """
-    retriever, budget = editor.selector.ranker, editor.selector.budget
     epochs, cases = method.epochs, setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer `test` edits or more `editable` rows")
-    yield Prepared(tuple(setup.prepare(cases, [retriever, budget])), len(past), epochs * len(cases))
+    yield Prepared(tuple(setup.prepare(cases, [editor.selector.ranker])), len(past), epochs * len(cases))
     _check_limit(editor, method, cases)
     training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
-    reward = rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)
-    blocks = method.parallel_edits
-    choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = algorithm1.train(
-        editor, replayed(past, reward), cases, epochs=epochs,
-        learning_rate=method.learning_rate, choose=renormalised(choose) if method.renormalise else choose,
-        schedule=in_blocks(blocks, model.info.calls_at_once),
-        channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
+        editor, replayed(past, rewrite_reward(model, rule=method.rule)), cases, epochs=epochs,
+        learning_rate=method.learning_rate, schedule=in_blocks(method.parallel_edits, model.info.calls_at_once),
     )  # fmt: skip
     recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
     yield PhaseStarted("training", epochs * len(cases))
@@ -171,8 +157,12 @@ def run_query_policy(
         actions(setup.pool.roles), model, setup.pool, cases[len(answers) :], style=editor.style, limit=editor.limit,
         rule=method.rule,
     )  # fmt: skip
-    with closing(recorded_answers(folder, asked, model, answers, len(cases))) as recorded:
-        yield from recorded
+    yield PhaseStarted("asking", len(cases), len(answers))
+    with usage_recorded(folder, "answers", model), closing(asked):
+        for case_answers in asked:
+            append(folder / ANSWERS, [asdict(case_answers)])
+            answers.append(case_answers)
+            yield case_answers
     policy, expected = train_query_policy(policy, cases[: len(train)], answers[: len(train)], price=method.shot_price)
     trained = replace(trained, per_query=policy)
     checkpoint.save(trained, folder)
@@ -194,9 +184,9 @@ def new_editor(
 ) -> InContextEditor[RankAndCut]:
     """An untrained DR-IKE. encoder: under the head, which `seed` draws. limit: on the prompts."""
     retriever, most, flip = Retriever(encoder, form=method.form, seed=seed), method.max_shots, method.flip
-    fixed = {"threshold": Threshold(0.0, most, flip), "all": Fraction(1.0, most), "half": Fraction(0.5, most)}
-    budget = fixed.get(method.budget) or untrained(method.budget, encoder, max_shots=most, flip=flip, seed=seed)
-    return InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget), method.style, limit)
+    budgets = {"threshold": Threshold(0.0, most, flip), "all": Fraction(1.0, most), "half": Fraction(0.5, most)}
+    selector = RankAndCut(retriever, budgets[method.budget])
+    return InContextEditor("DR-IKE", setup.pool, selector, method.style, limit)
 
 
 def scored_probes(method: Method, case: EditCase) -> list[Probe]:

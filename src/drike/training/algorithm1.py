@@ -82,9 +82,9 @@ def train(
             the pool gives copies, updates and the retain candidates C. The last episode's `budget` is the trained one.
         reward: of the prefixes of a rollout: `rewrite_reward(model)`, or one of your own.
         cases: the training set T, in this order in every epoch.
-        choose: which retains are tried; `top`, or `sampled` and `renormalised` of `training.rollouts`.
+        choose: which retains are tried; `top`, or one of your own.
         schedule: when edits are tried; `one_by_one`, or `in_blocks` of `training.schedules`.
-        channel: how rewards reach the learner; `at_once`, or `late` and `noisy` of `training.schedules`.
+        channel: how rewards reach the learner; `at_once`, or one of your own.
 
     Raises TypeError for an editor whose ranker is no Retriever.
     """

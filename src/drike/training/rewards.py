@@ -20,7 +20,7 @@ from drike.training.rollouts import Rollout
 
 @dataclass(frozen=True)
 class Rewards:
-    """The rewards of a rollout's prefixes, shortest first; fewer than k where a limit or a flip ended it early.
+    """The rewards of a rollout's prefixes, shortest first; fewer than k where a limit ended it early.
 
     rewards: one per prefix. correct: whether the edit's own query was answered right under it. prompt_tokens: read by
     the model as if prompts shared nothing; None if it does not count them. seconds: wall clock. probes: the reward of
@@ -46,24 +46,19 @@ class RecordedRollout:
 Reward = Callable[[Rollout], Rewards]
 
 
-def rewrite_reward(model: LanguageModel, *, stop_on_flip: bool = False, rule: Rule | None = None) -> Reward:
+def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
     """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
 
-    The prompts of all prefixes are sent at once, since none depends on another's answer. stop_on_flip: evaluate one by
-    one, and end where an added retain breaks the answer. rule: by which answers are right; default: as in
-    `drike.evaluate`. Raises UsageError for a rule that the model cannot be judged by, the reward for such an edit.
+    The prompts of all prefixes are sent at once, since none depends on another's answer. rule: by which answers are
+    right; default: as in `drike.evaluate`. Raises UsageError for a rule that the model cannot be judged by, the reward
+    for such an edit.
     """
     judge = Judge(model, rule)
 
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
         probe = rewrite_probe(rollout.case.edit)
-        prompts = rollout.prompts([probe.query])
-        verdicts: list[Verdict] = []
-        for batch in [[prompt] for prompt in prompts] if stop_on_flip else [prompts]:
-            verdicts += chain(*ask_probes(judge, [probe], batch))
-            if stop_on_flip and [verdict.correct for verdict in verdicts[-2:]] == [True, False]:
-                break
+        verdicts = [*chain(*ask_probes(judge, [probe], rollout.prompts([probe.query])))]
         correct = tuple(map(is_right, verdicts))
         rewards = tuple(1.0 if right else -1.0 for right in correct)
         return Rewards(rewards, correct, count_tokens(verdicts), time.perf_counter() - began)

@@ -5,18 +5,15 @@ A `Choose` goes from the demonstrations of an edit, log p over its retains [n] a
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.editors.budgets import Budget
 from drike.editors.in_context import InContextEditor
-from drike.editors.rankers import Ranking, best_first, ranking_of
+from drike.editors.rankers import Ranking, ranking_of
 from drike.editors.selectors import RankAndCut, Selection
 from drike.edits import EditCase
 from drike.prompts import Prompt
@@ -75,34 +72,3 @@ def top(pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Choice:
     ranking = ranking_of(pool.retains, log_p.tolist())
     order, probs = ranking.order, ranking.probs
     return Choice(order, probs, log_p[[*order]], budget.keep(probs, pool), budget.evaluated(probs, pool))
-
-
-def sampled(rng: random.Random, *, apart: bool = False) -> Choose:
-    """Draw retains without replacement until one does not exceed sigma (section 4.2).
-
-    apart: give every edit a generator of its own, seeded by `rng`, as training in blocks of edits does.
-    """
-
-    def choose(pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Choice:
-        draws = random.Random(rng.getrandbits(64)) if apart else rng
-        best = top(pool, log_p, budget)
-        # Gumbel top-k: sorting by log p + Gumbel noise draws without replacement, and no p is too small for it.
-        order = best_first([x - math.log(-math.log(max(draws.random(), 1e-300))) for x in log_p.tolist()])
-        p = dict(zip(best.order, best.probs, strict=True))
-        sigma = budget.sigma_for(best.probs, pool) or 0.0
-        admitted = next((j for j, i in enumerate(order) if p[i] <= sigma), len(order))
-        kept = max(1, min(best.kept, admitted))  # a draw at or below sigma is the stop action
-        k = min(len(order), kept + best.k - best.kept)
-        return Choice(tuple(order), tuple(p[i] for i in order), log_p[order], kept, k)
-
-    return choose
-
-
-def renormalised(choose: Choose) -> Choose:
-    """`choose` with log p_j taken over the retains not chosen before step j: the log-probability of the draw itself."""
-
-    def renormalise(pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Choice:
-        choice = choose(pool, log_p, budget)
-        return replace(choice, log_p=choice.log_p - torch.logcumsumexp(choice.log_p.flip(0), dim=0).flip(0))
-
-    return renormalise

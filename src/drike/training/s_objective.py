@@ -7,7 +7,7 @@ of an aspect by S^2 / (A m^2) for A aspects: the weaker an aspect, the more its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +33,6 @@ _STAYS = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
 _FOLDS, _STEPS, _CERTAIN = 5, 200, 100.0  # the last is a logit beyond doubt
 
 Masks = Mapping[Any, Tensor]  # which probes are of an aspect, [probes]
-Loss = Callable[[Tensor, Tensor, Masks], Tensor]  # of probabilities and right answers [probes, actions]
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,9 @@ def train_query_policy(
     cases: Sequence[EditCase],
     answers: Sequence[CaseAnswers],
     *,
-    loss: Loss = minus_s,
-    strength: float = 0.003,
     price: float = 0.05,
 ) -> tuple[QueryPolicy, Expected]:
-    """The policy that minimises a loss over all edits, and what it expects of them.
+    """The policy with the largest S over all edits, and what it expects of them.
 
     It compares texts through the relations of these edits, too: while it is trained on an edit, through those of other
     edits, once of all and once of those with other relations, as it will with new edits and with new relations. Its
@@ -84,8 +81,7 @@ def train_query_policy(
     paraphrases and same-subject questions as neighbours.
 
     cases: the training edits; all of their probes are the training signal. answers: to them, under each of `actions`.
-    strength: of the pull of all weights to those of the given policy. price: how much S it may cost to show all
-    demonstrations; other prompts cost less in proportion to their tokens.
+    price: how much S it may cost to show all demonstrations; other prompts cost less in proportion to their tokens.
 
     Raises UsageError if there are no cases, or if the answers are not those of the cases and actions.
     """
@@ -95,7 +91,7 @@ def train_query_policy(
     cases, answers = [*cases, *cases], [*answers, *answers]  # as for new relations, and as for new edits
     right, masks = _training_data(policy, cases, answers)
     costs = _costs(policy, answers)
-    trained = fit(policy, candidates, right, price * costs, masks, loss=loss, strength=strength)
+    trained = fit(policy, candidates, right, price * costs, masks)
     nearest = sorted(SHIFTS, key=abs)
     chosen, probes, cost = count_right(trained, cases, answers, candidates, price=price, shifts=nearest)
     trained = trained.shifted(calibrate(chosen, probes, cost=cost) or 0.0).with_relations(relations_of(cases).values())
@@ -109,11 +105,12 @@ def train_query_policy(
 
 def fit(
     policy: QueryPolicy, candidates: Sequence[Candidate | None], right: Tensor, costs: Tensor, masks: Masks, *,
-    loss: Loss = minus_s, strength: float = 0.003,
+    strength: float = 0.003,
 ) -> QueryPolicy:  # fmt: skip
-    """The policy with the weights of the smallest loss, by L-BFGS, as `train_query_policy` uses it.
+    """The policy with the weights of the largest S, by L-BFGS, as `train_query_policy` uses it.
 
     candidates: of each probe. right, costs (in S): of each action [probes, actions]: to leave it alone, and the mixes.
+    strength: of the pull of all weights to those of the given policy.
     """
     start = _weights(policy)
     (phi, forced), weights = _features(policy, candidates), start.clone().requires_grad_()
@@ -123,7 +120,7 @@ def fit(
         optimiser.zero_grad()
         pi = _probabilities(phi, forced, weights)
         spent = torch.stack([(pi * costs)[mask].sum(dim=1).mean() for mask in masks.values()]).mean()
-        total = loss(pi, right, masks) + spent + strength * (weights - start).square().sum()
+        total = minus_s(pi, right, masks) + spent + strength * (weights - start).square().sum()
         total.backward()  # type: ignore[no-untyped-call]
         return total
 

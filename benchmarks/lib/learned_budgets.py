@@ -8,7 +8,7 @@ docs/method.md gives the inputs, the network, the loss and the reasons. After an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +17,16 @@ import torch
 from torch import Tensor
 
 from drike.demonstrations import DemonstrationSet
-from drike.editors.budgets import KINDS, Budget, Flip, Threshold, require_candidates, require_shots
+from drike.editors.budgets import Budget, Flip, Threshold, require_candidates, require_shots
 from drike.encoders import TextEncoder
 from drike.prompts import demonstration_block, query_block
 
+KINDS: Mapping[str, tuple[str, ...]] = {  # of learned budgets, with their features
+    "scores": ("scores",),
+    "scores-query": ("scores", "traits"),
+    "query": ("query",),
+    "query-context": ("query", "context"),
+}
 HIDDEN = 16
 RANKS = 16  # how many probabilities a controller reads
 SETTLE = 25  # steps after which the learning rate begins to fall

@@ -11,6 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lib.draws import renormalised, sampled
+from benchmarks.lib.feedback import disturbed, late, noisy
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -19,8 +21,8 @@ from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.training.algorithm1 import Episode, loss_of, train
 from drike.training.rewards import Rewards, rewrite_reward
-from drike.training.rollouts import Choose, Rollout, renormalised, sampled, top
-from drike.training.schedules import RewardChannel, at_once, disturbed, late, noisy
+from drike.training.rollouts import Choose, Rollout, top
+from drike.training.schedules import RewardChannel, at_once
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, SHOWING, follows_the_fact, rollout
 

@@ -14,26 +14,51 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.demonstrations import Role
+from drike.demonstrations import DemonstrationSet, Role
 from drike.editors.budgets import TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool, rotations
 from drike.editors.role_counts import RoleCounts
-from drike.editors.selectors import RetainSubset, Selector
-from drike.edits import Aspect, EditCase
+from drike.editors.selectors import Selection, Selector
+from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.evaluation.answer_matrix import CaseAnswers, answers_to
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
+from drike.report.tables import INTERVALS
 from drike.support.parallel import in_order
-from drike.support.table import Estimate
+from drike.support.table import Cell, Estimate, Number, Table
 
 RightAndTokens = NDArray[np.object_]  # whether answers are right, and prompt tokens, [2, probes, choices]
 Chosen = NDArray[np.int64]  # the column of the choice for each probe, [probes]
-ALL, METHOD, MOST = "all demonstrations", "DR-IKE", "best k per query"
+ALL, MOST = "all demonstrations", "best k per query"
 STEPS = 20  # of the ascent of S
 ROUNDS = 4  # of the greedy search for an edit; each asks about as many subsets as the edit has retains
+
+
+@dataclass(frozen=True)
+class RetainSubset(Selector):
+    """All copies and updates, and the retains at these places of the order by nearness (0 is the nearest)."""
+
+    places: frozenset[int]
+
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The same demonstrations for each query, nearest first in each role."""
+        retains = (retain for place, retain in enumerate(candidates.retains) if place in self.places)
+        shown = (*candidates.fixed, *retains)
+        return [Selection(candidates, shown) for _ in queries]
+
+
+def mixes_of(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
+    """All mixes that are compared, smallest first, given the role of each demonstration of an edit.
+
+    They show all copies and updates, copies alone, or neither, each with 0, 1, 2, 4, ... or all retains.
+    """
+    copies, updates, retains = (roles.count(role) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))
+    numbers = {0, retains, *(2**i for i in range(retains.bit_length()) if 2**i < retains)}
+    fixed = {(0, 0), (copies, 0), (copies, updates)}
+    return tuple(sorted((RoleCounts(c, u, r) for c, u in fixed for r in numbers), key=lambda mix: (mix.size, mix)))
 
 
 def retains_of(pool: Pool) -> int:
@@ -234,3 +259,27 @@ def ceilings(answered: AnswerMatrix, choices: Sequence[Selector], pool: Pool) ->
         "best mix per kind of query": answered.best(kind, mixes),
         "best mix per query": answered.best(query, mixes),
     }
+
+
+def ceilings_table(choices: Mapping[str, Measured], title: str, ceiling: str = MOST) -> Table:
+    """A row for each choice, with its prompt tokens as a share of those of all demonstrations, and the gap it closes.
+
+    The gap is the one between all demonstrations and the choice named `ceiling`.
+    """
+    low, high = choices[ALL].s.value or 0.0, choices[ceiling].s.value or 0.0
+    all_tokens = choices[ALL].tokens
+    rows: list[tuple[Cell, ...]] = []
+    for name, choice in choices.items():
+        rates = (Number(choice.rates.get(aspect), ".3f") for aspect in ASPECTS_OF_S)
+        tokens = None if choice.tokens is None or not all_tokens else choice.tokens / all_tokens
+        closed = None if high <= low else ((choice.s.value or 0.0) - low) / (high - low)
+        rows.append((name, choice.s, *rates, Number(tokens, ".2f"), Number(closed, ".0%")))
+    notes = [
+        "best, greedy: chosen in hindsight, from the answers. k, subset: of the retains, with all copies and updates; "
+        "mix: of all roles; k and mix show the nearest. Kinds of query: the edit's own, and neighbours.",
+        f"tokens: of prompts, as a share of those with {ALL}. closed: share of the gap between {ALL} and {ceiling}.",
+        INTERVALS,
+    ]
+    absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in choices[ALL].rates]
+    notes += [f"No test edit has a {' or a '.join(absent)} probe: S is of the others."] if absent else []
+    return Table(title, ("choice", "S", "ESR", "PC", "RR", "tokens", "closed"), tuple(rows), tuple(notes))

@@ -1,39 +1,37 @@
-"""Ceilings: laws of choices in hindsight, of the greedy search, and of `drike ceiling`."""
+"""Ceilings: laws of choices in hindsight and of the greedy search."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 import pytest
 
-from benchmarks.lib.seeds import measured
-from drike.demonstrations import Role
-from drike.editors.catalog import make
-from drike.editors.in_context import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, mixes_of
-from drike.edits import ASPECTS_OF_S, Aspect
-from drike.encoders import HashingEncoder
-from drike.evaluation.answer_matrix import CaseAnswers, answers_under
-from drike.evaluation.ceilings import (
+from benchmarks.lib.ceilings import (
     ALL,
     MOST,
     AnswerMatrix,
     RetainSubset,
     ceilings,
+    ceilings_table,
     hindsight_answers,
+    mixes_of,
     random_subsets,
 )
+from benchmarks.lib.seeds import measured
+from drike.demonstrations import Role
+from drike.editors.catalog import make
+from drike.editors.in_context import InContextEditor
+from drike.editors.pool import Pool
+from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch
+from drike.edits import ASPECTS_OF_S, Aspect
+from drike.encoders import HashingEncoder
+from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import summarise
-from drike.report.ceilings import ceilings_table
 from drike.support.table import as_text
-from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object
 
@@ -130,6 +128,12 @@ def test_an_aspect_that_no_edit_probes_counts_for_nothing() -> None:
     assert "greedy subset per edit" not in found and found[MOST].s.value
 
 
+def test_a_subset_of_the_retains_has_them_by_nearness() -> None:
+    [candidates] = POOL.candidates([TEST[0].edit])
+    [selection] = RetainSubset(frozenset({5, 0, 2})).select(candidates, ["Who?"])
+    assert selection.shown == (*candidates.fixed, *(candidates.retains[place] for place in (0, 2, 5)))
+
+
 def test_random_subsets_are_different_and_the_same_for_a_seed() -> None:
     assert len({*random_subsets(16, 100, 0)}) == 100 and random_subsets(16, 9, 0) == random_subsets(16, 9, 0)
     assert {*random_subsets(2, 100, 0)} == {RetainSubset(frozenset(one)) for one in ((), (0,), (1,), (0, 1))}
@@ -143,60 +147,3 @@ def test_the_control_of_a_policy_shows_as_many_demonstrations_and_the_nearest() 
         for probe, prompt in zip(case.probes, editor.prompts([case.edit], [p.query for p in case.probes]), strict=True):
             mix = few if probe.aspect is not Aspect.NEIGHBORHOOD else many
             assert {*prompt.demonstrations} == {*candidates.demonstrations[: mix.size]}
-
-
-SMALL = ("--model", "reader", "--encoder", "hashing", "--test", "2", "--random-subsets", "1")
-
-
-def test_a_ceiling_that_is_resumed_asks_only_what_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "ceiling"
-    assert run("ceiling", *SMALL, "--out", str(folder)) == 0
-    assert f"{ALL} " in capsys.readouterr().out
-    found, lines = (folder / "ceilings.json").read_bytes(), (folder / "answers.jsonl").read_bytes()
-    asked = json.loads((folder / "usage.json").read_bytes())["answers"]["prompts"]
-    for kept in (2, 1):
-        first = lines.splitlines(keepends=True)[:kept]
-        (folder / "answers.jsonl").write_bytes(b"".join(first) + b'{"case_id')
-        (folder / "ceilings.json").unlink()
-        assert run("ceiling", "--resume", str(folder)) == 0
-        assert f"Recovered {kept} of 2 edits" in capsys.readouterr().out
-        again = json.loads((folder / "usage.json").read_bytes())["answers"]["prompts"]
-        assert again == asked if kept == 2 else again > asked
-        assert (folder / "ceilings.json").read_bytes() == found and (folder / "answers.jsonl").read_bytes() == lines
-    assert run("report", str(folder)) == 2
-    assert "name an evaluated run" in capsys.readouterr().err
-    assert run("ceiling", "--resume", str(folder), "--random-subsets", "4") == 2
-    assert run("evaluate", "--resume", str(folder)) == 1
-
-
-def test_a_trained_run_is_placed_between_its_floor_and_ceiling_and_in_its_report(tmp_path: Path) -> None:
-    small = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
-    editors = "ike,dr-ike,dr-ike-q,by-name,nearest-same-size"
-    trained, evaluated, folder = (str(tmp_path / name) for name in ("t", "e", "c"))
-    assert run("train", *small, "--objective", "balanced", "--out", trained) == 0
-    assert run("evaluate", "--run", trained, "--editors", editors, "--out", evaluated) == 0
-    assert run("ceiling", "--run", trained, "--random-subsets", "1", "--out", folder) == 0
-    found = json.loads((tmp_path / "c" / "ceilings.json").read_bytes())
-    summaries = json.loads((tmp_path / "e" / "summary.json").read_bytes())
-    for editor in ("DR-IKE", "DR-IKE-Q"):
-        assert found[editor]["s"]["value"] == pytest.approx(summaries[editor]["s"]["value"])
-    table = (tmp_path / "c" / "table.md").read_text("utf-8")
-    [closed] = [line.split("|")[-2].strip() for line in table.splitlines() if line.startswith("| DR-IKE |")]
-    assert closed == "0%" and "gap between DR-IKE and best k per query" in table
-    differences = (tmp_path / "e" / "table.md").read_text("utf-8")
-    for control in ("IKE", "DR-IKE", "Switch by name", "Nearest (size of DR-IKE-Q)"):
-        assert f"DR-IKE-Q minus {control} " in differences
-    assert run("report", evaluated, folder, "--out", str(tmp_path / "r.html")) == 0
-    report = (tmp_path / "r.md").read_text("utf-8")
-    assert "## Ceilings" in report and "best k per query" in report
-
-
-def test_a_dry_run_counts_at_least_what_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("ceiling", "--encoder", "hashing", "--test", "1", "--random-subsets", "1", "--template", "chat")
-    assert run(*asked, "--model", "vllm:m@http://127.0.0.1:9/v1", "--dry-run") == 0
-    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("calls")]
-    assert run(*asked, "--model", "reader", "--out", str(tmp_path / "c")) == 0
-    used = json.loads((tmp_path / "c" / "usage.json").read_bytes())["answers"]["prompts"]
-    assert int(line.split()[1].replace(",", "")) >= used > 0

@@ -16,10 +16,11 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from benchmarks.lib.draws import sampled, stopped_at_flip
+from benchmarks.lib.learned_budgets import KINDS, START, Controller, bracket, untrained
 from drike.demonstrations import DemonstrationSet
-from drike.editors.budgets import KINDS, Budget, Fraction, Threshold
+from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import START, Controller, bracket, untrained
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
@@ -27,7 +28,8 @@ from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import Choose, sampled, top
+from drike.training.rollouts import Choose, top
+from drike.training.schedules import in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, capital
 
@@ -231,6 +233,10 @@ def breaks_after(m: int) -> ScriptedModel:
     return ScriptedModel(lambda prompt: right(prompt) if shown(prompt) <= m else "nothing")
 
 
+def moody(prompt: str) -> str:
+    return right(prompt) if shown(prompt) <= 3 else "nothing"
+
+
 def sharp() -> Retriever:
     """Return a policy as peaked as a trained one; an untrained one is nearly uniform."""
     retriever = Retriever(ENCODER, seed=1)
@@ -252,7 +258,7 @@ def run(
     """Train on 20 edits; the head stays fixed unless `head` gives it a learning rate."""
     editor, reward = (
         InContextEditor("DR-IKE", POOL, RankAndCut(sharp(), budget)),
-        rewrite_reward(model, stop_on_flip=stop_on_flip),
+        (stopped_at_flip if stop_on_flip else rewrite_reward)(model),
     )
     return list(train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose))
 
@@ -383,3 +389,15 @@ def test_every_budget_obeys_the_budget_laws() -> None:
         assert k <= budget.evaluated(probs, candidates) <= min(most, len(probs))
         sigma = budget.sigma_for(probs, candidates)
         assert sigma is None or k == max(1, min(most, sum(p > sigma for p in probs)))
+
+
+@pytest.mark.parametrize("kind", ["scores", "query-context"])
+def test_a_learned_budget_does_not_depend_on_threads(kind: str) -> None:
+    def weights_with(threads: int) -> torch.Tensor:
+        model, start = ScriptedModel(moody, calls_at_once=threads), untrained(kind, ENCODER)
+        editor = InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(ENCODER), start))
+        *_, last = train(editor, rewrite_reward(model), CAPITALS[:8], epochs=2, schedule=in_blocks(4, threads))
+        assert isinstance(last.budget, Controller) and not torch.equal(last.budget.weights, start.weights)
+        return last.budget.weights
+
+    assert torch.equal(weights_with(1), weights_with(4))
