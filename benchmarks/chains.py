@@ -28,12 +28,13 @@ from drike.edits import Aspect
 from drike.encoders import TextEncoder, load_encoder
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
-from drike.gates.chains import LEAST, followers, joined, ranked
+from drike.gates.chains import LEAST, followers, joined
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord, EditVersion
 from gate import DATA, Data, counterfact, halluedit
 from lib import pages
+from lib.ranked_edits import ranked
 
 TITLE = "Chains of edits"
 FIRST = (1, 3, 5)

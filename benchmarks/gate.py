@@ -47,7 +47,7 @@ from drike.gates.calibration import (
     fit,
     labelled_candidates,
     lowest_threshold,
-    save,
+    to_json,
 )
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
@@ -721,7 +721,7 @@ def measure(options: argparse.Namespace) -> None:
         return
     encoder = load_encoder(features=options.cache, keep=options.only != "times")
     if options.fit:
-        save(fitted(options.data, encoder), options.fit)
+        options.fit.write_text(to_json(fitted(options.data, encoder)))
         return
     for name in [options.only] if options.only else [name for name in TABLES if name not in ALONE]:
         print(as_markdown(TABLES[name](options.data, encoder)), flush=True)

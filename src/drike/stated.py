@@ -180,7 +180,8 @@ def stated(
     text = _said(answer)
     marked = _read(text, named)
     states = {mark for mark, denied in _statements(marked) if not denied}
-    if (yes := _yes_or_no(text)) is not None and question:
+    yes = _YES.match(text)
+    if question and (yes or _NO.match(text)):
         meant = set(_read(question, named)) & {_NEW, _OLD}
         if len(meant) == 1:
             states = states | meant if yes else states - meant
@@ -297,11 +298,6 @@ def _statements(marked: str) -> Iterator[tuple[str, bool]]:
             or ((asked := _ASKED.match(after)) and (asked[1] is None or _OFFERED.search(before)))
         )
         yield match[0], bool(denied)
-
-
-def _yes_or_no(text: str) -> bool | None:
-    """Whether an answer begins with yes, or with no; None for neither."""
-    return True if _YES.match(text) else False if _NO.match(text) else None
 
 
 def _alone(text: str, named: Mapping[str, _Names], question: str) -> set[str]:

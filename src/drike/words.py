@@ -70,8 +70,7 @@ _KINDS = {  # of characters, in the order in which they are tried
     "gap": r"(?s:.)",
 }
 _KIND = regex.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
-_UNKNOWN, *_ORDER = ("", *_KINDS)  # 0 stands for characters that were not looked up
-_NUMBER = {kind: number for number, kind in enumerate(_ORDER, 1)}
+_NUMBER = {kind: number for number, kind in enumerate(_KINDS, 1)}  # 0 is for characters that were not looked up
 _SIGNS = ("function", "han", "hiragana", "leading", "link", "following", "spaceless", "hangul")
 _JOINED = ("mark", "suffix", "following", "link")  # to what stands before
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})

@@ -219,24 +219,22 @@ def test_a_served_model_is_asked_in_a_chat_and_a_second_time_from_the_cache(
     capsys: pytest.CaptureFixture[str], place: Path
 ) -> None:
     def behind_the_question(prompt: str) -> str:
-        question = prompt.splitlines()[-1]
-        new = re.search(r"^New Fact: The capital of (\w+) is (\w+)$", prompt, re.MULTILINE)
-        return new[2] if new and question.startswith("Prompt: ") and new[1] in question else "Lima"
+        question, _, behind = prompt.partition("</corrected-facts ")[2].partition("<corrected-facts ")
+        new = re.search(r"^- The capital of (\w+) is (\w+)$", behind, re.MULTILINE)
+        return new[2] if new and new[1] in question else "Lima"
 
     for i in range(16):
         land = f"Land{i}"
         fact = ("--fact", f"The capital of {land} is -> Oslo{i}", "--subject", land)
         edits(capsys, "add", *fact, "--paraphrase", f"{land} has the capital")
     with serve(serving(ScriptedModel(behind_the_question, scores=False))) as served:
-        tune = ("tune", "--upstream", served.url, "--model", "some-model", "--questions", "16")
+        tune = ("tune", "--model", f"vllm:some-model@{served.url}", "--questions", "16")
         first = edits(capsys, *tune)
         assert "edits.db has the placement restated from now on" in first and "every other one is worse" in first
         assert served.requests <= int(re.findall(r"([\d,]+) calls; all", first)[0])
         asked = served.requests
         assert "the placement restated" in edits(capsys, *tune)
         assert served.requests == asked, "all answers come from the cache"
-        assert "name one (--model)" in edits(capsys, "tune", "--upstream", served.url, code=2)
-        assert "are two addresses" in edits(capsys, *tune[:3], "--model", "openai:m", code=2)
     with closing(open_store(place / "edits.db")) as store:
         choice = stored_choice(store)
     assert choice and choice.chat and choice.server and choice.server.startswith(served.url)

@@ -21,7 +21,7 @@ from drike.conversations.turns import Api
 from drike.editors.in_context import InContextEditor
 from drike.errors import DrikeError
 from drike.gates.by_name import Named
-from drike.gates.calibration import default_gate, save
+from drike.gates.calibration import default_gate, to_json
 from drike.gates.store_gate import save_gate
 from drike.serving.admission import principal_of
 from drike.serving.options import GatewayOptions
@@ -82,7 +82,7 @@ def test_the_first_start_shows_how_far_the_wordings_are_encoded(
     monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
     monkeypatch.setattr(Started, "run", end)
     monkeypatch.setattr("drike.cli.console._LINES_EVERY", 0.0)
-    save(replace(default_gate(), encoder="hashing"), here / "gate.json")
+    (here / "gate.json").write_text(to_json(replace(default_gate(), encoder="hashing")))
     store = SqliteStore(here / "edits.db")
     with store.transaction():
         for i in range(250):

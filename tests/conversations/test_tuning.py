@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.conversations.placements import ChosenPlacement, Pairs, placements, save_choice, stored_choice
-from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, Placement
+from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion
 from drike.conversations.tuning import Kind, Round, Tried, Tuning, TuningQuestion, gain, questions_of, tune
 from drike.stores.records import EditRecord, EditVersion, StoreError
 from drike.stores.sqlite import SqliteStore
@@ -21,6 +21,7 @@ from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import old_object
 
 FACT = re.compile(r"^- (?:Q: )?.*?(Land\d+).*? (New\d)$", re.MULTILINE)
+BLOCK = re.compile(r"<corrected-facts .*?</corrected-facts [^>]*>", re.DOTALL)
 CHAT = placements(chat=True)
 
 
@@ -38,7 +39,7 @@ def model(obeys: Callable[[str], bool], leaks: Callable[[str], bool] = lambda pr
     """Gives the new object to the fact's subject where it obeys, and to every question where the fact leaks."""
 
     def rule(prompt: str) -> str:
-        question = prompt.splitlines()[-1].removeprefix("Prompt: ")
+        question = BLOCK.sub("", prompt).strip().splitlines()[-1].removeprefix("Prompt: ")
         for land, new in FACT.findall(prompt):
             asked = land in question.split() and "borders" not in question
             if (asked and obeys(prompt)) or leaks(prompt):
@@ -53,7 +54,7 @@ def always(prompt: str) -> bool:
 
 
 def tuning(asked: ScriptedModel, **changes: object) -> Tuning:
-    own = Tuning(asked, CHAT, questions_of(EDITS, 64), chat=True, price=0.05, confidence=0.95, tolerance=0.02)
+    own = Tuning(asked, CHAT, questions_of(EDITS, 64), chat=True, price=0.05, tolerance=0.02)
     return replace(own, **changes)  # type: ignore[arg-type]
 
 
@@ -66,7 +67,7 @@ def last(given_: Tuning) -> Round:
     ("scripted", "best"),
     [
         (model(lambda prompt: prompt.count("Prompt: ") >= 4), "demonstrations-4"),
-        (model(lambda prompt: prompt.splitlines()[-1].startswith("Prompt: ")), "restated"),
+        (model(lambda prompt: prompt.count("<corrected-facts ") > 1), "restated"),
         (model(always, leaks=lambda prompt: "- Q: " not in prompt), "question-answer"),
     ],
 )
@@ -131,13 +132,12 @@ def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(rate: f
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
 def test_no_gain_is_below_what_the_answers_show(pairs: list[tuple[bool, bool]]) -> None:
-    own = tuning(model(always), price=0.0)
     kinds = [Kind.OWN if i % 2 else Kind.OTHER for i in range(len(pairs))]
-    tried = [Tried(str(i)).further(kinds, [pair[i] for pair in pairs], 0) for i in range(2)]
+    tried = [Tried(str(i), kinds, [pair[i] for pair in pairs]) for i in range(2)]
     other, best = sorted(tried, key=lambda placement: placement.s)
-    assert best.s - other.s >= -gain(own, best, other)
+    assert best.s - other.s >= -gain(best, other, level=0.99)
     if best.right == other.right:
-        assert gain(own, best, other) > 0
+        assert gain(best, other, level=0.99) > 0
 
 
 @pytest.mark.parametrize("chat", [True, False])
@@ -146,14 +146,13 @@ def test_every_placement_states_the_fact_and_ends_with_the_question(chat: bool) 
     for placement in placements(chat).values():
         around = placement.around(Facts((edit,), question), question, "default")
         text = f"{around.before}{question}{around.behind}"
-        assert "New1" in around.before and text.endswith(question)
+        assert "New1" in around.before and BLOCK.sub("", text).strip().endswith(question)
 
 
-@pytest.mark.parametrize("placement", [CHAT["restated"], CHAT["question-answer"]])
-def test_behind_sources_and_challenges_facts_stand_as_ever(placement: Placement) -> None:
+def test_facts_as_pairs_stand_behind_sources_and_before_challenges_as_ever() -> None:
     for occasion in (Occasion.SOURCE, Occasion.CHALLENGE):
         facts = Facts((EDITS[0],), "The seat of Land1 is", occasion)
-        own, usual = (of.around(facts, "Are you sure?", "default") for of in (placement, AsBlock()))
+        own, usual = (of.around(facts, "Are you sure?", "default") for of in (CHAT["question-answer"], AsBlock()))
         assert bool(own.before) == bool(usual.before) and bool(own.behind) == bool(usual.behind)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -21,25 +20,23 @@ from drike.gates.calibration import (
     calibrated,
     certified,
     certify,
-    load,
+    gate_of,
     lowest_threshold,
     make_probes,
-    save,
+    to_json,
 )
 from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord, StoreError
 from tests.worlds.indexes import GATE, PERU, indexed, stored
 
 
-def test_a_calibration_comes_back_as_it_was_saved_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+def test_a_calibration_comes_back_as_it_was_saved_and_a_damaged_one_is_refused() -> None:
     gate = replace(GATE, shifts={"3": -0.25}, edits=7)
-    save(gate, tmp_path / "gate.json")
-    assert load(tmp_path / "gate.json") == gate
-    content = (tmp_path / "gate.json").read_text("utf-8")
+    content = to_json(gate)
+    assert gate_of(content, "gate.json") == gate
     for damaged in (content.replace("-0.25", "-0.26"), content[:-20], "{}", "[]", ""):
-        (tmp_path / "gate.json").write_text(damaged, "utf-8")
         with pytest.raises(StoreError, match="calibrate again"):
-            load(tmp_path / "gate.json")
+            gate_of(damaged, "gate.json")
 
 
 def test_calibration_learns_from_probes_and_leaves_the_gate_alone_without_any() -> None:

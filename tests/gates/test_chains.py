@@ -8,7 +8,7 @@ import pytest
 
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
-from drike.gates.chains import joined, ranked
+from drike.gates.chains import joined
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision, YesOrNo
 from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord, Status
@@ -104,11 +104,3 @@ def test_what_a_model_rejects_takes_along_what_follows_from_it() -> None:
     assert decision.resolved([YesOrNo.NO]).matched == ()
     assert [edit.id for edit in decision.resolved([YesOrNo.YES]).matched] == [1, 2, 4]
     assert joined(decision, index) == decision
-
-
-def test_ranked_edits_begin_with_the_chain_and_go_on_with_the_nearest() -> None:
-    far = EditRecord("Mount Ember", "The height of Mount Ember is", "12")
-    index = EditIndex.of(stored(far, *WORLD), HashingEncoder())
-    ids = [edit.id for edit in ranked(DEEP, index, 6)]
-    assert {2, 3, 5} < set(ids[:5]) and ids[0] == 2 and sorted(ids) == [1, 2, 3, 4, 5, 6]
-    assert ranked("What is the height of the mountain?", index, 1)[0].id == 1

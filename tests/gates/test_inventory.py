@@ -84,7 +84,7 @@ def minilm() -> TextEncoder:
 
 
 def test_the_prototypes_are_those_of_the_relations(minilm: TextEncoder) -> None:
-    assert inventories._kept(minilm) is not None, "run drike.gates.inventory.save_prototypes"
+    assert inventories._kept(minilm) is not None, "run python -m tools.prototypes"
 
 
 @pytest.mark.slow

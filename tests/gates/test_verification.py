@@ -20,7 +20,7 @@ from drike.editors.baselines import FactPrompt
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.by_name import Named
-from drike.gates.calibration import default_gate, save
+from drike.gates.calibration import default_gate, to_json
 from drike.gates.decision import YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.verification import answer_of, question
@@ -148,7 +148,7 @@ def test_verified_edits_are_asked_about_where_the_gate_is_uncertain(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     open_store("edits.db").put(ENTRY)
-    save(replace(default_gate(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "gate.json")
+    (tmp_path / "gate.json").write_text(to_json(replace(default_gate(), encoder="hashing", grey=(0.0, 1.0))))
     said = {}
     for answer in ("yes", "no"):
         above = Scripted(answer=answer)
@@ -418,7 +418,7 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
 
 def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drike.serving.start._open_editor", lambda run, most: FewShots())
-    save(replace(default_gate(), encoder="hashing"), tmp_path / "gate.json")
+    (tmp_path / "gate.json").write_text(to_json(replace(default_gate(), encoder="hashing")))
     options = GatewayOptions(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True, create=True,
                              gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
     for deadline in (None, 300):

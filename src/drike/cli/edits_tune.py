@@ -17,8 +17,6 @@ from drike.cli.watching import metered
 from drike.conversations.placements import ChosenPlacement, Trial, placements, save_choice
 from drike.conversations.tuning import Kind, Round, Tuning, TuningQuestion, questions_of, tune
 from drike.edits import Aspect
-from drike.errors import UsageError
-from drike.models.served.address import SERVICES, is_served
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
 from drike.stores import log as stores
@@ -34,13 +32,10 @@ _KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIG
 @command()
 def tune_(
     *,
-    store: Store = FILE, run: Path | None = None, upstream: str | None = None, model: ModelOptions,
+    store: Store = FILE, run: Path | None = None, model: ModelOptions,
     questions: Annotated[int, option("N", "Most questions of each kind", METHOD, minimum=1, maximum=100_000)] = 128,
     token_price: Annotated[float, option("X", "What a thousand tokens must gain, in S", METHOD, minimum=0.0,
                                          maximum=10.0)] = 0.05,
-    confidence: Annotated[float, option("X", "How sure the bounds are", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
-    tolerance: Annotated[float, option("X", "Stop when no other placement is better by more, in S", METHOD,
-                                       minimum=0.0, maximum=1.0)] = 0.05,
     remove: Annotated[bool, flag("--remove", "Go back to the usual placement instead", METHOD)] = False,
     api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
@@ -51,9 +46,9 @@ def tune_(
             return say(f"{opened_store.name} has the usual placement from now on")
         base = open_trained_run(run) if run else None
         asked = _of_run(base, questions) if base else _of_store(opened_store, questions)
-        opened = _open(_at(upstream, model), api, base, dry_run)
+        opened = _open(model, api, base, dry_run)
         chat = opened.template == "chat"
-        tuning = Tuning(opened.model, placements(chat), asked, chat, token_price, confidence, tolerance)
+        tuning = Tuning(opened.model, placements(chat), asked, chat, token_price)
         if count_only(opened.model, opened.api, lambda counting: list(tune(replace(tuning, tolerance=-1.0)))):
             return
         with metered(opened.model):
@@ -64,22 +59,10 @@ def tune_(
         draw(_table(latest, tuning, opened.name))
         say(f"{opened_store.name} has the placement {latest.trials[0].placement} from now on")
         rest = "every other one is worse" if latest.left == 1 else f"none is better by more than {latest.better:.2f}"
-        say(f"At confidence {confidence:g} {rest}, in S less the price of tokens")
+        say(f"At confidence {tuning.confidence:g} {rest}, in S less the price of tokens")
         if latest.better > _UNSURE:
             note("the questions are few: add edits and paraphrases, or give a training run (--run), and choose again")
         say(f"{latest.calls:,} calls; all questions under all placements take {tuning.grid:,}")
-
-
-def _at(upstream: str | None, options: ModelOptions) -> ModelOptions:
-    """The options with the model's full name if it is at an upstream. Raises UsageError if it has none."""
-    if upstream is None:
-        return options
-    if options.model is None:
-        raise UsageError("an address may serve several models: name one (--model)")
-    if is_served(options.model):
-        raise UsageError(f"--upstream and {options.model} are two addresses: give one of them")
-    service = next((name for name, (home, _) in SERVICES.items() if home == upstream.rstrip("/")), "vllm")
-    return replace(options, model=f"{service}:{options.model}@{upstream}")
 
 
 def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_run: bool) -> OpenedModel:

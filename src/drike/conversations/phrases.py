@@ -38,7 +38,7 @@ def leans(text: str) -> bool:
     plain = _plain(text)
     if not plain or _stands_alone(plain) or len(said := words(text[: 8 * _FIRST])) > _SHORT:
         return False
-    if begins(plain, "thanks") and len(said) <= _FRAGMENT and "?" not in text:
+    if is_aside(text):
         return False
     if begins(plain, "opener"):
         return True

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 
-from drike.conversations.rendering import Around, AsBlock, AsPrompt, Facts, Occasion, Placement
+from drike.conversations.rendering import AsBlock, AsPrompt, Placement, Restating
 from drike.datasets import TINYFACTS, load
 from drike.editors.baselines import FactPrompt
 from drike.editors.editor import Editor
@@ -83,19 +83,6 @@ class ChosenPlacement:
 
 
 @dataclass(frozen=True)
-class Twice:
-    """The block before a question, and its facts once more behind it, as behind a challenge."""
-
-    def around(self, facts: Facts, text: str, tenant: str) -> Around:
-        """The block and, around a question, the lines with the facts and the question."""
-        written = AsBlock().around(facts, text, tenant)
-        if facts.occasion is not Occasion.QUESTION:
-            return written
-        challenged = replace(facts, occasion=Occasion.CHALLENGE)
-        return Around(written.before, AsPrompt(NewFacts()).around(challenged, text, tenant).behind)
-
-
-@dataclass(frozen=True)
 class Pairs:
     """Each query with its new object on a line of its own, then the question: no word says what they are."""
 
@@ -115,7 +102,7 @@ def placements(chat: bool) -> dict[str, Placement]:
         return {name: AsPrompt(editor) for name, editor in (alone | shown).items()}
     pairs = AsBlock(state=lambda edits: [f"Q: {edit.query} A: {edit.target_new}" for edit in edits])
     blocks = {name: AsBlock(editor) for name, editor in shown.items()}
-    return {"block": AsBlock(), "question-answer": pairs, "restated": Twice(), **blocks}
+    return {"block": AsBlock(), "question-answer": pairs, "restated": Restating(AsBlock()), **blocks}
 
 
 @cache

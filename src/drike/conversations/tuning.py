@@ -68,8 +68,8 @@ class Tuning:
     questions: Sequence[TuningQuestion]
     chat: bool
     price: float
-    confidence: float
-    tolerance: float
+    confidence: float = 0.95
+    tolerance: float = 0.05
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -96,19 +96,20 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Round:
-    """What is known after some questions: of all placements, those that are left first, the best first. calls: so far.
-
-    left: how many these are.
-    """
+    """Known after some questions. trials: of all placements, those left first, the best first. calls: so far."""
 
     trials: tuple[Trial, ...]
-    left: int
     calls: int
+
+    @property
+    def left(self) -> int:
+        """How many placements are left."""
+        return 1 + sum(trial.gain > 0 for trial in self.trials)
 
     @property
     def better(self) -> float:
         """By how much another placement may be better than the best one, at most, in S less the price of tokens."""
-        return max((trial.gain for trial in self.trials[1 : self.left]), default=0.0)
+        return max(trial.gain for trial in self.trials)
 
 
 def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[TuningQuestion]:
@@ -146,8 +147,9 @@ def tune(tuning: Tuning) -> Iterator[Round]:
     """Rounds until no placement that is left may be better by more than the tolerance. Raises ModelError."""
     by_kind = [[question for question in tuning.questions if question.kind is kind] for kind in tuning.kinds]
     unedited: dict[str, str] = {}
-    tried = {name: Tried(name) for name in tuning.placements}
-    left, gone, begin, calls = list(tried), list[Trial](), 0, 0
+    right: dict[str, list[bool]] = {name: [] for name in tuning.placements}
+    kinds, tokens = list[Kind](), Counter[str]()
+    left, gone, begin, calls = list(right), list[Trial](), 0, 0
     for end in tuning.rounds:
         new = [question for of_kind in by_kind for question in of_kind[begin:end]]
         texts = sorted({question.text for question in new if question.kind is Kind.OTHER} - unedited.keys())
@@ -155,18 +157,16 @@ def tune(tuning: Tuning) -> Iterator[Round]:
         prompts = {name: [_prompt(tuning.placements[name], question) for question in new] for name in left}
         answers = iter(_answers(tuning, [prompt for of_name in prompts.values() for prompt in of_name]))
         begin, calls = end, calls + len(texts) + len(left) * len(new)
+        kinds += [question.kind for question in new]
         for name in left:
-            right = [_is_right(question, next(answers), unedited) for question in new]
-            tokens = _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [question.text for question in new])
-            tried[name] = tried[name].further([question.kind for question in new], right, tokens)
-        best, *others = sorted(
-            (tried[name] for name in left), key=lambda placement: placement.rank(tuning.price), reverse=True
-        )
-        trials = [best.trial(0.0), *(other.trial(gain(tuning, best, other)) for other in others)]
-        kept = [trials[0], *(trial for trial in trials[1:] if trial.gain > 0)]
-        gone = [trial for trial in trials if trial not in kept] + gone
-        left = [trial.placement for trial in kept]
-        latest = Round((*kept, *gone), len(kept), calls)
+            right[name] += [_is_right(question, next(answers), unedited) for question in new]
+            tokens[name] += _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [q.text for q in new])
+        tried = [Tried(name, kinds, right[name], tokens[name], tuning.price) for name in left]
+        best, *others = sorted(tried, key=lambda placement: placement.rank, reverse=True)
+        rivals = [other.trial(gain(best, other, tuning.level)) for other in others]
+        trials = [best.trial(0.0), *sorted(rivals, key=lambda trial: not trial.gain), *gone]
+        latest = Round(tuple(trials), calls)
+        left, gone = [trial.placement for trial in trials[: latest.left]], trials[latest.left :]
         yield latest
         if latest.better <= tuning.tolerance:
             return
@@ -174,16 +174,16 @@ def tune(tuning: Tuning) -> Iterator[Round]:
 
 @dataclass(frozen=True)
 class Tried:
-    """A placement's answers so far. kinds, right: of each question. tokens: that it added to all of them."""
+    """A placement's answers so far. kinds, right: of each question. tokens: that it added to all of them.
+
+    price: of a thousand tokens, in S.
+    """
 
     name: str
-    kinds: tuple[Kind, ...] = ()
-    right: tuple[bool, ...] = ()
+    kinds: Sequence[Kind]
+    right: Sequence[bool]
     tokens: int = 0
-
-    def further(self, kinds: Sequence[Kind], right: Sequence[bool], tokens: int) -> Tried:
-        """With the answers to more questions."""
-        return Tried(self.name, (*self.kinds, *kinds), (*self.right, *right), self.tokens + tokens)
+    price: float = 0.0
 
     @property
     def rates(self) -> dict[Kind, float]:
@@ -197,13 +197,15 @@ class Tried:
         """The harmonic mean of the rates."""
         return float(harmonic_mean(list(self.rates.values())))
 
-    def cost(self, price: float) -> float:
+    @property
+    def cost(self) -> float:
         """Of the tokens that it adds to a question, in S."""
-        return price * self.tokens / len(self.right) / 1000
+        return self.price * self.tokens / len(self.right) / 1000
 
-    def rank(self, price: float) -> tuple[float, int]:
+    @property
+    def rank(self) -> tuple[float, int]:
         """S less the cost; of those that are equal, fewer tokens."""
-        return self.s - self.cost(price), -self.tokens
+        return self.s - self.cost, -self.tokens
 
     def trial(self, gain: float) -> Trial:
         """As it is shown and kept."""
@@ -211,8 +213,8 @@ class Tried:
         return Trial(self.name, rates, len(self.right), self.tokens / len(self.right), self.s, gain)
 
 
-def gain(tuning: Tuning, best: Tried, other: Tried) -> float:
-    """By how much another placement may be better than the best one, at most; 0 if it is surely not."""
+def gain(best: Tried, other: Tried, level: float) -> float:
+    """By how much another placement may be better than the best one, at most; 0 if it is surely not, at a level."""
     if not best.s:
         return 1.0
     rates, counts = best.rates, Counter(best.kinds)
@@ -222,11 +224,11 @@ def gain(tuning: Tuning, best: Tried, other: Tried) -> float:
         0.5 + weights[kind] * (own - its) / (2 * largest)
         for kind, own, its in zip(best.kinds, best.right, other.right, strict=True)
     ]
-    dearer = best.cost(tuning.price) - other.cost(tuning.price)
+    dearer = best.cost - other.cost
 
     def surely_below(hundredths: int) -> bool:
-        level = 0.5 + (dearer - hundredths / 100) / (2 * largest)
-        return level <= 0 or (level < 1 and exceeds(leads, level, tuning.level))
+        mean = 0.5 + (dearer - hundredths / 100) / (2 * largest)
+        return mean <= 0 or (mean < 1 and exceeds(leads, mean, level))
 
     return bisect_left(range(100), True, key=surely_below) / 100
 

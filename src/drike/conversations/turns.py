@@ -82,8 +82,4 @@ class Conversation:
 
 def encodable(text: str) -> str:
     """A text with a question mark for each lone surrogate, which JSON may hold and UTF-8 may not."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
+    return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Calibrate a gate on probes that come with the edits, certify its rate of false matches, and save it as JSON.
+"""Calibrate a gate on probes that come with the edits, certify its rate of false matches, and write it as JSON.
 
 A certificate is about edits to come, drawn like those of the probes, and about questions like these probes: thresholds
 are tested from the strictest to the most lenient by Learn-then-Test (see `drike.evaluation.risk_control`).
@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
 from importlib import resources
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,11 @@ from numpy.typing import NDArray
 from drike.encoders.base import salient
 from drike.evaluation.risk_control import exceeds
 from drike.gates.calibrated import Calibrated, LogisticHead
-from drike.gates.decision import EQUAL, Candidate
+from drike.gates.decision import EQUAL, Candidate, Gate
 from drike.gates.index import EditIndex
 from drike.stores.records import EditVersion, StoreError
 from drike.support import records
-from drike.support.files import checksum_ok, with_checksum, write_text
+from drike.support.files import checksum_ok, with_checksum
 from drike.words import masked_each, words
 
 Matrix = NDArray[np.float64]
@@ -37,6 +36,7 @@ _STRENGTH = 20.0  # how many examples the prior counts for
 _SPREAD = 1.0  # standard deviation of the shifts of single edits, in logits
 _MIN_EDITS = 50  # with probes, to fit a store its own heads
 _STEPS, _MAX_STEP = 50, 2.0
+_FOLDS, _BINS, _MAX_TEXTS = 5, 10, 500  # of a reliability diagram
 _MAX_EDITS = 10_000_000  # of the search for the number of edits that a certificate takes
 
 
@@ -244,6 +244,53 @@ def _smallest(passes: Callable[[int], bool], maximum: int) -> int:
     return bisect_left(range(high), True, lo=high // 2 + 1, key=passes) if high > 1 else high
 
 
+@dataclass(frozen=True)
+class Bin:
+    """Questions with similar probabilities: their mean, the share of questions that concern the edit, their number."""
+
+    probability: float
+    share: float
+    count: int
+
+
+def curve(gate: Gate, index: EditIndex) -> tuple[Bin, ...]:
+    """The reliability diagram over paraphrases, which concern their edit, and negative exemplars, which do not.
+
+    By cross-validation: the gate decides on each text with an index that lacks the texts of its fold. Bins have equal
+    widths, and empty ones are left out. Of more than `_MAX_TEXTS` texts some are not asked. No language model is asked.
+    """
+    rows: dict[int, list[tuple[float, bool]]] = defaultdict(list)  # by bin
+    edits = sorted(index.edits.values(), key=lambda edit: edit.id)
+    for fold in range(_FOLDS):
+        texts = list(_own_texts(edits, fold))[: _MAX_TEXTS // _FOLDS]
+        rest = EditIndex.of([_without(edit, fold) for edit in edits], index.encoder, index) if texts else index
+        for id, text, concerned in texts:
+            candidates = gate.decide(text, rest).candidates
+            probability = next((candidate.probability for candidate in candidates if candidate.edit.id == id), 0.0)
+            rows[min(int(probability * _BINS), _BINS - 1)].append((probability, concerned))
+    columns = [tuple(zip(*rows[i], strict=True)) for i in sorted(rows)]
+    return tuple(
+        Bin(sum(probabilities) / len(concerned), sum(concerned) / len(concerned), len(concerned))
+        for probabilities, concerned in columns
+    )
+
+
+def _own_texts(edits: Sequence[EditVersion], fold: int) -> Iterator[tuple[int, str, bool]]:
+    """The texts of a fold: the edit's id, the text, and whether it concerns the edit."""
+    for edit in edits:
+        for texts, concerned in ((edit.record.paraphrases, True), (edit.record.negatives, False)):
+            yield from ((edit.id, text, concerned) for i, text in enumerate(texts) if (edit.id + i) % _FOLDS == fold)
+
+
+def _without(edit: EditVersion, fold: int) -> EditVersion:
+    """The edit without its texts of a fold."""
+    paraphrases, negatives = (
+        tuple(text for i, text in enumerate(texts) if (edit.id + i) % _FOLDS != fold)
+        for texts in (edit.record.paraphrases, edit.record.negatives)
+    )
+    return replace(edit, record=replace(edit.record, paraphrases=paraphrases, negatives=negatives))
+
+
 def to_json(gate: Calibrated) -> str:
     """A gate's parameters, with a checksum."""
     return json.dumps(with_checksum({**asdict(gate), "grey": list(gate.grey)}), indent=1) + "\n"
@@ -262,16 +309,6 @@ def gate_of(content: str | bytes, name: str) -> Calibrated:
         return gate
     except ValueError as problem:
         raise StoreError(f"{name} holds no calibration of a gate ({problem}): calibrate again") from None
-
-
-def save(gate: Calibrated, path: Path) -> None:
-    """Write a gate to a file, as JSON. Raises OSError."""
-    write_text(path, to_json(gate))
-
-
-def load(path: Path) -> Calibrated:
-    """Read what `save` wrote. Raises StoreError if it is damaged, OSError if there is no such file."""
-    return gate_of(path.read_bytes(), str(path))
 
 
 @cache

@@ -97,8 +97,8 @@ def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decisi
     asked = Evidence(ParsedQuery.of(decision.query, index), starts, index)
     known = {candidate.edit.id: candidate for candidate in decision.candidates}
     matching = [known[edit.id] for edit in decision.matched]
-    walk = _walk(asked, [Link(edit, (), inf) for edit in starts], least)
-    for link in islice((link for link in walk if link.before), room):
+    links = walk(asked, [Link(edit, (), inf) for edit in starts], least)
+    for link in islice((link for link in links if link.before), room):
         follows = link.before[-1].id
         features = {"evidence": link.evidence}
         known[link.edit.id] = Candidate(link.edit, known[follows].probability, None, features, follows=follows)
@@ -106,23 +106,7 @@ def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decisi
     return Decision.of(decision.query, list(known.values()), matching, decision.reason)
 
 
-def ranked(query: str, index: EditIndex, count: int) -> list[EditVersion]:
-    """The edits that a question may need, the most likely first: those it names with their chains, then the nearest.
-
-    Raises ValueError for an index without vectors.
-    """
-    parsed = ParsedQuery.of(query, index)
-    named = [index.edits[id] for id in sorted({id for mention in parsed.mentions for id in mention.edits})]
-    asked = Evidence(parsed, (), index)
-    starts = [Link(edit, (), evidence) for edit, evidence in zip(named, asked.evidence((), named), strict=True)]
-    found = {link.edit.id: link.edit for link in islice(_walk(asked, starts, -inf), count)}
-    if len(found) < count:
-        [vector] = index.embed([parsed.excerpts(())[-1][0]])
-        found |= {id: index.edits[id] for id in index.nearest(vector) if id not in found}
-    return list(found.values())[:count]
-
-
-def _walk(asked: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link]:
+def walk(asked: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link]:
     """The starts and what follows from them, the clearest first, each behind what leads to it. least: evidence."""
     waiting: list[tuple[float, int, Link]] = []
     seen: set[int] = set()

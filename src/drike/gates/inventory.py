@@ -147,16 +147,6 @@ def _kept(encoder: TextEncoder) -> Inventory | None:
         return Inventory(names, stored["prototypes"].astype(np.float32), stored["of"])
 
 
-def save_prototypes(encoder: TextEncoder) -> None:
-    """Write the prototypes that come with drike."""
-    relations = built_in()
-    found = Inventory.encoded(relations, encoder)
-    with resources.as_file(_folder() / _BESIDE) as path:
-        np.savez_compressed(
-            path, key=_key(relations, encoder), prototypes=found.prototypes.astype(np.float16), of=found.of
-        )
-
-
 def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
     return sha256(repr((relations, version(), encoder.identity.get("sha256"))).encode()).hexdigest()
 

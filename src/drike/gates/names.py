@@ -110,7 +110,9 @@ class NameIndex:
         """
         some = self.known.may_have(words.keys, WORD)
         spelled, free = self._spelled(words, some)
-        mentions = self._mentions(words, *_outermost(*spelled, len(words)))
+        begins, ends, names = _outermost(*spelled, len(words))
+        spans = zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True)
+        mentions = [mention for begin, end, name in spans for mention in self._read(words, name, begin, end)]
         mentions += self._others(words, some, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
@@ -191,10 +193,6 @@ class NameIndex:
         """The fingerprints of names."""
         wholes: list[int] = (self.known.sorted[names] ^ np.uint64(WHOLE)).tolist()
         return wholes
-
-    def _mentions(self, words: Words, begins: Places, ends: Places, names: Places) -> list[Mention]:
-        spans = zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True)
-        return [mention for begin, end, name in spans for mention in self._read(words, name, begin, end)]
 
     def _read(
         self, words: Words, name: int, begin: int, end: int, kinds: Collection[NameMatch] = _ALL

@@ -72,7 +72,7 @@ _EMPTY = re.compile(  # words that say nothing about what is asked
 @lru_cache(4_096)
 def _asked_words(wording: str, names: tuple[str, ...]) -> frozenset[str]:
     """The stems of the words of a wording that say what is asked about its subject."""
-    return _stems(words(masked(wording, names)))
+    return _stems(_weights(wording, names))
 
 
 def _stems(said: Iterable[str]) -> frozenset[str]:
@@ -84,14 +84,12 @@ _SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if 
 
 def share_said(question: str, record: EditRecord) -> float:
     """How much of what a wording of an edit asks for a question says: the share of its words, rare ones above all."""
-    asked = _stems(words(question))
-    return max(_share(asked, wording, record.names) for wording in (record.query, *record.paraphrases))
-
-
-def _share(asked: frozenset[str], wording: str, names: tuple[str, ...]) -> float:
-    weights = _weights(wording, names)
-    said = sum(weight for word, weight in weights.items() if word[:_STEM] in asked)
-    return said / max(sum(weights.values()), 1e-9)
+    asked, shares = _stems(words(question)), list[float]()
+    for wording in (record.query, *record.paraphrases):
+        weights = _weights(wording, record.names)
+        said = sum(weight for word, weight in weights.items() if word[:_STEM] in asked)
+        shares.append(said / max(sum(weights.values()), 1e-9))
+    return max(shares)
 
 
 @lru_cache(4_096)
@@ -143,9 +141,8 @@ def states_old(read: Words, record: EditRecord) -> bool:
     return False
 
 
-_VAGUE = _stems(
-    ("located", "situated", "associated", "belongs")
-)  # said of many relations, besides what tells them apart
+# Said of many relations, besides what tells them apart.
+_VAGUE = _stems(("located", "situated", "associated", "belongs"))
 
 
 def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:

@@ -54,7 +54,7 @@ def _named_gate(store: EditStore | None, name: str | None) -> Gate:
         gate = own[1] if own and isinstance(own[1], Calibrated) else default
         return replace(gate, threshold=(gate.settings or default.settings)[name])
     try:
-        return calibration.load(Path(name))
+        return calibration.gate_of(Path(name).read_bytes(), name)
     except OSError as problem:
         remedy = "give --gate named, calibrated, careful, eager or another file"
         raise UsageError(f"the gate {name} cannot be read ({problem.strerror}): {remedy}") from None

@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from drike.errors import DrikeError
+from drike.gates.calibration import Bin, curve
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
-from drike.gates.reliability import Bin, curve
 from drike.serving import moves, page
 from drike.serving.admission import permit
 from drike.serving.answers import text_of
