@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -49,21 +49,15 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
         among = (edit for edit in among if (edit.record.owner or "").casefold() == owner)
     if search.subject is not None:
         name = words(search.subject)
-        among = (edit for edit in among if name in map(words, edit.record.names))
-    if wanted := sorted(set(words(search.text)), key=len, reverse=True):
-        plain = [(word, re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_+#])")) for word in wanted]
-        among = (edit for edit in among if _has(edit, plain))
+        among = (e for e in among if all(word in e.searched for word in name) and name in map(words, e.record.names))
+    for word in sorted(set(words(search.text)), key=len, reverse=True):
+        among = _having(among, word)
     return sorted(among, key=lambda edit: -edit.number)
 
 
-def _has(edit: EditVersion, wanted: list[tuple[str, re.Pattern[str]]]) -> bool:
-    record = edit.record
-    text = "\n".join((*record.names, record.query, record.target_new, str(edit.id)))
-    if not text.isascii():
-        said = set(words(text))
-        return all(word in said for word, _ in wanted)
-    text = text.casefold()
-    return all(word in text and pattern.search(text) for word, pattern in wanted)
+def _having(edits: Iterable[EditVersion], word: str) -> Iterator[EditVersion]:
+    whole = re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_+#])")
+    return (edit for edit in edits if word in edit.searched and whole.search(edit.searched))
 
 
 def moment(text: str) -> datetime:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from drike.datasets.paraphrases import query_template
@@ -217,6 +218,13 @@ class EditVersion:
     created_at: str
     record: EditRecord
     checksum: str = field(default="", compare=False, repr=False)
+
+    @cached_property
+    def searched(self) -> str:
+        """The words by which people look for it, in small letters: its names, query, new object and id."""
+        record = self.record
+        text = "\n".join((*record.names, record.query, record.target_new, str(self.id)))
+        return text.casefold() if text.isascii() else " ".join(words(text))
 
 
 def as_stored(edits: Sequence[Edit]) -> tuple[EditVersion, ...]:
