@@ -98,10 +98,11 @@ for command in (
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
-        "add import list show propose approve reject change review due approvals reword retire rollback calibrate "
-        "export verify test tune health report replay",
+        "add import list show diff propose approve reject change review due approvals reword retire rollback calibrate "
+        "export sync verify test tune health report replay",
         replay="replay", verify="edits_verify", test="edits_verify", tune="edits_tune", health="edits_health",
-        report="edits_health", export="edits_files", **{"import": "edits_files"}, **dict.fromkeys(_MOVES, "edits_life"),
+        report="edits_health", **dict.fromkeys(("list", "show", "diff"), "edits_find"),
+        **dict.fromkeys(("import", "export", "sync"), "edits_files"), **dict.fromkeys(_MOVES, "edits_life"),
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
     Listed("report", panel=READ),

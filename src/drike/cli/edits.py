@@ -21,7 +21,7 @@ from drike.errors import UsageError
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
 from drike.stores import moves
-from drike.stores.log import EditStore, Snapshot
+from drike.stores.log import EditStore
 from drike.stores.opening import open_store
 from drike.stores.records import (
     EditRecord,
@@ -31,7 +31,6 @@ from drike.stores.records import (
     checked,
     conflict_keys,
     stamp,
-    to_values,
 )
 from drike.support.table import counted
 from drike.words import mentions
@@ -141,6 +140,7 @@ def add(
 ) -> None:  # fmt: skip
     """Add an edit."""
     from drike.gates.calibration import common_questions
+    from drike.gates.conflicts import watch_meaning
     from drike.gates.index import EditIndex
     from drike.gates.naming import name_report
     from drike.serving.requests import read_questions
@@ -150,7 +150,7 @@ def add(
     record = edit.record()  # before the store is opened, which makes its file
     logged = common_questions() if log is None else [asked.said for asked in read_questions(log)]
     writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
-    with closing(open_store(store)) as opened:
+    with closing(watch_meaning(open_store(store))) as opened:
         entered = moves.entering(opened, record, decides=True)
         changes = opened.put(entered, supersede=supersede)
         if changes[0].number == 1:
@@ -176,35 +176,6 @@ def add(
         note(f"a subject or alias of this edit is named in {questions}: {remedy}")
     elif log is not None:
         say(f"No subject or alias of this edit is named in {len(logged):,} logged questions")
-
-
-@command()
-def list_(*, retired: Retired = False, store: Store = FILE) -> None:
-    """List the edits."""
-    with closing(open_store(store, create=False)) as opened:
-        snapshot, name = stores.snapshot(opened), opened.name
-    edits = listed(snapshot, retired)
-    print_changes(edits)
-    say(f"{name}: {counted(len(edits), 'edit')}, {counted(snapshot.revision, 'change')}")
-
-
-@command()
-def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = FILE) -> None:
-    """Show an edit with its versions; without ID, show all changes of the store."""
-    with closing(open_store(store, create=False)) as opened:
-        versions = opened.changes() if edit is None else stores.versions(opened, edit)
-        stored = () if edit is None else stores.snapshot(opened).in_force(datetime.now(UTC))
-    if edit is not None:
-        from drike.gates.naming import name_report
-
-        for name, value in to_values(versions[-1].record).items():
-            if value and (name != "approved_as" or versions[-1].record.status is Status.PROPOSED):
-                say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
-        report = name_report(versions[-1], stored)
-        for name, forms in (("short forms", report.short), ("ambiguous", report.ambiguous)):
-            if forms:
-                say(f"{name}: {' | '.join(forms)}")
-    print_changes(versions)
 
 
 @command()
@@ -238,7 +209,9 @@ def rollback(
     reason: Reason = None, supersede: Supersede = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Go back to an earlier version of an edit; this makes a new version."""
-    with closing(open_store(store, create=False)) as opened:
+    from drike.gates.conflicts import watch_meaning
+
+    with closing(watch_meaning(open_store(store, create=False))) as opened:
         print_changes(stores.rollback(opened, edit, version, author=author(), reason=reason, supersede=supersede))
 
 
@@ -282,18 +255,6 @@ def author() -> str | None:
     with suppress(OSError, KeyError):  # a user of a container may have no name
         return getpass.getuser()
     return None
-
-
-def listed(snapshot: Snapshot, retired: bool) -> list[EditVersion]:
-    """The versions that decide, those of retired edits if asked for, and behind each what is proposed."""
-    found = list[EditVersion]()
-    for id, version in snapshot.edits.items():
-        proposal = snapshot.proposals.get(id)
-        if (retired or version.record.status is not Status.RETIRED) and version != proposal:
-            found.append(version)
-        if proposal:
-            found.append(proposal)
-    return found
 
 
 def print_changes(changes: Iterable[EditVersion]) -> None:

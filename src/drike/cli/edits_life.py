@@ -52,7 +52,9 @@ def approve(
     supersede: Supersede = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Approve what is proposed; it is in force once enough people have."""
-    with closing(open_store(store, create=False)) as opened:
+    from drike.gates.conflicts import watch_meaning
+
+    with closing(watch_meaning(open_store(store, create=False))) as opened:
         changes = moves.approve(opened, edit, author=author(), reason=reason, version=version, supersede=supersede)
         print_changes(changes)
         if changes[-1].record.status is Status.PROPOSED:
@@ -80,13 +82,15 @@ def change(
     supersede: Supersede = False, reason: Reason = None, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Change an edit, or what is proposed; repeatable options add to what it has."""
+    from drike.gates.conflicts import watch_meaning
+
     changes = fields.values() | ({} if subject is None else {"subject": subject})
     if fact is not None:
         parsed = parse_fact(fact, ())
         changes |= {"query": parsed.query, "target_new": parsed.target_new}
     if not (changes or drop):
         raise UsageError("nothing is to be changed: give a field, such as --fact, --alias or --owner")
-    with closing(open_store(store, create=False)) as opened, opened.transaction():
+    with closing(watch_meaning(open_store(store, create=False))) as opened, opened.transaction():
         known = moves.changeable(stores.versions(opened, edit))
         unknown = set(drop or ())
         for name in LISTS:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,11 +40,11 @@ from drike.stores import log as stores
 from drike.stores import records
 from drike.stores.approvals import approvers
 from drike.stores.counts import Counts, counts_since
+from drike.stores.finding import Search, find
 from drike.stores.log import EditStore
 from drike.stores.moves import due, require_approvals, required_approvals
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
 from drike.support.records import read
-from drike.words import words
 
 _LIMITS = Limits(body=1 << 20)
 _MAX_TRIALS = 16  # at once
@@ -144,12 +144,11 @@ class Admin:
         }  # fmt: skip
 
     async def edits(self, request: Request, principal: Principal) -> Json:
-        """Edits that hold all words of q."""
+        """Edits that hold all words of q, with a status, an owner, a subject."""
         feed = await self.tenants.feed(principal.tenant)
-        wanted, status = set(words(request.query_params.get("q", ""))), request.query_params.get("status")
-        if status not in (None, "all", *Status):
-            raise RequestError(400, "bad_request", f"status is all, {', '.join(Status)}")
-        found = await in_daemon_thread(_matching, feed, wanted, status)
+        given = request.query_params
+        wanted = Search(given.get("q", ""), *map(given.get, ("status", "owner", "subject")))
+        found = await in_daemon_thread(find, feed.snapshot, wanted)
         after, limit = _number(request, "after", 0), min(_number(request, "limit", 50), _MAX_LISTED)
         return {"edits": [_edit_json(edit, feed) for edit in found[after : after + limit]], "total": len(found)}
 
@@ -348,22 +347,6 @@ def _number(request: Request, name: str, default: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise RequestError(400, "bad_request", f"{name} must be a number")
     return int(text)
-
-
-def _matching(feed: EditFeed, wanted: set[str], status: str | None) -> Sequence[EditVersion]:
-    """Edits with this status that hold all these words, the latest change first."""
-    edits: Iterable[EditVersion] = feed.snapshot.edits.values()
-    if status == Status.PROPOSED:
-        edits, status = feed.snapshot.proposals.values(), "all"
-
-    def matches(edit: EditVersion) -> bool:
-        record = edit.record
-        if record.status is Status.RETIRED if status is None else status not in ("all", record.status):
-            return False
-        texts = (*record.names, record.query, record.target_new, str(edit.id))
-        return not wanted or wanted <= set(words(" ".join(texts)))
-
-    return sorted(filter(matches, edits), key=lambda edit: -edit.number)
 
 
 def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:

@@ -15,6 +15,7 @@ from drike.conversations.rendering import Placement
 from drike.deployment.routing import route
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
+from drike.gates.conflicts import AlikeEdits
 from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import encoder_of, stored_gate, usual_gate
@@ -99,6 +100,7 @@ class EditFeed:
         self._follows = gate is None
         number, first = (0, gate) if gate else stored_gate(store) or (0, usual_gate())
         self._state = _State(number, first, encoder(first))
+        store.alike = AlikeEdits(lambda: self._state.encoder)
         self.refresh()
         if self.problem:
             raise StoreError(self.problem)

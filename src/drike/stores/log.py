@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any, Protocol
 
 from drike.stores import records
@@ -87,11 +88,14 @@ class _LogEnd:
 class EditStore(Protocol):
     """Keeps edits. A change that returned is kept, whatever happens next; one that did not has left nothing behind.
 
-    name: for messages, without a password. Threads and processes may share a store. All raises StoreError where it is
-    unusable. Statements have %s for values and `drike_` before tables, which a backend may spell in another way.
+    name: for messages, without a password. alike: the edits that say in other words what an active record says, as far
+    as whoever opened the store can tell; they are its rivals, like those with the same words. Threads and processes may
+    share a store. All raises StoreError where it is unusable. Statements have %s for values and `drike_` before tables,
+    which a backend may spell in another way.
     """
 
     name: str
+    alike: Callable[[EditStore, EditRecord], Collection[int]] = staticmethod(lambda store, record: ())
     _wait: float
     _lock: threading.RLock
     _began: _LogEnd = _LogEnd()  # as a transaction began, and in it
@@ -150,7 +154,7 @@ class EditStore(Protocol):
             needed = int(self.setting(APPROVALS) or 0)
             if record.status.in_use and not is_approved(record, earlier, needed):
                 raise records.ApprovalError(needed)
-            rivals = self._rivals(record, id)
+            rivals = self._rivals(record, id, earlier)
             effects = {records.effect(rival.record) for rival in rivals}
             if rivals and not (supersede and records.effect(record) not in effects):
                 raise ConflictError(record, rivals)
@@ -180,6 +184,32 @@ class EditStore(Protocol):
             raise damaged(self.name, "changes are missing")
         return _read(self.name, rows, after, edit)
 
+    def rows(self) -> list[Row]:
+        """The log as it is kept. Raises StoreError if it is damaged."""
+        with self._using():
+            query = "SELECT number, edit, version, created_at, entry, checksum FROM drike_changes ORDER BY number"
+            rows: list[Row] = self._run(query).fetchall()
+        read_rows(self.name, rows)
+        return rows
+
+    def restore(self, rows: Sequence[Row]) -> None:
+        """Fill an empty store with the log of another. Raises StoreError if it is damaged, or this one is not empty."""
+        with self.transaction():
+            if self._end.number:
+                raise StoreError(f"{self.name} has edits already: restore into an empty store")
+            decided: dict[int, EditRecord] = {}
+            for row, change in zip(rows, read_rows("the exported log", rows), strict=True):
+                known = decided.get(change.id)
+                if known is None or change.record.status.decides or not known.status.decides:
+                    decided[change.id] = known = change.record
+                self._write(row, conflict_keys(known) if known.status is Status.ACTIVE else ())
+
+    def gates(self) -> list[tuple[int, str, str]]:
+        """All gates that were saved: number, time, text."""
+        with self._using():
+            rows: list[tuple[int, str, str]] = self._run("SELECT * FROM drike_gates ORDER BY number").fetchall()
+        return rows
+
     def gate(self, after: int = 0) -> tuple[int, str] | None:
         """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
         query = "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"
@@ -208,12 +238,14 @@ class EditStore(Protocol):
     def _now(self) -> str:
         return records.stamp(datetime.now(UTC))
 
-    def _rivals(self, record: EditRecord, id: int) -> list[EditVersion]:
+    def _rivals(self, record: EditRecord, id: int, earlier: Sequence[EditVersion]) -> list[EditVersion]:
         """The active edits, other than `id`, that answer a question of an active record while it holds."""
         if record.status is not Status.ACTIVE:
             return []
-        ids = sorted(self._claimants(conflict_keys(record)))
-        others = (decided_version(self.changes(edit=other)) for other in ids if other != id)
+        ids, said = {*self._claimants(conflict_keys(record))}, records.effect(record)
+        if all(records.effect(known) != said for known in islice(_decided(earlier), 1)):
+            ids.update(self.alike(self, record))
+        others = (decided_version(self.changes(edit=other)) for other in sorted(ids - {id}))
         return [other for other in others if records.overlap(other.record, record)]
 
     def _begin(self) -> None:
@@ -257,6 +289,12 @@ class EditStore(Protocol):
     def _follow(self) -> None:
         """Look at what is in the place of the store now."""
         return
+
+
+def read_rows(name: str, rows: Sequence[Row]) -> list[EditVersion]:
+    """The changes in all rows of a log. Raises StoreError if a row is damaged or missing; `name`: what has the rows."""
+    before = [None, *(row[5] for row in rows)]
+    return _read(name, [(*row, checksum) for row, checksum in zip(rows, before, strict=False)], 0, None)
 
 
 def _read(name: str, rows: Sequence[ReadRow], after: int, edit: int | None) -> list[EditVersion]:
@@ -313,6 +351,11 @@ def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:
         else:
             changes, since = store.changes(), Snapshot(histories=since.histories + 1)
     return _folded(since, changes) if changes else since
+
+
+def snapshot_at(store: EditStore, time: str) -> Snapshot:
+    """What the edits were at a time, as `stamp` writes it. Raises StoreError."""
+    return _folded(Snapshot(), [change for change in store.changes() if change.created_at <= time])
 
 
 def _folded(since: Snapshot, changes: Sequence[EditVersion]) -> Snapshot:

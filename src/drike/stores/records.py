@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from drike.datasets.paraphrases import query_template
@@ -62,12 +63,19 @@ class ConflictError(RecordError):
         self.rivals = tuple(rivals)
         self.repeated = all(normalise(rival.record.target_new) == normalise(record.target_new) for rival in rivals)
         known = " and ".join(f"edit {rival.id} ({rival.record.fact})" for rival in rivals)
-        fact = record.fact
-        super().__init__(
-            f"{fact} repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
-            if self.repeated
-            else f"{fact} contradicts {known}: retire that edit, or let the new one supersede it (--supersede)"
-        )
+        fact, keys, id = record.fact, conflict_keys(record), self.rivals[0].id
+        if any(keys & conflict_keys(rival.record) for rival in rivals):
+            end = (
+                f"repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
+                if self.repeated
+                else f"contradicts {known}: retire that edit, or let the new one supersede it (--supersede)"
+            )
+        elif self.repeated:
+            end = f"says in other words what {known} says: add it there (drike edits change {id} --paraphrase QUERY)"
+        else:
+            end = f"contradicts {known} in other words: let the new one supersede it (--supersede) or, if both hold, "
+            end += "give it the other's query as --never"
+        super().__init__(f"{fact} {end}")
 
 
 class ApprovalError(StoreError):
@@ -215,6 +223,13 @@ class EditVersion:
     record: EditRecord
     checksum: str = field(default="", compare=False, repr=False)
 
+    @cached_property
+    def searched(self) -> str:
+        """The words by which people look for it, in small letters: its names, query, new object and id."""
+        record = self.record
+        text = "\n".join((*record.names, record.query, record.target_new, str(self.id)))
+        return text.casefold() if text.isascii() else " ".join(words(text))
+
 
 def as_stored(edits: Sequence[Edit]) -> tuple[EditVersion, ...]:
     """Edits as a store would hold them, with ids from 1, for a gate without a store."""
@@ -263,7 +278,7 @@ def checked(record: EditRecord) -> EditRecord:
     for name, value in vars(record).items():
         said = _OLD_NAMES.get(name, name)
         if type(value) is str:
-            changes[name] = _utc(name, value.strip()) if name in _TIMES else _text(said, value)
+            changes[name] = utc(name, value.strip()) if name in _TIMES else _text(said, value)
         elif value and type(value) is tuple:
             changes[name] = tuple(dict.fromkeys(_text(said, text) for text in value))
     record = replace(record, **changes)
@@ -328,7 +343,8 @@ def _text(name: str, text: str) -> str:
     return text
 
 
-def _utc(name: str, text: str) -> str:
+def utc(name: str, text: str) -> str:
+    """A time as `stamp` writes it, in UTC unless it names a zone. name: what it is. Raises RecordError."""
     try:
         moment = datetime.fromisoformat(text)
         return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

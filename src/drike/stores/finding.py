@@ -1,0 +1,92 @@
+"""Find edits by what they say, and what was in force at a time; tell what changed between two times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from drike.stores import records
+from drike.stores.log import EditStore, Snapshot, snapshot_at
+from drike.stores.records import EditVersion, RecordError, Status
+from drike.words import words
+
+ALL = "all"
+_NOT_COMPARED = ("author", "reason", "move")  # who made a change, which is no change of an edit
+
+
+@dataclass(frozen=True)
+class Search:
+    """Which edits are wanted. text: words that the names, the query, the new object or the id must have, all of them.
+
+    status: of `Status`, where proposed ones are the changes that wait; "all"; None for all but retired ones. owner,
+    subject: in any capitals; the subject may be an alias.
+    """
+
+    text: str = ""
+    status: str | None = None
+    owner: str | None = None
+    subject: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.status not in (None, ALL, *Status):
+            raise RecordError(f"there is no status {self.status!r}: it is {ALL}, {', '.join(Status)}")
+
+
+def find(edits: Snapshot, search: Search) -> list[EditVersion]:
+    """The edits that a search wants, the latest change first."""
+    among: Iterable[EditVersion] = edits.edits.values()
+    status = search.status
+    if status == Status.PROPOSED:
+        among, status = edits.proposals.values(), ALL
+    if status is None:
+        among = (edit for edit in among if edit.record.status is not Status.RETIRED)
+    elif status != ALL:
+        among = (edit for edit in among if edit.record.status == status)
+    if search.owner is not None:
+        owner = search.owner.casefold()
+        among = (edit for edit in among if (edit.record.owner or "").casefold() == owner)
+    if search.subject is not None:
+        name = words(search.subject)
+        among = (e for e in among if all(word in e.searched for word in name) and name in map(words, e.record.names))
+    for word in sorted(set(words(search.text)), key=len, reverse=True):
+        among = _having(among, word)
+    return sorted(among, key=lambda edit: -edit.number)
+
+
+def _having(edits: Iterable[EditVersion], word: str) -> Iterator[EditVersion]:
+    whole = re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_+#])")
+    return (edit for edit in edits if word in edit.searched and whole.search(edit.searched))
+
+
+def moment(text: str) -> datetime:
+    """A time that a person gives, in UTC unless it names a zone. Raises RecordError."""
+    return datetime.fromisoformat(records.utc("the time", text))
+
+
+def state_at(store: EditStore, at: datetime) -> Snapshot:
+    """What the edits were at a time. Raises StoreError."""
+    return snapshot_at(store, records.stamp(at))
+
+
+@dataclass(frozen=True)
+class EditDifference:
+    """What an edit was at two times; None where it was not known then. fields: that differ, as before and after."""
+
+    before: EditVersion | None
+    after: EditVersion
+    fields: Mapping[str, tuple[object, object]]
+
+
+def difference(before: Snapshot, after: Snapshot) -> list[EditDifference]:
+    """The edits that differ between two states of a store, by id."""
+    found = []
+    for id, now in sorted(after.edits.items()):
+        was = before.edits.get(id)
+        old, new = ({} if edit is None else records.to_values(edit.record) for edit in (was, now))
+        fields = {name: (old.get(name), value) for name, value in new.items() if name not in _NOT_COMPARED}
+        fields = {name: pair for name, pair in fields.items() if pair[0] != pair[1]}
+        if was is None or fields:
+            found.append(EditDifference(was, now, {} if was is None else fields))
+    return found

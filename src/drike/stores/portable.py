@@ -1,0 +1,195 @@
+"""A whole store as lines of text, and its edits as files of a folder, which people may change and keep in git."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from drike.errors import DataError
+from drike.stores import log, moves, records
+from drike.stores.approvals import APPROVALS
+from drike.stores.log import EditStore, Row, damaged
+from drike.stores.records import EditRecord, EditVersion, RecordError, Status, StoreError, effect
+from drike.support.files import write_text
+from drike.support.records import parse, read
+from drike.words import words
+
+_FORMAT = 1
+_KEPT = (APPROVALS, "placement", "modes")  # settings that go along; keys, counts and verifications do not
+_MADE = ("author", "reason", "move")  # of the change, not of the edit
+_SYNCED = "synced "  # settings: the last edit when a folder was written
+
+
+@dataclass(frozen=True)
+class WholeStore:
+    """All that `drike edits export --all` writes: the log as it is kept, the gates and the settings."""
+
+    drike_store: int
+    settings: dict[str, str]
+    gates: tuple[tuple[int, str, str], ...]
+    changes: int
+    rows: tuple[Row, ...] = ()
+
+
+def lines_of(store: EditStore) -> Iterator[str]:
+    """A store as lines of JSON: what there is besides the log, then each change as it is kept. Raises StoreError."""
+    with store.transaction():
+        rows, gates = store.rows(), store.gates()
+        settings = {name: value for name in _KEPT if (value := store.setting(name)) is not None}
+    head = {"drike_store": _FORMAT, "settings": settings, "gates": gates, "changes": len(rows)}
+    yield from (json.dumps(line, ensure_ascii=False) for line in (head, *rows))
+
+
+def whole_store(path: Path) -> WholeStore | None:
+    """What `lines_of` wrote into a file; None for another file. Raises StoreError if it is damaged."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            if not file.readline().startswith('{"drike_store":'):
+                return None
+            file.seek(0)
+            head, *rows = map(json.loads, file)
+        whole = read(WholeStore, head | {"rows": rows})
+    except (UnicodeDecodeError, OSError):
+        return None  # whoever reads it as something else says what is wrong
+    except ValueError as problem:
+        raise damaged(str(path), str(problem)) from None
+    if whole.drike_store != _FORMAT:
+        raise StoreError(f"{path} was written by a newer drike: update drike to use it")
+    if len(whole.rows) != whole.changes:
+        raise damaged(str(path), f"it has {len(whole.rows):,} of {whole.changes:,} changes")
+    return whole
+
+
+def restore(store: EditStore, whole: WholeStore) -> None:
+    """Make an empty store what another was, with the same checksums. Raises StoreError."""
+    with store.transaction():
+        store.restore(whole.rows)
+        for gate in whole.gates:
+            store._run("INSERT INTO drike_gates VALUES (%s, %s, %s)", gate)
+        for name, value in whole.settings.items():
+            store.save_setting(name, value)
+
+
+def edits_of(whole: WholeStore, name: str) -> list[tuple[str, EditRecord]]:
+    """The edits of a store as an import takes them, each with its place, without retired ones. Raises StoreError."""
+    latest: dict[int, EditRecord] = {}
+    for change in log.read_rows(name, whole.rows):
+        if change.record.status.decides or change.id not in latest:
+            latest[change.id] = change.record
+    kept = {id: record for id, record in latest.items() if record.status is not Status.RETIRED}
+    return [(f"{name}, edit {id}", record) for id, record in kept.items()]
+
+
+class Synced(NamedTuple):
+    """What `sync` did: files written; changes made in the store; what it left alone, and why."""
+
+    written: tuple[str, ...]
+    changes: tuple[EditVersion, ...]
+    left: tuple[str, ...]
+
+
+class _Given(NamedTuple):
+    path: Path
+    id: int | None
+    version: int
+    record: EditRecord
+
+
+def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_missing: bool = False) -> Synced:
+    """Make a folder of files and a store agree, each edit by the version that its file was written from.
+
+    A file that changed becomes a change of its edit, one without an id a new edit; where approvals are required, these
+    are proposals. What changed in the store is written. An edit that changed in both is left alone, as is one whose
+    file is gone, unless `retire_missing`. Raises StoreError, DataError for a file that cannot be read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    given = [_given(path) for path in sorted(folder.glob("*.json"))]
+    changes, left, files = list[EditVersion](), list[str](), dict[int, _Given]()
+    mark = f"{_SYNCED}{folder.absolute()}"
+    with store.transaction():
+        for one in given:
+            try:
+                if one.id in files:
+                    raise StoreError(f"edit {one.id} is also in {files[one.id].path.name}: keep one of them")
+                made, id = _merged(store, one, author)
+                changes += made
+                files[id] = one
+            except StoreError as problem:
+                left.append(f"{one.path.name}: {problem}")
+                if one.id is not None:
+                    files[one.id] = one
+        last = int(store.setting(mark) or 0) if given else 0
+        kept = {id: edit for id, edit in log.snapshot(store).edits.items() if edit.record.status is not Status.RETIRED}
+        for id in sorted(kept.keys() - files.keys()):
+            if id <= last and retire_missing:
+                changes += log.retire(store, id, author=author, reason="its file was removed")
+            elif id <= last:
+                left.append(f"edit {id} has no file any more: retire it (--retire-missing), or put the file back")
+        store.save_setting(mark, str(max(log.snapshot(store).edits, default=0)))
+        edits = log.snapshot(store).edits
+    problems = {line.partition(":")[0] for line in left}
+    written = list[str]()
+    for id, edit in edits.items():
+        file = files.get(id)
+        if file is None and (edit.record.status is Status.RETIRED or id <= last):
+            continue
+        if file is None or file.path.name not in problems:
+            written += _write(folder, edit, file, waits=id in log.snapshot(store).proposals)
+    return Synced(tuple(written), tuple(changes), tuple(left))
+
+
+def _merged(store: EditStore, one: _Given, author: str | None) -> tuple[Sequence[EditVersion], int]:
+    """The changes that a file makes, and the id of its edit. Raises StoreError."""
+    why = f"from {one.path.name}"
+    if one.id is None:
+        record = moves.entering(store, replace(one.record, author=author, reason=why), decides=True)
+        made = store.put(record)
+        return made, made[-1].id
+    known = log.versions(store, one.id)
+    base = next((each.record for each in known if each.version == one.version), None)
+    if base is None:
+        raise StoreError(f"edit {one.id} has no version {one.version}: take id and version out, to add it anew")
+    now, file = log.decided_version(known).record, _said(records.checked(one.record))
+    waiting = known[-1].record.status is Status.PROPOSED and effect(known[-1].record) == effect(one.record)
+    if file in (_said(base), _said(now)) or waiting:
+        return (), one.id
+    if _said(now) != _said(base):
+        what = f"edit {one.id} has changed in the store, too, since version {one.version}"
+        raise StoreError(f"{what}: put the file right, with the latest version (drike edits show {one.id})")
+    fields = {name: value for name, value in vars(file).items() if name not in _MADE}
+    return moves.change(store, one.id, fields, author=author, reason=why), one.id
+
+
+def _given(path: Path) -> _Given:
+    """What a file of the folder says. Raises DataError."""
+    try:
+        values: dict[str, Any] = dict(parse(path.read_text("utf-8")) or {})
+        id, version = values.pop("id", None), values.pop("version", 0)
+        if not isinstance(id, int | None) or type(version) is not int:
+            raise ValueError("id and version are no numbers")
+        return _Given(path, id, version, records.checked(records.record_of(values)))
+    except (ValueError, RecordError, OSError) as problem:
+        raise DataError(f"{path} is no edit ({problem}): correct it, or take it out of the folder") from None
+
+
+def _write(folder: Path, edit: EditVersion, file: _Given | None, *, waits: bool) -> Iterator[str]:
+    """Write the file of an edit, if it is not as it should be; a change in it that waits for approval stays."""
+    if waits and file is not None and file.id is not None:
+        return
+    values: dict[str, object] = json.loads(records.to_json(_said(edit.record)))
+    text = json.dumps(values | {"id": edit.id, "version": edit.version}, ensure_ascii=False, indent=2, sort_keys=True)
+    slug = "-".join(words(edit.record.subject))[:60].strip("-") or "edit"
+    path = folder / f"{edit.id:05}-{slug}.json" if file is None or file.id is None else file.path
+    if not path.exists() or path.read_text("utf-8") != f"{text}\n":
+        write_text(path, f"{text}\n")
+        yield path.name
+    if file is not None and file.path != path:
+        file.path.unlink()
+
+
+def _said(record: EditRecord) -> EditRecord:
+    """What a record says, without who made the change and why."""
+    return replace(record, author=None, reason=None, move=None)

@@ -1,0 +1,117 @@
+"""A whole store as a file, and its edits as files of a folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drike.errors import DataError
+from drike.stores import log, moves
+from drike.stores.log import EditStore, snapshot
+from drike.stores.portable import edits_of, lines_of, restore, sync, whole_store
+from drike.stores.records import EditRecord, Status, StoreError
+from drike.stores.sqlite import SqliteStore
+
+PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), author="ann", reason="decree")
+CHILE = EditRecord("Chile", "The capital of Chile is", "Rome")
+
+
+def written(store: EditStore, path: Path) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines_of(store)), "utf-8")
+    return path.read_text("utf-8")
+
+
+def test_a_store_goes_to_another_one_and_back(store: EditStore, tmp_path: Path) -> None:
+    for record in (PERU, CHILE, replace(PERU, target_new="Bergen", status=Status.DRAFT)):
+        store.put(record)
+    log.retire(store, 2)
+    moves.change(store, 1, {"target_new": "Lima"}, propose=True)
+    store.save_gate("a gate")
+    moves.require_approvals(store, 2)
+    text = written(store, tmp_path / "a.jsonl")
+    whole = whole_store(tmp_path / "a.jsonl")
+    assert whole is not None
+    with pytest.raises(StoreError, match="has edits already"):
+        restore(store, whole)
+    other = SqliteStore(tmp_path / "other.db")
+    restore(other, whole)
+    assert snapshot(other) == snapshot(store) and other.gate() == store.gate()
+    assert written(other, tmp_path / "b.jsonl") == text
+    assert moves.required_approvals(other) == 2
+    moves.require_approvals(other, 0)
+    with pytest.raises(StoreError, match="contradicts edit 1"):
+        other.put(replace(PERU, target_new="Quito"))
+    assert [(place, record.target_new) for place, record in edits_of(whole, "a")] == [
+        ("a, edit 1", "Oslo"), ("a, edit 3", "Bergen"),
+    ]  # fmt: skip
+
+
+def test_a_damaged_export_is_refused(store: EditStore, tmp_path: Path) -> None:
+    store.put(PERU)
+    store.put(CHILE)
+    path = tmp_path / "a.jsonl"
+    lines = written(store, path).splitlines()
+    path.write_text("\n".join(lines[:-1]), "utf-8")
+    with pytest.raises(StoreError, match="1 of 2 changes"):
+        whole_store(path)
+    path.write_text("\n".join(lines).replace("Oslo", "Olso"), "utf-8")
+    whole = whole_store(path)
+    assert whole is not None
+    other = SqliteStore(tmp_path / "other.db")
+    with pytest.raises(StoreError, match="damaged"):
+        restore(other, whole)
+    assert not other.changes()
+    path.write_text('{"subject": "Peru"}\n', "utf-8")
+    assert whole_store(path) is None
+
+
+def edit_file(folder: Path, id: int, **changes: object) -> None:
+    [path] = folder.glob(f"{id:05}-*.json")
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
+
+
+def test_a_folder_and_a_store_agree(store: EditStore, tmp_path: Path) -> None:
+    folder = tmp_path / "edits"
+    store.put(PERU)
+    store.put(CHILE)
+    assert sync(store, folder).written == ("00001-peru.json", "00002-chile.json")
+    assert sync(store, folder) == ((), (), ())
+    edit_file(folder, 1, target_new="Lima")
+    moves.change(store, 2, {"target_new": "Pisa"})
+    synced = sync(store, folder, author="bob")
+    assert synced.written == ("00001-peru.json", "00002-chile.json") and not synced.left
+    assert [edit.record.target_new for edit in snapshot(store).edits.values()] == ["Lima", "Pisa"]
+    assert synced.changes[-1].record.author == "bob"
+    edit_file(folder, 1, target_new="Quito")
+    moves.change(store, 1, {"target_new": "Arica"})
+    before = next(folder.glob("00001-*")).read_text("utf-8")
+    [left] = sync(store, folder).left
+    assert "changed in the store, too" in left and next(folder.glob("00001-*")).read_text("utf-8") == before
+    edit_file(folder, 1, target_new="Arica")
+    assert not sync(store, folder).left
+    (folder / "new.json").write_text(
+        '{"subject": "Oz", "query": "The capital of Oz is", "target_new": "Graz"}', "utf-8"
+    )
+    assert sync(store, folder).written == ("00003-oz.json",) and not (folder / "new.json").exists()
+    (folder / "00003-oz.json").unlink()
+    assert "--retire-missing" in sync(store, folder).left[0]
+    assert sync(store, folder, retire_missing=True).changes[-1].record.status is Status.RETIRED
+    assert sync(store, folder) == ((), (), ())
+    (folder / "bad.json").write_text("{", "utf-8")
+    with pytest.raises(DataError, match=r"bad.json is no edit"):
+        sync(store, folder)
+
+
+def test_changes_of_files_are_proposed_where_approvals_are_required(store: EditStore, tmp_path: Path) -> None:
+    store.put(PERU)
+    sync(store, tmp_path)
+    moves.require_approvals(store, 1)
+    edit_file(tmp_path, 1, target_new="Lima")
+    [change] = sync(store, tmp_path, author="bob").changes
+    assert change.record.status is Status.PROPOSED and not sync(store, tmp_path).changes
+    moves.approve(store, 1, author="ann")
+    assert sync(store, tmp_path) == (("00001-peru.json",), (), ())
+    assert snapshot(store).edits[1].record.target_new == "Lima"
