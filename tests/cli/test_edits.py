@@ -238,3 +238,22 @@ def test_a_served_model_is_asked_in_a_chat_and_a_second_time_from_the_cache(
     with closing(open_store(place / "edits.db")) as store:
         choice = stored_choice(store)
     assert choice and choice.chat and choice.server and choice.server.startswith(served.url)
+
+
+def test_edits_are_found_compared_and_synced(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    edits(capsys, "add", *PERU, "--owner", "Ann")
+    edits(capsys, "add", "--fact", "The capital of Chile is -> Rome", "--subject", "Chile")
+    assert edits(capsys, "list", "--search", "peru").endswith("edits.db: 1 edit, 2 changes")
+    assert edits(capsys, "list", "--limit", "1").endswith("edits.db: 1 edit of 2, 2 changes")
+    assert json.loads(edits(capsys, "list", "--owner", "ann", "--json"))["id"] == 1
+    assert "no status 'gone'" in edits(capsys, "list", "--status", "gone", code=1)
+    assert "1@1" in edits(capsys, "show", "--at", "2999-01-01") and edits(capsys, "show", "--at", "2000-01-01") == ""
+    assert "there was no edit 1 at 2000-01-01" in edits(capsys, "show", "1", "--at", "2000-01-01", code=1)
+    assert edits(capsys, "show", "1", "--at", "2999-01-01").startswith("edit 1 was in force at 2999-01-01")
+    assert "added 2@1" in edits(capsys, "diff", "2000-01-01", "2999-01-01")
+    assert "2 edits and 2 changes" in edits(capsys, "export", "all.jsonl", "--all")
+    assert "is now what the store" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
+    assert "2 in force already" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
+    assert edits(capsys, "sync", "files") == "files: 2 files written, 0 changes taken over"
+    next((place / "files").glob("00002*")).unlink()
+    assert "1 edit left alone" in edits(capsys, "sync", "files", code=1)

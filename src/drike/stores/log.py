@@ -184,32 +184,6 @@ class EditStore(Protocol):
             raise damaged(self.name, "changes are missing")
         return _read(self.name, rows, after, edit)
 
-    def rows(self) -> list[Row]:
-        """The log as it is kept. Raises StoreError if it is damaged."""
-        with self._using():
-            query = "SELECT number, edit, version, created_at, entry, checksum FROM drike_changes ORDER BY number"
-            rows: list[Row] = self._run(query).fetchall()
-        read_rows(self.name, rows)
-        return rows
-
-    def restore(self, rows: Sequence[Row]) -> None:
-        """Fill an empty store with the log of another. Raises StoreError if it is damaged, or this one is not empty."""
-        with self.transaction():
-            if self._end.number:
-                raise StoreError(f"{self.name} has edits already: restore into an empty store")
-            decided: dict[int, EditRecord] = {}
-            for row, change in zip(rows, read_rows("the exported log", rows), strict=True):
-                known = decided.get(change.id)
-                if known is None or change.record.status.decides or not known.status.decides:
-                    decided[change.id] = known = change.record
-                self._write(row, conflict_keys(known) if known.status is Status.ACTIVE else ())
-
-    def gates(self) -> list[tuple[int, str, str]]:
-        """All gates that were saved: number, time, text."""
-        with self._using():
-            rows: list[tuple[int, str, str]] = self._run("SELECT * FROM drike_gates ORDER BY number").fetchall()
-        return rows
-
     def gate(self, after: int = 0) -> tuple[int, str] | None:
         """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
         query = "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"

@@ -63,7 +63,7 @@ class ConflictError(RecordError):
         self.rivals = tuple(rivals)
         self.repeated = all(normalise(rival.record.target_new) == normalise(record.target_new) for rival in rivals)
         known = " and ".join(f"edit {rival.id} ({rival.record.fact})" for rival in rivals)
-        fact, keys, id = record.fact, conflict_keys(record), self.rivals[0].id
+        keys, id = conflict_keys(record), self.rivals[0].id
         if any(keys & conflict_keys(rival.record) for rival in rivals):
             end = (
                 f"repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
@@ -73,9 +73,9 @@ class ConflictError(RecordError):
         elif self.repeated:
             end = f"says in other words what {known} says: add it there (drike edits change {id} --paraphrase QUERY)"
         else:
-            end = f"contradicts {known} in other words: let the new one supersede it (--supersede) or, if both hold, "
-            end += "give it the other's query as --never"
-        super().__init__(f"{fact} {end}")
+            remedy = "let the new one supersede it (--supersede) or, if both hold, give it the other's query as --never"
+            end = f"contradicts {known} in other words: {remedy}"
+        super().__init__(f"{record.fact} {end}")
 
 
 class ApprovalError(StoreError):
@@ -226,8 +226,7 @@ class EditVersion:
     @cached_property
     def searched(self) -> str:
         """The words by which people look for it, in small letters: its names, query, new object and id."""
-        record = self.record
-        text = "\n".join((*record.names, record.query, record.target_new, str(self.id)))
+        text = "\n".join((*self.record.names, self.record.query, self.record.target_new, str(self.id)))
         return text.casefold() if text.isascii() else " ".join(words(text))
 
 
