@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.conversations.placements import ChosenPlacement, Twice, save_choice
-from drike.conversations.rendering import AsBlock, Placement
+from drike.conversations.placements import ChosenPlacement, save_choice
+from drike.conversations.rendering import AsBlock, Placement, Restating
 from drike.conversations.turns import Api
 from drike.editors.in_context import InContextEditor
 from drike.errors import DrikeError
@@ -112,7 +112,7 @@ CHOICE = ChosenPlacement(
 @pytest.mark.parametrize(
     ("changes", "placed", "words"),
     [
-        ({}, Twice(), "facts are placed as chosen: restated for m"),
+        ({}, Restating(AsBlock()), "facts are placed as chosen: restated for m"),
         ({"upstream": "https://other.example/v1"}, AsBlock(), "was chosen for another model"),
         ({"demonstrations": 0}, AsBlock(), ""),
     ],
