@@ -97,10 +97,11 @@ for command in (
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "ceiling", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
-        "add import list show propose approve reject change review due approvals reword retire rollback calibrate "
-        "export verify test tune health report replay",
+        "add import list show propose approve reject change review due approvals inbox reword retire rollback "
+        "calibrate export verify test tune health report replay",
         replay="replay", verify="edits_verify", test="edits_verify", tune="edits_tune", health="edits_health",
-        report="edits_health", export="edits_files", **{"import": "edits_files"}, **dict.fromkeys(_MOVES, "edits_life"),
+        report="edits_health", export="edits_files", inbox="edits_inbox",
+        **{"import": "edits_files"}, **dict.fromkeys(_MOVES, "edits_life"),
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
     Listed("report", panel=READ),

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -41,7 +41,7 @@ from drike.stores import log as stores
 from drike.stores import verifications
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
-from drike.stores.records import EditVersion, StoreError, stamp
+from drike.stores.records import EditVersion, Status, StoreError, stamp
 from drike.stores.verifications import Verification, VerifiedQuestion
 from drike.support.escape import visible
 from drike.support.files import write_text
@@ -92,7 +92,9 @@ def verify(
     with closing(open_store(store, create=False)) as opened:
         if compare:
             return _compare(opened, edits or [])
-        chosen = _chosen(opened, edits)
+        chosen, tried = _chosen(opened, edits)
+        if gateway and tried:
+            raise UsageError(f"edit {tried[0].id} is in force at no gateway: leave --gateway out, and give --upstream")
         upstream, model = _address(upstream, model, api)
         address = upstream or gateway
         if address is None and samples > 1:
@@ -103,7 +105,7 @@ def verify(
             demonstrations=demonstrations, ask=ask, **vars(gating),
         )  # fmt: skip
         name = model or (None if address else EMBEDDED)
-        outcomes, made = _carry_out(VerifyPlan(api, options, gateway, name, samples, dry_run), opened, chosen)
+        outcomes, made = _carry_out(VerifyPlan(api, options, gateway, name, samples, dry_run, tried), opened, chosen)
         if dry_run:
             return
         shares = _show(outcomes, made.model)
@@ -124,7 +126,10 @@ test = verify  # its name in earlier versions
 
 @dataclass(frozen=True)
 class VerifyPlan:
-    """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests."""
+    """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests.
+
+    tried: edits that are in force for this run alone.
+    """
 
     api: ApiOptions
     options: GatewayOptions
@@ -132,6 +137,7 @@ class VerifyPlan:
     model: str | None
     samples: int
     dry_run: bool
+    tried: Sequence[EditVersion] = ()
 
 
 def _address(upstream: str | None, model: str | None, api: ApiOptions) -> tuple[str | None, str | None]:
@@ -149,16 +155,23 @@ def _unencrypted(url: str | None, api: ApiOptions) -> str | None:
     return urlsplit(url).hostname if url and api.allow_http else None
 
 
-def _chosen(store: EditStore, edits: Sequence[int] | None) -> list[EditVersion]:
-    """The edits to ask about; all in force by default. Raises StoreError for one that is not in force, and for none."""
+def _chosen(store: EditStore, edits: Sequence[int] | None) -> tuple[list[EditVersion], list[EditVersion]]:
+    """The edits to ask about, all in force by default, and those of them that wait to be: drafts and proposals.
+
+    Raises StoreError for one that is neither, and for none.
+    """
+    tried = list[EditVersion]()
     in_force = {version.id: version for version in stores.snapshot(store).in_force(datetime.now(UTC))}
-    for id in edits or ():
-        if id not in in_force:
-            latest = stores.versions(store, id)[-1].record
-            raise StoreError(f"edit {id} is not in force ({latest.status}): name one that drike edits list shows")
+    for id in dict.fromkeys(edits or ()):
+        latest = stores.versions(store, id)[-1]
+        if (status := latest.record.status) in (Status.DRAFT, Status.PROPOSED):
+            tried.append(replace(latest, record=replace(latest.record, status=Status.ACTIVE)))
+            in_force[id] = tried[-1]
+        elif id not in in_force:
+            raise StoreError(f"edit {id} is not in force ({status}): name one that drike edits list shows")
     if not in_force:
         raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add)")
-    return [in_force[id] for id in dict.fromkeys(edits)] if edits else list(in_force.values())
+    return [in_force[id] for id in dict.fromkeys(edits)] if edits else list(in_force.values()), tried
 
 
 def _carry_out(
@@ -175,6 +188,9 @@ def _carry_out(
         return MeteredUpstream(DryUpstream(upstream.name, count) if plan.dry_run else upstream, meter)
 
     gateway = deployed(plan.options, store, encoder=watched_encoder, around=around)
+    if plan.tried:
+        gateway = gateway._replace(feed=gateway.feed.trying(plan.tried))
+        note(f"{counted(len(plan.tried), 'edit')} in force for this run alone")
     if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
         note(f"{store.name} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
     # A run that was interrupted is kept under no number, so that the next one has its number, and its answers.
