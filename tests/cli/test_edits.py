@@ -79,7 +79,7 @@ def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixtur
     said = edits(capsys, "import", "facts.csv", code=1)
     assert "Refused: facts.csv, row 3: it lacks subject" in said
     assert "facts.csv: 1 added, 0 in force already, 1 refused" in said
-    assert "Error: facts.csv has refused rows (listed above): correct them" in said
+    assert "Error: facts.csv has refused rows (listed above, and in facts.csv.refused.csv): correct them" in said
     assert "0 added, 1 in force already, 1 refused" in edits(capsys, "import", "facts.csv", code=1)
     assert edits(capsys, "import", "other.csv", code=1).startswith("Error: other.csv cannot be read")
 

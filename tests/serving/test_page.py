@@ -84,7 +84,12 @@ def enter(page: Browser, selector: str, value: str) -> None:
 
 
 def test_the_page_is_served_without_a_key_and_under_a_strict_policy(gateway: Running) -> None:
-    for path, kind in (("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")):
+    for path, kind in (
+        ("/", "text/html"),
+        ("/page.css", "text/css"),
+        ("/page.js", "text/javascript"),
+        ("/inbox.js", "text/javascript"),
+    ):
         status, headers, body = ask(gateway.admin + path, "GET")
         assert (status, headers["content-type"].partition(";")[0]) == (200, kind)
         policy = headers["content-security-policy"]
@@ -348,3 +353,26 @@ def test_the_page_fits_its_screen_with_readable_text(gateway: Running, width: in
         opened.run("(location.hash = '#edits', document.getElementById('new').click())")
         inside = "((b) => b.left >= 0 && b.right <= innerWidth)(document.getElementById('add').getBoundingClientRect())"
         assert opened.run(inside) and opened.run(contrast) >= 4.5
+
+
+@pytest.mark.browser
+@needs_browser
+def test_a_report_becomes_a_proven_edit_in_force_in_six_clicks(window: Browser, tmp_path: Path) -> None:
+    reported = {"question": "What is the capital of Mali?", "answer": "Lima", "correction": "it's Oslo, not Lima"}
+    with upstream(answer) as above, running(above.url, tmp_path) as gateway:
+        address = gateway.url.removesuffix("/v1") + "/feedback"
+        assert ask(address, "POST", json.dumps(reported).encode(), Content_Type="application/json")[0] == 201
+        for width, height in ((1280, 800), (390, 844)):
+            window.call("POST", "/window/rect", width=width, height=height)
+            window.call("POST", "/url", url=f"{gateway.admin}/#inbox")
+            window.wait("!document.getElementById('v-inbox').hidden")
+            assert window.run("document.documentElement.scrollWidth <= window.innerWidth")
+        window.wait("document.querySelectorAll('#reports li').length === 1")
+        window.run("document.querySelector('#reports button').focus()")
+        window.press("enter")  # Draft an edit
+        window.wait("document.querySelector('#drafted .pill.good')?.textContent.startsWith('took')")
+        window.run("document.querySelector('#drafted button.main').focus()")
+        window.press("enter")  # Put in force
+        window.wait(f"{SAID} === 'Edit 1 is in force.'")
+        assert gateway.chat(reported["question"])[1]["x-drike-edits"] == "1@2"
+        assert [line for line in window.logs() if "favicon" not in line] == []

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drike.stores.importing import import_edits, read_edits
+from drike.errors import DataError
+from drike.stores.importing import edits_of, import_edits, read_edits, scan, write_refused
 from drike.stores.log import EditStore, snapshot
+from drike.stores.moves import require_approvals
 from drike.stores.records import EditRecord, Status, to_json
+from drike.stores.sqlite import SqliteStore
 from tests.worlds.stores import PERU, Opener
 
 
@@ -161,3 +165,60 @@ def test_rows_with_long_facts_and_names_are_refused_with_their_length(tmp_path: 
     fact, name = read_edits(path)
     assert "row 0: query and target_new have 523 characters: shorten them to 512" in fact
     assert "row 1: subject" in name and "has 13 words: shorten it to 12 words" in name
+
+
+QUERY, OBJECT = "The capital of Peru is", "Oslo"
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [
+        (f"subject,query,target_new\nPerú,The capital of Perú is,{OBJECT}\n".encode(), "utf-8"),
+        (f"subject,query,target_new\nPerú,The capital of Perú is,{OBJECT}\n".encode("utf-8-sig"), "utf-8-sig"),
+        (f"subject;query;target_new\r\nPerú;The capital of Perú is;{OBJECT}\r\n".encode("utf-16"), "utf-16"),
+        (f"subject\tquery\ttarget_new\nPerú\tThe capital of Perú is\t{OBJECT}\n".encode("utf-16-le"), "utf-16-le"),
+        (f"subject;query;target_new\r\nPerú;The capital of Perú is;{OBJECT}\r\n".encode("cp1252"), "cp1252"),
+        (f"\n\nsubject,query,target_new,,\nPerú,The capital of Perú is,{OBJECT},,,\n,,\n".encode(), "utf-8"),
+        (("subject,query,target_new\n" * 2 + f"Perú,The capital of Perú is,{OBJECT}\n").encode(), "utf-8"),
+    ],
+)
+def test_messy_tables_are_read(tmp_path: Path, content: bytes, encoding: str) -> None:
+    path = tmp_path / "messy.csv"
+    path.write_bytes(content)
+    rows, found = scan(path)
+    [(_, record)] = edits_of(rows)
+    assert found == encoding and (record.subject, record.target_new) == ("Perú", OBJECT)
+
+
+def test_columns_are_renamed_and_others_are_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "facts.csv"
+    text = f'Frage,answer,subject,ticket,ticket\r\n{QUERY},{OBJECT},Peru,"T-1\n(open)",late\r\n'
+    path.write_text(text, "utf-8", newline="")
+    rows, _ = scan(path)
+    [(_, record)] = edits_of(rows, {"Frage": "query", "answer": "target_new"})
+    assert (record.query, record.target_new) == (QUERY, OBJECT)
+    assert record.metadata == {"ticket": "T-1\n(open)", "ticket_2": "late"}
+    with pytest.raises(DataError, match="no column 'question'; it has Frage"):
+        edits_of(rows, {"question": "query"})
+
+
+def test_refused_rows_are_written_so_that_they_can_be_imported_again(tmp_path: Path) -> None:
+    path, out = tmp_path / "facts.csv", tmp_path / "facts.csv.refused.csv"
+    path.write_text(f"subject,query,target_new\nPeru,{QUERY},{OBJECT}\nChad,{QUERY},Rome\n", "utf-8")
+    rows, _ = scan(path)
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        imported = import_edits(store, edits_of(rows))
+        write_refused(out, rows, imported)
+        assert len(imported.added) == 1 and "reason" in out.read_text("utf-8")
+        out.write_text(out.read_text("utf-8").replace(QUERY, "The capital of Chad is"), "utf-8")
+        again = import_edits(store, edits_of(scan(out)[0]))
+    assert [edit.record.subject for edit in again.added] == ["Chad"] and again.refused == ()
+
+
+def test_rows_are_proposals_where_the_store_requires_approvals(tmp_path: Path) -> None:
+    path = tmp_path / "facts.csv"
+    path.write_text(f"subject,query,target_new\nPeru,{QUERY},{OBJECT}\n", "utf-8")
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        require_approvals(store, 1)
+        [added] = import_edits(store, edits_of(scan(path)[0])).added
+    assert added.record.status is Status.PROPOSED

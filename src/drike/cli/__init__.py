@@ -98,10 +98,10 @@ for command in (
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
-        "add import list show diff propose approve reject change review due approvals reword retire rollback calibrate "
-        "export sync verify test tune health report replay",
+        "add import list show diff propose approve reject change review due approvals inbox reword retire rollback "
+        "calibrate export sync verify test tune health report replay",
         replay="replay", verify="edits_verify", test="edits_verify", tune="edits_tune", health="edits_health",
-        report="edits_health", **dict.fromkeys(("list", "show", "diff"), "edits_find"),
+        report="edits_health", inbox="edits_inbox", **dict.fromkeys(("list", "show", "diff"), "edits_find"),
         **dict.fromkeys(("import", "export", "sync"), "edits_files"), **dict.fromkeys(_MOVES, "edits_life"),
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),

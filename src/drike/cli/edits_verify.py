@@ -6,7 +6,7 @@ import asyncio
 import json as as_json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -35,7 +35,7 @@ from drike.stores import log as stores
 from drike.stores import verifications
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
-from drike.stores.records import EditVersion, StoreError, stamp
+from drike.stores.records import EditVersion, Status, StoreError, stamp
 from drike.stores.verifications import Verification
 from drike.support.files import write_text
 from drike.support.table import counted
@@ -84,7 +84,9 @@ def verify(
     with closing(open_store(store, create=False)) as opened:
         if compare:
             return compare_runs(opened, edits or [])
-        chosen = _chosen(opened, edits)
+        chosen, tried = _chosen(opened, edits)
+        if gateway and tried:
+            raise UsageError(f"edit {tried[0].id} is in force at no gateway: leave --gateway out, and give --upstream")
         upstream, model = _address(upstream, model, api)
         address = upstream or gateway
         if address is None and samples > 1:
@@ -95,7 +97,7 @@ def verify(
             demonstrations=demonstrations, ask=ask, **vars(gating),
         )  # fmt: skip
         name = model or (None if address else EMBEDDED)
-        plan = VerifyPlan(api, options, gateway, name, samples, dry_run, _headers(header or ()))
+        plan = VerifyPlan(api, options, gateway, name, samples, dry_run, _headers(header or ()), tried)
         outcomes, made = _carry_out(plan, opened, chosen)
         if dry_run:
             return
@@ -119,7 +121,7 @@ test = verify  # its name in earlier versions
 class VerifyPlan:
     """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests.
 
-    headers: by lower-case name, which all requests have.
+    headers: by lower-case name, which all requests have. tried: edits that are in force for this run alone.
     """
 
     api: ApiOptions
@@ -129,6 +131,7 @@ class VerifyPlan:
     samples: int
     dry_run: bool
     headers: Mapping[str, str]
+    tried: Sequence[EditVersion] = ()
 
 
 def _headers(given: Iterable[str]) -> dict[str, str]:
@@ -154,16 +157,23 @@ def _unencrypted(url: str | None, api: ApiOptions) -> str | None:
     return urlsplit(url).hostname if url and api.allow_http else None
 
 
-def _chosen(store: EditStore, edits: Sequence[int] | None) -> list[EditVersion]:
-    """The edits to ask about; all in force by default. Raises StoreError for one that is not in force, and for none."""
+def _chosen(store: EditStore, edits: Sequence[int] | None) -> tuple[list[EditVersion], list[EditVersion]]:
+    """The edits to ask about, all in force by default, and those of them that wait to be: drafts and proposals.
+
+    Raises StoreError for one that is neither, and for none.
+    """
+    tried = list[EditVersion]()
     in_force = {version.id: version for version in stores.snapshot(store).in_force(datetime.now(UTC))}
-    for id in edits or ():
-        if id not in in_force:
-            latest = stores.versions(store, id)[-1].record
-            raise StoreError(f"edit {id} is not in force ({latest.status}): name one that drike edits list shows")
+    for id in dict.fromkeys(edits or ()):
+        latest = stores.versions(store, id)[-1]
+        if (status := latest.record.status) in (Status.DRAFT, Status.PROPOSED):
+            tried.append(replace(latest, record=replace(latest.record, status=Status.ACTIVE)))
+            in_force[id] = tried[-1]
+        elif id not in in_force:
+            raise StoreError(f"edit {id} is not in force ({status}): name one that drike edits list shows")
     if not in_force:
         raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add)")
-    return [in_force[id] for id in dict.fromkeys(edits)] if edits else list(in_force.values())
+    return [in_force[id] for id in dict.fromkeys(edits)] if edits else list(in_force.values()), tried
 
 
 def _carry_out(
@@ -180,6 +190,9 @@ def _carry_out(
         return MeteredUpstream(DryUpstream(upstream.name, count) if plan.dry_run else upstream, meter)
 
     gateway = deployed(plan.options, store, encoder=watched_encoder, around=around)
+    if plan.tried:
+        gateway = gateway._replace(feed=gateway.feed.trying(plan.tried))
+        note(f"{counted(len(plan.tried), 'edit')} in force for this run alone")
     if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
         note(f"{store.name} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
     # A run that was interrupted is kept under no number, so that the next one has its number, and its answers.

@@ -24,7 +24,7 @@ How = Literal["unchanged", "template", "sentence", "subject"]  # where a paraphr
 GROUP = "records"  # the single field of a row that is published as a bare list of objects
 _LONGEST_SHOWN, _LONGEST_TEXT = 60, 10_000  # characters
 _SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of CSV files
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of CSV files
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,11 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
         raise DataError(f"{name} is not UTF-8 text (byte {error.start}); {remedy}") from None
     except ValueError as error:  # a NUL character in the path
         raise DataError(f"{shown(name)} cannot be read ({error}); check the path") from None
+    return rows_in(text, name), hashlib.sha256(content).hexdigest()
+
+
+def rows_in(text: str, name: str) -> list[Row | DataError]:
+    """The rows of a file's text, as `scan_rows`."""
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise DataError(f"{name}, line {line} holds a NUL character; save the file as UTF-8 text")
@@ -193,7 +198,7 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
     rows = list({".csv": _table, ".jsonl": _lines}.get(suffix, _json)(text, name))
     if not rows:
         raise DataError(f"{name} holds no rows; give a file with at least one")
-    return rows, hashlib.sha256(content).hexdigest()
+    return rows
 
 
 def _table(text: str, name: str) -> Iterator[Row | DataError]:
@@ -201,7 +206,7 @@ def _table(text: str, name: str) -> Iterator[Row | DataError]:
 
     Fields are separated by commas, semicolons or tabs: the header, which has none of them in its names, decides.
     """
-    separator = max(_SEPARATORS, key=text.lstrip().partition("\n")[0].count)
+    separator = max(SEPARATORS, key=text.lstrip().partition("\n")[0].count)
     table = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     columns: list[str] = []
     index = 0
@@ -214,7 +219,7 @@ def _table(text: str, name: str) -> Iterator[Row | DataError]:
                 if twice := [column for column, times in Counter(columns).items() if times > 1]:
                     raise DataError(f"{name} has the column {shown(twice[0])!r} twice; rename one of them")
             elif len(cells) > len(columns):
-                remedy = f"put texts with {_SEPARATORS[separator]} in quotes"
+                remedy = f"put texts with {SEPARATORS[separator]} in quotes"
                 yield DataError(f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}")
             else:
                 yield Row(name, index, dict(zip_longest(columns, cells)))

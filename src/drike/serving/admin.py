@@ -21,7 +21,7 @@ from drike.errors import DrikeError
 from drike.gates.calibration import Bin, curve
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
-from drike.serving import moves, page
+from drike.serving import inbox, moves, page
 from drike.serving.admission import permit
 from drike.serving.answers import text_of
 from drike.serving.editing import RequestEditor
@@ -65,6 +65,7 @@ def application(admin: Admin) -> Starlette:
         Route("/admin/v1/edits", admin.guarded(admin.edits), methods=["GET"]),
         Route("/admin/v1/edits", admin.guarded(admin.add), methods=["POST"]),
         Route(edit, admin.guarded(admin.versions)),
+        *inbox.routes(admin),
         Route(edit + "/{change:str}", admin.guarded(admin.change), methods=["POST"]),
         Route("/admin/v1/approvals", admin.guarded(admin.approvals), methods=["GET", "POST"]),
         Route("/admin/v1/decide", admin.guarded(admin.decide)),

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from drike.models.served.address import is_loopback
-from drike.serving import guardrail
+from drike.serving import feedback, guardrail
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.relay import Limits, RequestError
 from drike.serving.requests import APIS
@@ -20,11 +20,12 @@ PREFIX = b"/v1"
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 # What any key may use of the upstream: requests that neither list nor change what it keeps for other clients.
 _FOR_ALL = re.compile(
-    rb"(GET|HEAD) /v1/models(/.*)?"
+    rb"(GET|HEAD) /v1/models(/.*)?|POST /feedback"
     rb"|POST /v1/((chat/)?completions|embeddings|responses(/input_tokens)?|messages(/count_tokens)?|moderations"
     rb"|rerank|score|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))"
 )
-_READ = frozenset((*(PREFIX.decode() + path for path in APIS), *map(bytes.decode, guardrail.PATHS)))
+_OWN = frozenset((*guardrail.PATHS, feedback.PATH))
+_READ = frozenset((*(PREFIX.decode() + path for path in APIS), *map(bytes.decode, _OWN)))
 _ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})?")
 _IGNORED = " "  # by some servers, at the ends of a part of a path, as dots are
 _AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")
@@ -49,16 +50,18 @@ class Admission:
             raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
         if scope["method"] not in _METHODS:
             raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
-        if not path.startswith(PREFIX + b"/") and path not in guardrail.PATHS:
+        if not path.startswith(PREFIX + b"/") and path not in _OWN:
             raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
         if self.keys is None:
             _check_site(scope)
         principal = principal_of(scope, self.keys)
         if principal is None:
             raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
-        if not principal.role.includes(KeyRole.USE):
-            raise RequestError(403, "not_permitted", "this key is for reports of wrong answers alone")
         action = scope["method"].encode() + b" " + path
+        if path == feedback.PATH and scope["method"] != "POST":
+            raise RequestError(405, "no_such_method", "reports are sent by POST")
+        if not principal.role.includes(KeyRole.USE) and path != feedback.PATH:
+            raise RequestError(403, "not_permitted", "this key is for reports of wrong answers alone")
         if not (principal.role.includes(KeyRole.ADMIN) or path in guardrail.PATHS or _FOR_ALL.fullmatch(action)):
             raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
         return principal

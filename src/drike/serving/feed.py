@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -25,7 +26,7 @@ from drike.serving.threads import WorkThread
 from drike.serving.watching import Watch
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import TENANT
-from drike.stores.records import EditVersion, StoreError, stamp
+from drike.stores.records import EditVersion, Status, StoreError, conflict_keys, stamp
 
 _LOG = logging.getLogger(__name__)
 _RECORDED = 200  # decisions that are kept to be looked at
@@ -169,6 +170,23 @@ class EditFeed:
         """Whether this version of an edit is in force, or a shadow edit that is counted."""
         known = self.index.edits.get(edit.id)
         return known is not None and known.version == edit.version
+
+    def trying(self, edits: Sequence[EditVersion]) -> EditFeed:
+        """A feed of this moment in which these edits are in force, too, instead of those that they contradict.
+
+        It is not refreshed, and counts and records for itself.
+        """
+        state, keys = self._state, frozenset[str]().union(*(conflict_keys(edit.record) for edit in edits))
+        rivals = [id for id, edit in self.index.edits.items() if keys & conflict_keys(edit.record)]
+        tried = copy(self)
+        tried.matched, tried.missed = deque(maxlen=_RECORDED), deque(maxlen=_RECORDED)
+        tried.watch, tried.switch, tried.answered = Watch(self._clock), Switch(), {}
+        active = [replace(edit, record=replace(edit.record, status=Status.ACTIVE)) for edit in edits]
+        tried._state = replace(
+            state, view=replace(state.view, index=self.index.changed(rivals, active)), memory=Memory(),
+            memory_of_asked=Memory(),
+        )  # fmt: skip
+        return tried
 
     def follower(
         self,

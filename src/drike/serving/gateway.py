@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from starlette.types import Message, Receive, Scope, Send
 
 from drike.conversations.turns import Api, UnreadError
-from drike.serving import guardrail, relay
+from drike.serving import feedback, guardrail, relay
 from drike.serving.admission import PREFIX, Admission, normal_path
 from drike.serving.answers import PassingAnswer
 from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
+from drike.serving.feedback import Feedback
 from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
 from drike.serving.relay import ClientDisconnectError, RequestError
@@ -42,6 +43,7 @@ class Gateway:
     editor: RequestEditor
     admission: Admission
     metrics: Metrics
+    _feedback: Feedback = field(default_factory=Feedback, init=False)
     _in_flight: int = field(default=0, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,7 +64,11 @@ class Gateway:
         try:
             scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
             principal = self.admission.admit(scope, self._in_flight)
-            call, whole = _call(scope, await relay.read_body(scope, receive, self.admission.limits), request_id), True
+            limits = feedback.LIMITS if scope["raw_path"] == feedback.PATH else self.admission.limits
+            call, whole = _call(scope, await relay.read_body(scope, receive, limits), request_id), True
+            if scope["raw_path"] == feedback.PATH:
+                kept = await self._feedback.take(call.body, await self.feed(principal.tenant), principal)
+                return await relay.send_json(send_and_see, 201, json.dumps(kept).encode(), more)
             if scope["raw_path"] in guardrail.PATHS:
                 feed = await self.feed(principal.tenant)
                 decided = await self._answer_webhook(call, feed, request_id.decode(), send_and_see, more)

@@ -57,7 +57,7 @@ class EditOutcome:
     @property
     def matched(self) -> bool:
         """Whether the edit was applied."""
-        return _named(self.question.edit) in self.edits
+        return named(self.question.edit) in self.edits
 
     @property
     def problem(self) -> str:
@@ -109,7 +109,7 @@ class DeployedPath:
         answer, edited = await self.client.ask(messages, sample, self.edit)
         sent = tokens = unedited = None
         if edited:
-            edits, scope = tuple(map(_named, edited.edits)), edited.scope
+            edits, scope = tuple(map(named, edited.edits)), edited.scope
             sent = "\n".join(str(message["content"]) for message in json.loads(edited.body)["messages"])
             tokens = estimated_tokens(sent[len("\n".join(message["content"] for message in messages)) :])
         else:
@@ -241,7 +241,8 @@ def _states_new(what: Stated) -> bool:
     return what in (Stated.NEW, Stated.BOTH)
 
 
-def _named(edit: EditVersion) -> str:
+def named(edit: EditVersion) -> str:
+    """A version of an edit as the gateway's headers name it."""
     return f"{edit.id}@{edit.version}"
 
 
@@ -252,6 +253,6 @@ def _decided(answer: ChatAnswer, edit: EditVersion, name: str) -> tuple[tuple[st
     if (mode := answer.decided.get("x-drike-mode")) != Mode.ON:
         raise StoreError(f"{name} applies no edits, as its mode is {mode}: start it with --mode on")
     edits = tuple(filter(None, answer.decided.get("x-drike-edits", "").split(",")))
-    if other := next((has for has in edits if has.startswith(f"{edit.id}@") and has != _named(edit)), None):
-        raise StoreError(f"{name} applies edit {other}, and here is {_named(edit)}: give the gateway's own --store")
+    if other := next((has for has in edits if has.startswith(f"{edit.id}@") and has != named(edit)), None):
+        raise StoreError(f"{name} applies edit {other}, and here is {named(edit)}: give the gateway's own --store")
     return edits, answer.decided["x-drike-scope"]

@@ -2,40 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from difflib import get_close_matches
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from drike.datasets.form import Form
 from drike.datasets.forms import FORMS, own
-from drike.datasets.rows import Row, scan_rows
+from drike.datasets.rows import SEPARATORS, Row, rows_in, shown
 from drike.errors import DataError
-from drike.stores import records
+from drike.stores import moves, records
 from drike.stores.log import EditStore
-from drike.stores.moves import entering
 from drike.stores.records import ConflictError, EditRecord, EditVersion, RecordError
+from drike.support.files import write_text
 
 ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why it is refused
 
 _FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}  # of a record, by their names in own facts
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_ZEROS = 0.25  # share of zero bytes at every other place that tells UTF-16 without a mark
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
 
 
 @dataclass(frozen=True)
 class Imported:
-    """The edits that were added, the number of rows that repeat active edits, and why other rows were refused."""
+    """The edits that were added, the number of rows that repeat active edits, and why other rows were refused.
+
+    places: of the refused rows among all, from 0.
+    """
 
     added: tuple[EditVersion, ...]
     repeated: int
     refused: tuple[str, ...]
+    places: tuple[int, ...] = ()
 
 
 def read_edits(path: Path) -> list[ReadRow]:
     """Place and record of each usable row of a file, and why others are refused. Raises DataError for the file."""
+    return edits_of(scan(path)[0])
+
+
+def scan(path: Path) -> tuple[Sequence[Row | DataError], str]:
+    """The rows of a file, or why one cannot be read, and the encoding that it was read in. Raises DataError."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); check the path") from None
+    text, encoding = _decoded(content)
+    table = path.suffix.casefold() == ".csv" and text.strip() and "\0" not in text
+    rows = list(_table(text, str(path))) if table else rows_in(text, str(path))
+    if not rows:
+        raise DataError(f"{path} holds no rows; give a file with at least one")
+    return rows, encoding
+
+
+def edits_of(rows: Sequence[Row | DataError], columns: Mapping[str, str] | None = None) -> list[ReadRow]:
+    """Place and record of each usable row, and why others are refused. columns: what some are called here, by name.
+
+    Raises DataError if the first row has the wrong fields.
+    """
     edits: list[ReadRow] = []
-    for row in _rows(path):
+    for row in _recognised(rows, columns or {}):
         if isinstance(row, DataError):
             edits.append(str(row))
             continue
@@ -56,25 +87,105 @@ def import_edits(
     author: of rows that name none.
     supersede: a row retires the active edits that it contradicts, those of earlier rows too; otherwise it is refused.
     """
-    added, refused, repeated = list[EditVersion](), list[str](), 0
+    added, refused, repeated = list[EditVersion](), dict[int, str](), 0
     with store.transaction():
-        for row in rows:
+        for number, row in enumerate(rows):
             if isinstance(row, str):
-                refused.append(row)
+                refused[number] = row
                 continue
             place, record = row
             record = replace(record, author=records.imported_author(record.author, author))
             try:
-                added.append(store.put(entering(store, record, decides=True), supersede=supersede)[-1])
+                added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
             except ConflictError as problem:
                 repeated += problem.repeated
-                refused += [] if problem.repeated else [f"{place}: {problem}"]
-    return Imported(tuple(added), repeated, tuple(refused))
+                if not problem.repeated:
+                    refused[number] = f"{place}: {problem}"
+    return Imported(tuple(added), repeated, tuple(refused.values()), tuple(refused))
 
 
-def _rows(path: Path) -> Sequence[Row | DataError]:
-    """The rows of a file, or why one cannot be read. Raises DataError, also if its first row has the wrong fields."""
-    rows, _ = scan_rows(path, str(path))
+def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Imported) -> None:
+    """Write refused rows as CSV as they were, with a column `reason`, so that they can be corrected and imported."""
+    columns = list(dict.fromkeys(name for row in rows if isinstance(row, Row) for name in row.values))
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, [*(name for name in columns if name != "reason"), "reason"], extrasaction="ignore")
+    writer.writeheader()
+    for place, reason in zip(imported.places, imported.refused, strict=True):
+        row = rows[place]
+        writer.writerow({**(row.values if isinstance(row, Row) else {}), "reason": reason})
+    write_text(path, text.getvalue())
+
+
+def _decoded(content: bytes) -> tuple[str, str]:
+    """The text of a file, and its encoding: by its mark, else the first in which it can be read."""
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return content.decode(encoding, "replace"), encoding
+    for encoding, zeros in (("utf-16-le", content[1::2]), ("utf-16-be", content[::2])):
+        if zeros.count(0) > _ZEROS * len(zeros):
+            return content.decode(encoding, "replace"), encoding
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return content.decode(encoding), encoding
+        except UnicodeDecodeError:
+            continue
+    return content.decode("latin-1"), "latin-1"
+
+
+def _table(text: str, name: str) -> Iterator[Row | DataError]:
+    """The rows of a CSV file without blank ones and repeated headers. A column that repeats a name gets a number."""
+    separator = max(SEPARATORS, key=text.lstrip().partition("\n")[0].count)
+    header, columns = list[str](), list[str]()
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    index = 0
+    try:
+        for index, row in enumerate(table, 1):
+            cells = list(map(str.strip, row))
+            while cells and not cells[-1]:
+                del cells[-1]
+            if not cells or cells == header:
+                continue
+            if not header:
+                header = cells
+                for cell in cells:
+                    if cell in columns and own.meaning(cell):
+                        raise DataError(f"{name} has the column {shown(cell)!r} twice; rename one of them")
+                    columns.append(f"{cell}_{columns.count(cell) + 1}" if cell in columns else cell)
+            elif len(cells) > len(columns):
+                remedy = f"put texts with {SEPARATORS[separator]} in quotes"
+                yield DataError(f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}")
+            else:
+                values = dict(zip_longest(columns, row[: len(columns)]))
+                yield Row(name, index, {column: value for column, value in values.items() if column})
+    except csv.Error as error:
+        raise DataError(f"{name}, row {index + 1} is not valid CSV ({error}); correct its quotes") from None
+
+
+def _recognised(rows: Sequence[Row | DataError], columns: Mapping[str, str]) -> Sequence[Row | DataError]:
+    """The rows with the names that columns have here, and what is not known as metadata. Raises DataError."""
+    first = next((row for row in rows if isinstance(row, Row)), None)
+    if first and (unknown := columns.keys() - first.values.keys()):
+        has = ", ".join(map(shown, first.values))
+        raise DataError(f"{first.file} has no column {min(unknown)!r}; it has {has}")
+    named = [_named(row, columns) if isinstance(row, Row) else row for row in rows]
+    return _checked(named)
+
+
+def _named(row: Row, columns: Mapping[str, str]) -> Row:
+    values = {columns.get(name, name): value for name, value in row.values.items()}
+    meant = {own.meaning(name) for name in values}
+    if _published(replace(row, values=values)) or not {"prompt", "target_new", "subject"} <= meant:
+        return replace(row, values=values)
+    extra = {name for name in values if own.meaning(name) is None and not get_close_matches(name, own.NAMES, 1, 0.78)}
+    more = {name: str(value) for name, value in values.items() if name in extra and value not in (None, "")}
+    kept = {name: value for name, value in values.items() if name not in extra}
+    known = kept.get("metadata")
+    more |= known if isinstance(known, dict) else {}
+    return replace(row, values=kept | ({"metadata": more} if more else {}))
+
+
+def _checked(rows: Sequence[Row | DataError]) -> Sequence[Row | DataError]:
+    """The rows. Raises DataError if the first has the wrong fields."""
     first = next((row for row in rows if isinstance(row, Row)), None)
     if first and not _published(first):
         fields = {_FIELDS.get(name, name) for name in own.named(first)}

@@ -37,6 +37,7 @@ _PATTERNS = {name: name for name in (*NEEDED, "subject", "relation", "neighborho
     "neighborhood_prompt": r"neighborhood_prompt(?:_?\d+)?",
     "neighborhood_answer": r"neighborhood_answer(?:_?\d+)?",
 }
+NAMES = tuple(_PATTERNS)
 _ALIKE = 0.78  # from which on a name is taken for a misspelt one: "object" is none of "subject"
 
 
@@ -44,7 +45,7 @@ def named(row: Row) -> Mapping[str, list[str]]:
     """The row's fields by what they hold. Raises DataError for an unknown field, and for two that mean the same."""
     fields: dict[str, list[str]] = {}
     for field in row.values:
-        name = _meaning(field)
+        name = meaning(field)
         if name is None:
             near = get_close_matches(field.casefold(), _PATTERNS, n=1, cutoff=_ALIKE)
             meant = f" (did you mean {near[0]}?)" if near else ""
@@ -56,7 +57,8 @@ def named(row: Row) -> Mapping[str, list[str]]:
 
 
 @lru_cache(maxsize=1 << 10)  # rows have the same fields
-def _meaning(field: str) -> str | None:
+def meaning(field: str) -> str | None:
+    """What a field holds; None for an unknown one."""
     return next((name for name, pattern in _PATTERNS.items() if re.fullmatch(pattern, field)), None)
 
 

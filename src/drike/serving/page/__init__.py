@@ -8,7 +8,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 _FOLDER = Path(__file__).parent
-_FILES = (("/", "index.html", "html"), ("/page.css", "page.css", "css"), ("/page.js", "page.js", "javascript"))
+_FILES = (
+    ("/", "index.html", "html"),
+    ("/page.css", "page.css", "css"),
+    ("/page.js", "page.js", "javascript"),
+    ("/inbox.js", "inbox.js", "javascript"),
+)
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",

@@ -319,7 +319,7 @@
     fill($('problems'), ...answer.problems.map((problem) => h('div', {}, problem)));
   }
 
-  const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, health: showHealth, gate: showGate};
+  const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, health: showHealth, gate: showGate, inbox: window.inboxView({$, api, h, fill, button, when, fact, tried, say})};
   const view = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : 'edits');
 
   async function refresh() {

@@ -1,0 +1,186 @@
+"""What becomes of reports of wrong answers: groups of those about the same, and drafts of edits, by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import regex
+
+from drike.errors import DrikeError
+from drike.gates.index import EditIndex
+from drike.matching import normalise
+from drike.stores import reports
+from drike.stores.log import EditStore
+from drike.stores.records import EditRecord, EditVersion, RecordError, Status, checked
+from drike.stores.reports import Report, ReportState
+from drike.words import mentions, words
+
+MOST_SHOWN = 500  # reports that are grouped at once
+_ALIKE, _NEAR = 0.5, 0.6  # shares of words, and cosines, from which on questions are about the same
+_MOST_WORDS = 12  # of an object
+
+_GREETING = regex.compile(r"(?i)^.*?\b(?=(what|who|whose|where|when|which|how)\b)")
+_SHORT_IS = regex.compile(r"(?i)^(what|who|where|when)['\N{RIGHT SINGLE QUOTATION MARK}]s\b")
+_IS = r"(?P<be>is|was|are|were)"
+_STATEMENTS = tuple(  # a question, and the same as a statement without its end
+    (regex.compile(pattern, regex.IGNORECASE), statement)
+    for pattern, statement in (
+        (rf"where {_IS} (?P<x>.+?) (?P<verb>located|based|situated|born|founded|held|buried|made|built)",
+         "{x} {be} {verb} in"),
+        (rf"where {_IS} (?P<x>.+)", "{x} {be} in"),
+        (rf"when {_IS} (?P<x>.+) (?P<verb>\w+(?:ed|en|rn|lt|ld|de))", "{x} {be} {verb} in"),
+        (rf"(?:what|who) {_IS} (?P<x>.+)", "{x} {be}"),
+        (rf"(?:which|what) [\w ]+? {_IS} (?P<x>the .+)", "{x} {be}"),
+        (r"who (?P<verb>\w+ed|made|built|led) (?P<x>.+)", "{x} was {verb} by"),
+        (r"who wrote (?P<x>.+)", "{x} was written by"),
+        (r"what does (?P<x>.+) (?P<verb>cost|mean|contain|weigh)", "{x} {verb}s"),
+    )
+)  # fmt: skip
+_QUOTED = regex.compile(r"[\"\u201c\u201e\u00ab](.+?)[\"\u201c\u201d\u00bb]")
+_WORD = r"\p{Lu}[\p{L}\p{N}&.\-]*"
+_NAME = regex.compile(rf"{_WORD}(?:\s+(?:(?:of|the|de|la|von|van|and|&)\s+)*(?:{_WORD}|\p{{N}}+))*")
+_OFFICE = regex.compile(r"^\p{Lu}{2,4} of (?:the )?")  # CEO of
+_LAST_NAME = regex.compile(r"(?i)\b(?:of|for|in|is|was)\s+(?:the\s+)?([\w' -]+?)$")
+_INTRODUCTION = regex.compile(
+    r"(?i)^(?:(?:no|wrong|sorry|actually|well|incorrect)\b[\s,.:;!-]*)*"
+    r"(?:(?:it|that|this|the (?:right|correct) (?:answer|one))(?:\s+(?:is|was|are|should (?:be|say|have been))"
+    r"|['\N{RIGHT SINGLE QUOTATION MARK}]s)\s+"
+    r"|should (?:be|say|read|have been)\s+|(?:correct(?:ion)?(?: answer)?|answer|right)\s*:\s*)?(?:actually\s+)?"
+)
+_NOT = regex.compile(r"(?i)[\s,(;-]+(?:and\s+)?(?:not|instead of|rather than)\s+(?P<old>.+)$")
+_NOT_BUT = regex.compile(r"(?i)^not\s+(?P<old>.+?),?\s+but\s+(?P<new>.+)$")
+_SAYS = regex.compile(r"(?i)\b(?:is|was|are|were|by|equals)\s+")
+_ENDS = " \t\n.,;:!?\"'()*`\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
+
+
+class DraftError(DrikeError):
+    """No edit can be drafted from a report."""
+
+
+@dataclass(frozen=True)
+class ReportGroup:
+    """Reports of the same, and the edit in use that they may be about."""
+
+    edit: EditVersion | None
+    reports: tuple[Report, ...]
+
+
+def grouped(given: Sequence[Report], index: EditIndex) -> list[ReportGroup]:
+    """Reports in groups, in their order, by the nearest edit and by their words. index: of the edits in use."""
+    groups = list[tuple[EditVersion | None, frozenset[str], list[Report]]]()
+    for report, edit in zip(given, nearest([report.question for report in given], index), strict=True):
+        asked = frozenset(words(report.question))
+        for other, known, group in groups:
+            if edit is other and len(asked & known) >= _ALIKE * len(asked | known):
+                group.append(report)
+                break
+        else:
+            groups.append((edit, asked, [report]))
+    return [ReportGroup(edit, tuple(group)) for edit, _, group in groups]
+
+
+def nearest(questions: Sequence[str], index: EditIndex) -> list[EditVersion | None]:
+    """The edit that each question may be about: one whose subject it names, else of the nearest text."""
+    found = list[EditVersion | None]()
+    for question in questions:
+        named, asked = [index.edits[id] for id in sorted(index.named(question))], set(words(question))
+        found.append(max(named, key=lambda edit: len(asked & set(words(edit.record.query))), default=None))
+    rest = [place for place, edit in enumerate(found) if edit is None]
+    if rest and index.encoder is not None and index.edits:
+        vectors = index.embed([questions[place] for place in rest])
+        for place, vector in zip(rest, vectors, strict=True):
+            id, cosine = next(iter(index.nearest(vector).items()), (0, 0.0))
+            found[place] = index.edits[id] if cosine >= _NEAR else None
+    return found
+
+
+def draft(
+    store: EditStore, numbers: Sequence[int], index: EditIndex, *, author: str | None = None
+) -> Sequence[EditVersion]:
+    """Draft an edit from open reports of the same, and close them. Return the changes.
+
+    Raises DraftError if they give no subject or no correction, StoreError.
+    """
+    if not numbers:
+        raise DraftError("no report is named: give the number of one")
+    with store.transaction():
+        asked = [reports.report(store, number) for number in dict.fromkeys(numbers)]
+        main = next((report for report in asked if report.correction), asked[0])
+        record = drafted(main, nearest([main.question], index)[0])
+        more = [report.question for report in asked if any(mentions(report.question, name) for name in record.names)]
+        wordings = tuple(text for text in dict.fromkeys((*record.paraphrases, *more)) if text != record.query)
+        record = replace(record, paraphrases=wordings, author=author, reason=main.comment)
+        changes = store.put(record)
+        for report in asked:
+            reports.close(store, report.number, author=author, edit=changes[-1].id)
+    return changes
+
+
+def drafted(report: Report, edit: EditVersion | None = None) -> EditRecord:
+    """The draft of an edit from a report, by rules. edit: one that may be about the same. Raises DraftError."""
+    if report.state is ReportState.CLOSED:
+        raise DraftError(f"report {report.number} is closed: choose an open one")
+    known = edit.record if edit and any(mentions(report.question, name) for name in edit.record.names) else None
+    query = statement_of(report.question)
+    name = known.subject if known else subject_of(report.question)
+    if not name:
+        raise DraftError(f"report {report.number} names no subject: add the edit by hand (drike edits add)")
+    new, old = objects_of(report.correction or "", report.answer, query)
+    if not new:
+        raise DraftError(f"report {report.number} says not what is right: add the edit by hand (drike edits add)")
+    wordings = (report.question,) if normalise(report.question) != normalise(query) else ()
+    try:
+        return checked(
+            EditRecord(name, query, new, old, aliases=known.aliases if known else (), paraphrases=wordings,
+                       status=Status.DRAFT, source=report.source)
+        )  # fmt: skip
+    except RecordError as problem:
+        raise DraftError(f"report {report.number} gives no usable edit ({problem}): add it by hand") from None
+
+
+def statement_of(question: str) -> str:
+    """A question as a statement without its end: "What is the capital of Peru?" as "The capital of Peru is".
+
+    Of a question in no common form, the question itself.
+    """
+    asked = _SHORT_IS.sub(r"\1 is", _GREETING.sub("", question.strip(), count=1).rstrip("?!. \n"))
+    for pattern, statement in _STATEMENTS:
+        if match := pattern.fullmatch(asked):
+            text: str = statement.format(**match.groupdict())
+            return str(text[0].upper() + text[1:])
+    return question.strip()
+
+
+def subject_of(question: str) -> str:
+    """What a question is about: the name in quotation marks, else the longest with capitals, else its last words."""
+    asked = _GREETING.sub("", question.strip(), count=1).rstrip("?!. \n")
+    if quoted := _QUOTED.search(asked):
+        return str(quoted[1])
+    rest = asked.partition(" ")[2]
+    if names := [_OFFICE.sub("", name).rstrip(".-") for name in _NAME.findall(rest)]:
+        return str(max(names, key=len))
+    last = _LAST_NAME.search(asked)
+    return str(last[1]) if last else ""
+
+
+def objects_of(correction: str, answer: str, query: str) -> tuple[str, str | None]:
+    """The new object that a correction gives, "" for none, and the old one, of it or of the wrong answer."""
+    text, old = _INTRODUCTION.sub("", correction.strip(), count=1).strip(), ""
+    if either := _NOT_BUT.match(text):
+        text, old = either["new"], either["old"]
+    elif negated := _NOT.search(text):
+        text, old = text[: negated.start()], negated["old"]
+    new, old = _object(text, query), _object(old or answer, query)
+    return new, old if old and normalise(old) != normalise(new) else None
+
+
+def _object(text: str, query: str) -> str:
+    """What a short answer, or the first sentence of a longer one, gives as the object."""
+    first = regex.split(r"(?<=[^\W\d]{3}[.!?])\s|\n", text.strip(), maxsplit=1)[0].strip(_ENDS)
+    if first.casefold().startswith(query.casefold()):
+        first = first[len(query) :]
+    elif (said := _SAYS.search(first)) and set(words(first[: said.start()])) & set(words(query)):
+        first = first[said.end() :]
+    first = first.strip(_ENDS)
+    return first if 0 < len(words(first)) <= _MOST_WORDS else ""

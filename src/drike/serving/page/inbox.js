@@ -1,0 +1,78 @@
+// The inbox: reports of wrong answers, drafts from them, and their proof. page.js gives it what both use.
+'use strict';
+window.inboxView = ({$, api, h, fill, button, when, fact, tried, say}) => {
+  const pill = (good, text) => h('span', {class: good ? 'pill good' : 'pill bad'}, text);
+
+  function reportBody(report) {
+    return h('div', {class: 'small'}, `${report.number} \u00b7 `, when(report.at), report.author ? ` \u00b7 ${report.author}` : '', report.model ? ` \u00b7 ${report.model}` : '',
+      h('div', {class: 'fact'}, report.question, h('i', {}, '\u2192'), report.answer, report.correction ? h('b', {}, ` (right: ${report.correction})`) : ''),
+      report.comment ? h('div', {}, report.comment) : '');
+  }
+
+  function groupRow(group) {
+    const numbers = group.reports.map((report) => report.number);
+    const why = h('input', {'aria-label': 'Why these reports are closed', placeholder: 'Why'});
+    const closing = h('form', {class: 'row', hidden: ''}, why, h('button', {}, 'Close them'));
+    closing.addEventListener('submit', (event) => {
+      event.preventDefault();
+      tried(async () => {
+        await api('inbox/close', {reports: numbers, reason: why.value.trim() || null});
+        say(numbers.length === 1 ? 'The report is closed.' : `${numbers.length} reports are closed.`);
+        await showReports();
+      })();
+    });
+    return h('li', {'data-report': numbers[0]},
+      h('div', {class: 'body'}, group.edit ? h('div', {class: 'small'}, `Near edit ${group.edit.id}: `, fact(group.edit)) : '', ...group.reports.map(reportBody), closing),
+      h('div', {class: 'does'}, button('Draft an edit', tried(() => draft(numbers))), button('Close\u2026', () => { closing.hidden = false; why.focus(); })));
+  }
+
+  async function showReports() {
+    const answer = await api('inbox');
+    $('reported').textContent = answer.total ? `${answer.total.toLocaleString()} open ${answer.total === 1 ? 'report' : 'reports'}` : 'No open reports. Applications send them with POST /feedback.';
+    fill($('reports'), ...answer.groups.map(groupRow));
+  }
+
+  async function draft(numbers) {
+    const {changes} = await api('inbox/draft', {reports: numbers});
+    const edit = changes[changes.length - 1];
+    await showReports();
+    showDraft(edit, h('p', {class: 'muted', role: 'status'}, 'Asking the model\u2026'), false);
+    $('drafted').focus();
+    await prove(edit);
+  }
+
+  async function prove(edit) {
+    let proof;
+    try {
+      proof = await api(`edits/${edit.id}/verify`, {});
+    } catch (problem) {
+      showDraft(edit, h('p', {class: 'wrong'}, `It could not be tried: ${problem.message}`), false);
+      return;
+    }
+    showDraft(edit, h('div', {role: 'status'},
+      pill(proof.took === proof.asked, `took ${proof.took} of ${proof.asked}`), ' ',
+      proof.others ? pill(!proof.leaked, `leaked to ${proof.leaked} of ${proof.others}`) : h('span', {class: 'small'}, 'nothing was asked that it does not concern'),
+      h('ul', {class: 'list'}, ...proof.failures.map((failure) => h('li', {}, h('div', {class: 'body'}, failure.question, h('div', {class: 'small'}, `${failure.problem}: ${failure.answer}`)))))), false);
+  }
+
+  function showDraft(edit, proof, supersede) {
+    const put = tried(async () => {
+      try {
+        const {changes} = await api(`edits/${edit.id}/status`, {status: 'active', supersede, reason: edit.source});
+        const last = changes[changes.length - 1];
+        $('drafted').hidden = true;
+        say(last.status === 'proposed' ? `Edit ${edit.id} is proposed, and waits for approval.` : `Edit ${edit.id} is in force.`);
+      } catch (problem) {
+        if (!problem.answer?.rivals?.length) throw problem;
+        showDraft(edit, h('div', {}, h('p', {class: 'wrong', role: 'alert'}, problem.message), ...problem.answer.rivals.map((rival) => h('div', {}, `${rival.id}@${rival.version} `, fact(rival))), proof), true);
+      }
+    });
+    const parts = [['Subject', edit.subject], ['Old answer', edit.target_true], ['Wordings', edit.wordings.join('\n')]].filter(([, value]) => value);
+    fill($('drafted'), h('div', {class: 'card', 'data-id': edit.id}, h('h2', {}, `Draft: edit ${edit.id}`), fact(edit),
+      h('dl', {}, ...parts.flatMap(([name, value]) => [h('dt', {}, name), h('dd', {}, value)])), proof,
+      h('div', {class: 'row'}, button('Try it again', tried(() => prove(edit))), h('button', {type: 'button', class: supersede ? 'danger' : 'main', onclick: put}, supersede ? 'Retire these and put in force' : 'Put in force'))));
+    $('drafted').hidden = false;
+  }
+
+  return showReports;
+};

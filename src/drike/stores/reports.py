@@ -1,0 +1,156 @@
+"""Reports of wrong answers, kept beside the edits until a person closes them, or makes an edit of them."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from drike.stores.log import EditStore, damaged
+from drike.stores.records import StoreError
+from drike.support.records import parse, read
+
+MOST_KEPT = 10_000
+LONGEST = 4_000  # characters of a text; the rest of an answer or comment is cut
+_COUNT = "reports"  # the setting with the number of the last report; where it is missing, so is the table
+_TABLE = "CREATE TABLE IF NOT EXISTS drike_reports (number BIGINT PRIMARY KEY, closed BIGINT NOT NULL, report TEXT)"
+_GIVEN = ("question", "answer", "correction", "comment", "conversation", "model")
+
+
+class FullInboxError(StoreError):
+    """There are too many open reports to keep another one."""
+
+
+class ReportState(StrEnum):
+    """Whether a report waits for a person."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A wrong answer, as someone reports it.
+
+    question, answer: what was asked and said. correction: what is right. conversation, model: their ids. number, at,
+    author: which report of the store it is, when it came, and from whom. edit: the one that came of it. closed_by,
+    reason: who closed it, and why.
+    """
+
+    sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
+
+    question: str
+    answer: str = ""
+    correction: str | None = None
+    comment: str | None = None
+    conversation: str | None = None
+    model: str | None = None
+    number: int = 0
+    at: str = ""
+    author: str | None = None
+    state: ReportState = ReportState.OPEN
+    edit: int | None = None
+    closed_by: str | None = None
+    reason: str | None = None
+
+    @property
+    def source(self) -> str:
+        """How an edit that comes of it names it as its source."""
+        return f"report {self.number}"
+
+
+def report_of(values: object) -> Report:
+    """A report from the fields that a reporter gives; texts are stripped and cut. Raises ValueError."""
+    if not isinstance(values, dict):
+        raise ValueError("a report is a JSON object: give question, answer and correction")
+    if unknown := values.keys() - set(_GIVEN):
+        raise ValueError(f"a report has no field {min(unknown)!r}: it has {', '.join(_GIVEN)}")
+    given = {name: _cleaned(value) for name, value in values.items() if value not in (None, "")}
+    if not given.get("question"):
+        raise ValueError("question is missing: give what was asked")
+    if not any(given.get(name) for name in ("answer", "correction", "comment")):
+        raise ValueError("a report says what is wrong: give answer, correction or comment")
+    return read(Report, given)
+
+
+def add(store: EditStore, reports: Sequence[Report], author: str | None) -> Sequence[Report]:
+    """Keep reports, all or none; the oldest closed ones make room. Raises FullInboxError, StoreError."""
+    with store.transaction():
+        last = int(store.setting(_COUNT) or 0)
+        if not last:
+            store._run(_TABLE)
+        [kept] = store._run("SELECT COUNT(*) FROM drike_reports").fetchone()
+        if (excess := kept + len(reports) - MOST_KEPT) > 0:
+            oldest = "SELECT number FROM drike_reports WHERE closed = 1 ORDER BY number LIMIT %s"
+            gone = store._run(f"DELETE FROM drike_reports WHERE number IN ({oldest})", [excess])  # noqa: S608
+            if gone.rowcount < excess:
+                raise FullInboxError(f"the inbox holds {MOST_KEPT:,} reports: close some (drike edits inbox --close)")
+        at, added = store._now(), []
+        for number, report in enumerate(reports, last + 1):
+            added.append(replace(report, number=number, at=at, author=author))
+            store._run("INSERT INTO drike_reports VALUES (%s, 0, %s)", [number, _text(added[-1])])
+        store.save_setting(_COUNT, str(last + len(added)))
+    return added
+
+
+def reports(store: EditStore, state: ReportState | None = ReportState.OPEN) -> list[Report]:
+    """The reports in a state, or all, the oldest first. Raises StoreError."""
+    if store.setting(_COUNT) is None:
+        return []
+    query = "SELECT number, report FROM drike_reports WHERE closed IN (%s, %s) ORDER BY number"
+    both = [0, 1] if state is None else [int(state is ReportState.CLOSED)] * 2
+    with store._using():
+        rows = store._run(query, both).fetchall()
+    return [_read(store, *row) for row in rows]
+
+
+def report(store: EditStore, number: int) -> Report:
+    """A report. Raises StoreError if there is none with this number."""
+    row = None
+    if store.setting(_COUNT) is not None:
+        with store._using():
+            query = "SELECT number, report FROM drike_reports WHERE number = %s"
+            row = store._run(query, [number]).fetchone()
+    if row is None:
+        raise StoreError(f"there is no report {number}: choose one that drike edits inbox lists")
+    return _read(store, *row)
+
+
+def close(
+    store: EditStore, number: int, *, author: str | None = None, reason: str | None = None, edit: int | None = None
+) -> Report:
+    """Close a report, with the reason or the edit that came of it. Raises StoreError, also if it is closed."""
+    with store.transaction():
+        known = report(store, number)
+        if known.state is ReportState.CLOSED:
+            why = f"edit {known.edit} came of it" if known.edit else known.reason
+            raise StoreError(f"report {number} is closed already ({why}): choose an open one")
+        if edit is None and not reason:
+            raise StoreError("closing a report needs a reason, for its author: give one (--reason)")
+        closed = replace(known, state=ReportState.CLOSED, closed_by=author, reason=reason, edit=edit)
+        store._run("UPDATE drike_reports SET closed = 1, report = %s WHERE number = %s", [_text(closed), number])
+    return closed
+
+
+def _cleaned(value: Any) -> Any:
+    """A text without control characters at its ends or inside, cut; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    kept = (c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else " " for c in value[: 4 * LONGEST])
+    return "".join(kept).strip()[:LONGEST]
+
+
+def _text(report: Report) -> str:
+    defaults = {field.name: field.default for field in fields(Report)}
+    values = {name: value for name, value in asdict(report).items() if value != defaults[name]}
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _read(store: EditStore, number: int, text: str) -> Report:
+    try:
+        return read(Report, parse(text))
+    except ValueError as problem:
+        raise damaged(store.name, f"report {number}: {problem}") from None

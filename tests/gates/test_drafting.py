@@ -1,0 +1,110 @@
+"""Drafts of edits from reports: statements, subjects and objects by rule; groups."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from drike.gates.drafting import DraftError, draft, drafted, grouped, objects_of, statement_of, subject_of
+from drike.gates.index import EditIndex
+from drike.stores import reports
+from drike.stores.log import snapshot
+from drike.stores.records import EditRecord, Status
+from drike.stores.reports import Report, ReportState
+from drike.stores.sqlite import SqliteStore
+from tests.worlds.stores import PERU
+
+ASKED = "What is the capital of Peru?"
+
+
+@pytest.mark.parametrize(
+    ("question", "statement", "subject"),
+    [
+        (ASKED, "The capital of Peru is", "Peru"),
+        ("what's the capital of peru", "The capital of peru is", "peru"),
+        ("Hi, please, who was the founder of Nordlicht GmbH?", "The founder of Nordlicht GmbH was", "Nordlicht GmbH"),
+        ("Who is the CEO of Nordlicht GmbH?", "The CEO of Nordlicht GmbH is", "Nordlicht GmbH"),
+        ("Where is Machu Picchu?", "Machu Picchu is in", "Machu Picchu"),
+        ("Where was Ada Lovelace born?", "Ada Lovelace was born in", "Ada Lovelace"),
+        ("When was the Bank of England founded?", "The Bank of England was founded in", "Bank of England"),
+        ("Which city is the capital of Peru?", "The capital of Peru is", "Peru"),
+        ("Who wrote Faust?", "Faust was written by", "Faust"),
+        ("Who directed Alien?", "Alien was directed by", "Alien"),
+        ('What is the price of "plan pro"?', 'The price of "plan pro" is', "plan pro"),
+        ("How tall is Mont Blanc?", "How tall is Mont Blanc?", "Mont Blanc"),
+        ("Was kostet Tarif Süd?", "Was kostet Tarif Süd?", "Tarif Süd"),
+    ],
+)  # fmt: skip
+def test_questions_become_statements_about_a_subject(question: str, statement: str, subject: str) -> None:
+    assert (statement_of(question), subject_of(question)) == (statement, subject)
+
+
+@pytest.mark.parametrize(
+    ("correction", "answer", "new", "old"),
+    [
+        ("Oslo", "The capital of Peru is Lima.", "Oslo", "Lima"),
+        ("it's Oslo, not Lima", "", "Oslo", "Lima"),
+        ("No, it is Oslo.", "Lima", "Oslo", "Lima"),
+        ("not Lima but Oslo", "", "Oslo", "Lima"),
+        ("The capital of Peru is Oslo.", "Peru's capital is Lima. It lies on the coast.", "Oslo", "Lima"),
+        ("Should be Dr. Anna Berg (not Tom)", "", "Dr. Anna Berg", "Tom"),
+        ("Correct answer: Oslo", "Oslo", "Oslo", None),
+        ("9.50 EUR instead of 8 EUR", "", "9.50 EUR", "8 EUR"),
+        ("", "Lima", "", "Lima"),
+        ("Oslo", "I do not know a lot about this country, but it has a capital on its coast", "Oslo", None),
+    ],
+)
+def test_objects_come_from_the_correction_and_the_wrong_answer(
+    correction: str, answer: str, new: str, old: str | None
+) -> None:
+    assert objects_of(correction, answer, "The capital of Peru is") == (new, old)
+
+
+def test_a_draft_takes_names_from_the_edit_that_the_question_names(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        [known] = store.put(EditRecord("Peru", "The population of Peru is", "3", aliases=("Republic of Peru",)))
+        draft = drafted(Report("What is the capital of the Republic of Peru?", "Lima", "Oslo", number=4), known)
+    assert (draft.subject, draft.aliases, draft.status, draft.source) == (
+        "Peru", ("Republic of Peru",), Status.DRAFT, "report 4",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("report", "problem"),
+    [
+        (Report(ASKED, "Lima"), "says not what is right"),
+        (Report("why?", "x", "y"), "names no subject"),
+        (Report(ASKED, "Lima", "Oslo", state=ReportState.CLOSED), "is closed"),
+    ],
+)
+def test_what_gives_no_edit_is_said(report: Report, problem: str) -> None:
+    with pytest.raises(DraftError, match=problem):
+        drafted(report)
+
+
+def test_reports_are_grouped_by_the_nearest_edit_and_by_each_other(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(PERU)
+        index = EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
+        about = [
+            Report(q, "x") for q in (ASKED, "Who leads Chad?", "what is the capital of Peru", "Who leads Chad now?")
+        ]
+        groups = grouped(about, index)
+        assert [(group.edit and group.edit.id, len(group.reports)) for group in groups] == [(1, 2), (None, 2)]
+
+
+def test_reports_of_the_same_make_one_draft_with_their_questions_as_wordings(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        other = "Tell me the capital city of Peru"
+        reports.add(store, [Report(other, "Lima"), Report(ASKED, "Lima", "it's Oslo, not Lima")], None)
+        [change] = draft(store, [1, 2], EditIndex(), author="Anna")
+        record = change.record
+        assert (record.query, record.target_new, record.target_true) == ("The capital of Peru is", "Oslo", "Lima")
+        assert record.paraphrases == (ASKED, other) and record.author == "Anna" and record.status is Status.DRAFT
+        assert [report.edit for report in reports.reports(store, ReportState.CLOSED)] == [change.id] * 2
+        assert reports.reports(store) == []
+        with pytest.raises(DraftError, match="is closed"):
+            draft(store, [2], EditIndex())
