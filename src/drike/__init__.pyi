@@ -95,6 +95,7 @@ from drike.stores.log import EditStore as EditStore
 from drike.stores.opening import open_store as open_store
 from drike.stores.records import EditRecord as EditRecord
 from drike.stores.records import EditVersion as EditVersion
+from drike.stores.records import Move as Move
 from drike.stores.records import Status as Status
 from drike.stores.sqlite import SqliteStore as SqliteStore
 from drike.support.table import Estimate as Estimate

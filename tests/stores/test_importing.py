@@ -35,7 +35,7 @@ def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore,
         "Chile,The capital of Chile is,Rome,a||b,,\r\n"
         "Chile,The capital of Chile is,Rome,,many,\r\n"
         "Peru,The capital of Peru is,Rome,,,\r\n"
-        "Cuba,The capital of Cuba is,Rome,,,,,\r\n"
+        "Cuba,The capital of Cuba is,Rome,,,,,x\r\n"
         "\r\n"
         "Cuba,The capital of Cuba is,Rome,,,draft\r\n"
     )

@@ -10,6 +10,7 @@ from drike.serving.keys import KeyRole, Principal
 from drike.serving.relay import RequestError
 from drike.stores import log, moves, records
 from drike.stores.log import EditStore
+from drike.stores.people import claimed_author
 from drike.stores.records import EditRecord, EditVersion, Status
 from drike.support.records import read
 
@@ -105,7 +106,7 @@ def _value(values: Json, name: str, kind: type) -> Any:
 
 
 def _claimed(author: str, principal: Principal) -> str:
-    return records.claimed_author(author, principal.author)
+    return claimed_author(author, principal.author)
 
 
 def _forbidden(role: KeyRole) -> RequestError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from drike.stores.records import EditRecord, EditVersion, Move, Status, effect, person
+from drike.stores.people import person
+from drike.stores.records import EditRecord, EditVersion, Move, Status, effect
 
 APPROVALS = "approvals"  # the setting: how many people must approve what an edit says before it is in use
 

@@ -15,7 +15,7 @@ from drike.datasets.form import Form
 from drike.datasets.forms import FORMS, own
 from drike.datasets.rows import SEPARATORS, Row, rows_in, shown
 from drike.errors import DataError
-from drike.stores import moves, records
+from drike.stores import moves, people, records
 from drike.stores.log import EditStore
 from drike.stores.records import ConflictError, EditRecord, EditVersion, RecordError
 from drike.support.files import write_text
@@ -94,7 +94,7 @@ def import_edits(
                 refused[number] = row
                 continue
             place, record = row
-            record = replace(record, author=records.imported_author(record.author, author))
+            record = replace(record, author=people.imported_author(record.author, author))
             try:
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
             except ConflictError as problem:

@@ -2,9 +2,8 @@
 
 Each change is a new version of an edit. What the edits are now follows from the log (`Snapshot`), so a gate can be a
 pure function of that. A proposed or rejected version leaves the one before it as it was. Of active edits, no two answer
-the same question at the same time: a new one is refused, or supersedes the others, which are then retired. The checksum
-of a change covers that of the change before it; that of the last one is also the setting `head`. Changes before version
-3 have their own checksums.
+the same question at the same time: a new one is refused, or supersedes the others. The checksum of a change covers that
+of the change before it; that of the last one is also the setting `head`. Changes before version 3 have their own.
 """
 
 from __future__ import annotations

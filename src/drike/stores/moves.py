@@ -15,7 +15,8 @@ from typing import Any
 from drike.stores import records
 from drike.stores.approvals import APPROVALS, approvers, authors, is_approved
 from drike.stores.log import EditStore, Snapshot, decided_version, versions
-from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError, person
+from drike.stores.people import person
+from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 
 MOST_APPROVALS = 9
 
@@ -116,6 +117,8 @@ def change(
     with store.transaction():
         known = versions(store, edit)
         base = changeable(known)
+        if base.status is Status.PROPOSED and "status" in changes:
+            raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first, or retire the edit")
         new = records.checked(replace(base, **changes, author=author, reason=reason, move=None))
         said = new.status is not base.status or records.effect(new) != records.effect(base)
         waits = propose or not is_approved(new, known, required_approvals(store))
@@ -155,9 +158,14 @@ def review(
 def due(snapshot: Snapshot, at: datetime) -> tuple[EditVersion, ...]:
     """The edits in use whose review is due at a time, the longest due first. They stay in use."""
     now = records.stamp(at)
-    used = (*snapshot.in_force(at), *snapshot.in_force(at, Status.SHADOW))
-    late = (edit for edit in used if edit.record.review_by and edit.record.review_by <= now)
+    late = (edit for edit in snapshot.edits.values() if is_due(edit.record, now))
     return tuple(sorted(late, key=lambda edit: (edit.record.review_by or "", edit.id)))
+
+
+def is_due(record: EditRecord, time: str) -> bool:
+    """Whether a record in use, unless it has ended, is to be reviewed by a time, as `stamp` writes it."""
+    late = record.review_by is not None and record.review_by <= time
+    return late and record.status.in_use and (record.valid_to is None or time < record.valid_to)
 
 
 def _proposal(store: EditStore, edit: int, version: int | None) -> tuple[EditVersion, Sequence[EditVersion]]:

@@ -45,6 +45,7 @@ _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version
     INSERT INTO drike_settings VALUES ('head', coalesce(
         (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1), '')), ('claims', '');
     """,
+    "",  # earlier drikes would take a proposed version for the edit
 )
 _SUM_OF_CLAIMS: LiteralString = """SELECT coalesce(
     sum((('x' || encode(substr(key, 1, 5), 'hex'))::bit(40)::bigint) # edit), 0)::text FROM drike_claims"""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -28,10 +26,8 @@ POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in Postgr
 
 MAX_FACT = 512  # characters of a query with its new object, which prompts state whole
 _MAX_LENGTH = 10_000  # characters of a text, as in data sets
+_MAX_DAYS = 3660  # between reviews
 _MAX_TEXTS, _MAX_TOTAL = 200, 65_536  # texts of a record, and characters of all: each version holds all of them
-_MARK = re.compile(r"[(\"]|^\W*key\b|\badmin port\b|\bimported by\b", re.IGNORECASE)  # of an author by a gateway
-_BY_KEY = re.compile(r"\((key [0-9a-f]{8}|admin port, [^()]*)\)$")  # who really made a change, where a name is claimed
-_ROLE = re.compile(r" \((report|use|propose|approve|admin)\)$")
 _FOREVER = "~"  # sorts behind every time
 _OLD_NAMES = {"paraphrases": "wordings"}  # of fields, which files, databases and the gateway's JSON keep
 _NEW_NAMES = {old: new for new, old in _OLD_NAMES.items()}
@@ -303,6 +299,8 @@ def _with_conditions(record: EditRecord) -> EditRecord:
         raise RecordError(f"only {problem}") from None
     if not record.approved_as.in_use:
         raise RecordError(f"approved_as is {record.approved_as}: an edit is approved as active or as shadow")
+    if record.review_days is not None and not 1 <= record.review_days <= _MAX_DAYS:
+        raise RecordError(f"review_days is {record.review_days}: give a number of days from 1 to {_MAX_DAYS:,}")
     if sum(len(name) + len(value) for name, value in (record.metadata or {}).items()) > _MAX_LENGTH:
         raise RecordError(f"metadata has more than {_MAX_LENGTH:,} characters: leave out what is not needed")
     return record
@@ -371,24 +369,6 @@ def conflict_keys(record: EditRecord) -> frozenset[str]:
 def _compared(text: str) -> str:
     """A text as others are compared with it: a gate cannot tell "São Paulo" from "Sao Paulo" either."""
     return normalise(text if text.isascii() else " ".join(words(text)) or text)
-
-
-def claimed_author(name: str, who: str) -> str:
-    """The author of a change, by the name that someone gives; in quotation marks if it reads like a mark of drike's."""
-    plain = unicodedata.normalize("NFKC", name)
-    return f"{json.dumps(name, ensure_ascii=False) if _MARK.search(plain) else name} ({who})"
-
-
-def imported_author(name: str | None, who: str | None) -> str | None:
-    """The author of an imported edit: as the file has it, with who imported it where it reads like a mark."""
-    marked = name and _MARK.search(unicodedata.normalize("NFKC", name))
-    return claimed_author(name, f"imported by {who or 'someone'}") if name and marked else name or who
-
-
-def person(author: str | None) -> str:
-    """The person who made a change, by what its author is written as: without the role, as a name or a key; or ""."""
-    claimed = _BY_KEY.search(author or "")
-    return (claimed[1] if claimed else _ROLE.sub("", author or "")).casefold()
 
 
 def holds_at(record: EditRecord, time: str) -> bool:

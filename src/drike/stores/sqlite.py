@@ -32,6 +32,7 @@ _MIGRATIONS = (  # of the schema: the statements that lead from each version to 
         """INSERT INTO settings VALUES ('head', coalesce(
             (SELECT number || ' ' || checksum FROM changes ORDER BY number DESC LIMIT 1), '')), ('claims', '')""",
     ),
+    (),  # earlier drikes would take a proposed version for the edit
 )
 _CACHE = 32_768  # KB of the file in memory
 
