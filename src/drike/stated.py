@@ -83,7 +83,8 @@ _NEAR = 100  # characters before an object, and behind it, in which a denial may
 _MOST_ALONE = 12  # words of an answer that is only part of a name
 _PLURAL = 5  # letters of a common noun that may be the plural of a shorter one
 
-_THOUGHT = regex.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", regex.S)
+_THOUGHT = regex.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", regex.S | regex.I)
+_THOUGHT_END = regex.compile(r"</think>", regex.I)
 _NEXT_TURN = regex.compile(r"\n\s*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
 _SPACES = regex.compile(rf"(?:[^\S\n]|[{_NEW}{_OLD}])+")
 _STRUCK = regex.compile(r"~~[^~\n]{1,200}~~")
@@ -194,8 +195,7 @@ def stated(
 
 def _said(answer: str) -> str:
     """An answer without what a model thinks before it, what it strikes out, and a next turn that it makes up."""
-    if "<think" in answer or "</think" in answer:
-        answer = _THOUGHT.sub(" ", answer).rpartition("</think>")[2]
+    answer = _THOUGHT_END.split(_THOUGHT.sub(" ", answer))[-1]
     if "~~" in answer:
         answer = _STRUCK.sub(" ", answer)
     following = _NEXT_TURN.search(answer.strip()) if "\n" in answer else None

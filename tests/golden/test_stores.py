@@ -57,7 +57,10 @@ def test_an_old_store_is_read(name: str, place: Path, capsys: pytest.CaptureFixt
         for asked in (("list",), ("list", "--all"), ("show",), *(("show", str(edit)) for edit in range(1, 6)))
     }
     said(capsys, "edits", "export", "out.jsonl", "--all")
-    matches_golden("store_read", {**found, "export": json_lines(place / "out.jsonl")})
+    exported = json_lines(place / "out.jsonl")
+    for line in exported:
+        line.pop("gates", None)  # only the later store has one
+    matches_golden("store_read", {**found, "export": exported})
 
 
 @pytest.mark.parametrize("name", OLD)

@@ -118,7 +118,12 @@ RIGHT: dict[tuple[str, ...], list[str]] = {
     ("edits", "tune"): ["--model", "reader", "--questions", "4"], ("edits", "calibrate"): [],
     ("edits", "replay"): ["{data}", "--gate", "named"],
     ("edits", "reword"): ["--model", "reader", "--yes"],
-    ("edits", "health"): [], ("edits", "report"): [],
+    ("edits", "health"): [], ("edits", "report"): [], ("edits", "due"): [], ("edits", "approvals"): [],
+    **{("edits", name): ["1"] for name in ("propose", "approve", "review")},
+    ("edits", "reject"): ["1", "--reason", "no"],
+    ("edits", "change"): ["1", "--owner", "Bo"], ("edits", "diff"): ["2026-11-22", "now"],
+    ("edits", "sync"): ["{new}", "--store", "{new}.db"], ("edits", "inbox"): [],
+    ("tour",): ["--no-open", "--out", "{new}.html"],
     ("keys", "add"): ["--store", "{new}.db"], ("keys", "list"): [], ("keys", "revoke"): ["1"],
 }  # fmt: skip
 

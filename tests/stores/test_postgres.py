@@ -158,7 +158,7 @@ def test_several_processes_that_open_a_new_store_make_it_once(postgres: Database
     threads = [threading.Thread(target=lambda: opened.append(open_store(address))) for _ in range(4)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert len(opened) == 4 and postgres.run("SELECT version FROM drike_schema", url=address) == [(3,)]
+    assert len(opened) == 4 and postgres.run("SELECT version FROM drike_schema", url=address) == [(4,)]
     [one.close() for one in opened]
 
 

@@ -61,7 +61,7 @@ def verify(
     upstream: str | None = None,
     model: Annotated[str | None, option("MODEL", "What to ask; with a URL, its name there (default: embedded)",
                                         MODEL)] = None,
-    header: Annotated[list[str] | None, option("NAME=VALUE", "Send this header, for edits that only apply with it; "
+    header: Annotated[list[str] | None, option("N=VALUE", "Send this header, for edits that only apply with it; "
                                                "repeatable", MODEL)] = None,
     device: str | None = None, demonstrations: int | None = None, gating: GateOptions, ask: AskModel = False,
     samples: Annotated[int, option("N", "Answers to each question; several at the model's own temperature", METHOD,
