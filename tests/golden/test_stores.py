@@ -58,8 +58,7 @@ def test_an_old_store_is_read(name: str, place: Path, capsys: pytest.CaptureFixt
     }
     said(capsys, "edits", "export", "out.jsonl", "--all")
     exported = json_lines(place / "out.jsonl")
-    for line in exported:
-        line.pop("gates", None)  # only the later store has one
+    exported[0].pop("gates")  # only the later store has one
     matches_golden("store_read", {**found, "export": exported})
 
 
