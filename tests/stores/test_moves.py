@@ -26,7 +26,7 @@ def test_a_change_waits_for_two_people_other_than_its_author_while_the_edit_stay
     moves.require_approvals(store, 2)
     [proposed] = change(store, edit.id, ROME, author=ANNA, reason="decree 12")
     assert (proposed.record.status, proposed.record.move) == (Status.PROPOSED, Move.PROPOSE)
-    with pytest.raises(ApprovalError, match="you wrote it yourself"):
+    with pytest.raises(ApprovalError, match="this is your own: ask 2 people other than you to approve it"):
         approve(store, edit.id, author="anna (approve)")  # the same person with another key
     [half] = approve(store, edit.id, author=BOB, version=proposed.version)
     with pytest.raises(StoreError, match=r"Bob \(approve\) has approved edit 1 already: it needs 1 more"):

@@ -83,8 +83,9 @@ class ApprovalError(StoreError):
     def __init__(self, needed: int, *, own: bool = False) -> None:
         self.needed = needed
         who = "somebody other than its author" if needed == 1 else f"{needed} people other than its author"
-        why = "you wrote it yourself: ask somebody else" if own else "propose it (drike edits propose)"
-        super().__init__(f"this store requires that {who} approve it: {why}")
+        ask = f"this is your own: ask {who.replace('its author', 'you')} to approve it"
+        rule = f"this store requires that {who} approve it first: propose it (drike edits propose)"
+        super().__init__(ask if own else rule)
 
 
 class Status(StrEnum):
