@@ -43,6 +43,7 @@ from drike.evaluation.metrics import estimated
 from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel
 from drike.report.tables import INTERVALS
+from drike.support.table import NOT_MEASURED
 from drike.training import algorithm1
 from drike.training.rewards import rewrite_reward
 from drike.training.s_objective import actions, train_query_policy, training_cases
@@ -216,7 +217,16 @@ def show(title: str, seeds: Sequence[tuple[Asked, Rows]]) -> None:
         plain, both, hard = (made[reading, name] for reading in READINGS)
         rates = [*plain.rates.values(), *list(hard.rates.values())[1:]]
         tokens = [f"{of.tokens or 0.0:.0f}" for of in (plain, both, hard)]
-        body.append((name, plain.s, both.s, hard.s, *(f"{rates[i]:.3f}" for i in (0, 1, 3, 2, 4)), *tokens))
+        body.append(
+            (
+                name,
+                plain.s,
+                both.s,
+                hard.s,
+                *(f"{rates[i]:.3f}".replace("nan", NOT_MEASURED) for i in (0, 1, 3, 2, 4)),
+                *tokens,
+            )
+        )
         if name != OURS:
             less.append((name, *(minus(pairs[reading, OURS], pairs[reading, name]) for reading in READINGS)))
     header = ("choice", "S", "S, both", "S, hard alone", "ESR", "PC", "PC, short", "RR", "RR, same subject")
@@ -229,6 +239,8 @@ def minus(ours: Sequence[tuple[AnswerMatrix, Columns]], theirs: Sequence[tuple[A
     """The paired difference in S of two choices on the same seeds."""
     (s, drawn), (other, others) = scores(ours), scores(theirs)
     [found] = estimated(np.array([s - other]), (drawn - others)[:, None])
+    if found.value is None or found.low is None:  # nothing of the kind is asked of this model
+        return NOT_MEASURED
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
