@@ -121,8 +121,10 @@ def change(
             raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first, or retire the edit")
         new = records.checked(replace(base, **changes, author=author, reason=reason, move=None))
         said = new.status is not base.status or records.effect(new) != records.effect(base)
-        waits = propose or not is_approved(new, known, required_approvals(store))
-        if not base.status.decides or (waits and said and new.status.in_use):
+        if propose and base.status is Status.RETIRED:
+            raise StoreError(f"edit {edit} is retired: propose to bring it back, and change the proposal")
+        waits = propose or (said and not is_approved(new, known, required_approvals(store)))
+        if not base.status.decides or (waits and new.status.in_use):
             new = proposed(new)
         return store.put(new, replaces=known[-1], supersede=supersede)
 
