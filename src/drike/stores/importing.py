@@ -94,7 +94,8 @@ def import_edits(
                 refused[number] = row
                 continue
             place, record = row
-            record = replace(record, author=people.imported_author(record.author, author))
+            named = people.imported_author(record.author, author)  # who imports an edit does not approve it
+            record = replace(record, author=author if moves.required_approvals(store) else named)
             try:
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
             except ConflictError as problem:
