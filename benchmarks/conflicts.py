@@ -22,7 +22,6 @@ import itertools
 import json
 import random
 import sys
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -388,7 +387,7 @@ def main() -> None:
     parser = pages.parser(__doc__)
     parser.add_argument("--fit", action="store_true", help="write the model that drike ships instead")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
+    pages.add_cache(parser)
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)

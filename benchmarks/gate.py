@@ -21,7 +21,6 @@ import json
 import random
 import re
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -708,7 +707,7 @@ def main() -> None:
     parser.add_argument("--fit", type=Path, metavar="FILE", help="write the default calibration instead")
     parser.add_argument("--only", choices=TABLES, help=f"one table; default: all but {', '.join(ALONE)}")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
+    pages.add_cache(parser)
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)

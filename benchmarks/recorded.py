@@ -25,7 +25,6 @@ import argparse
 import random
 import re
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -463,7 +462,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["llama2"], metavar="NAME", help="parts of the folders' names")
     parser.add_argument("--only", choices=TABLES, help="one table")
     parser.add_argument("--look", type=int, default=0, metavar="N", help="print N changed answers instead")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
+    pages.add_cache(parser)
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)

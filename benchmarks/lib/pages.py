@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -52,6 +53,12 @@ def head(title: str, doc: str) -> str:
     """The top of a page: its title, and a benchmark's docstring without the commands."""
     paragraphs = [part for part in re.split(r"\n\n+", doc.strip()) if not re.search(r"python benchmarks/", part)]
     return "\n\n".join([f"# {title}", *paragraphs])
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add the option for where embeddings are kept, so that a second run is quick."""
+    kept = Path(tempfile.gettempdir()) / "drike-scope"
+    parser.add_argument("--cache", type=Path, default=kept, help="of embeddings")
 
 
 def parser(doc: str) -> argparse.ArgumentParser:

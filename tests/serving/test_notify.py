@@ -15,8 +15,9 @@ import pytest
 from drike.errors import UsageError
 from drike.serving.notify import SECRET, Notifier, webhook
 from drike.stores import counts, moves
+from drike.stores.approvals import require_approvals
 from drike.stores.counts import Counted
-from drike.stores.log import EditStore
+from drike.stores.log import EditStore, snapshot
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord
 from tests.worlds.gateways import RawHandler, Received, upstream
@@ -39,7 +40,7 @@ def notifier(store: EditStore, told: Told, fail: list[bool] | None = None) -> No
             raise ConnectionRefusedError("nobody listens")
         told.append((headers["x-drike-event"], json.loads(body)))
 
-    return Notifier(lambda: {"default": store}, send, "secret", lambda: NOON)
+    return Notifier(lambda: {"default": (store, snapshot(store))}, send, "secret", lambda: NOON)
 
 
 def names(told: Told) -> list[str]:
@@ -53,7 +54,7 @@ def test_moves_are_told_once_in_order_and_not_those_before_the_first_start(store
     first.send_new()
     assert told == []
     [edit] = store.put(PROPOSED)
-    moves.require_approvals(store, 2)
+    require_approvals(store, 2)
     moves.approve(store, edit.id, author="Bob (approve)")
     first.send_new()
     assert names(told) == ["proposed"]  # one of two approvals changes nothing yet
@@ -107,7 +108,7 @@ def test_a_receiver_can_check_who_sent_an_event(store: EditStore, monkeypatch: p
     monkeypatch.setenv(SECRET, "hunter2")
     with upstream(respond) as recorded:
         at = recorded.url.removesuffix("/v1")
-        sender = Notifier(lambda: {"default": store}, *webhook(f"{at}/hook?key=1"))
+        sender = Notifier(lambda: {"default": (store, snapshot(store))}, *webhook(f"{at}/hook?key=1"))
         sender.send_new()
         store.put(PROPOSED)
         sender.send_new()

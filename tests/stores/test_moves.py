@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from drike.stores import moves
+from drike.stores.approvals import require_approvals
 from drike.stores.log import EditStore, retire, rollback, snapshot, versions
 from drike.stores.moves import approve, change, due, propose, reject, review
 from drike.stores.records import ApprovalError, ConflictError, EditRecord, EditVersion, Move, Status, StoreError, effect
@@ -23,7 +24,7 @@ ROME = {"target_new": "Rome"}
 
 def test_a_change_waits_for_two_people_other_than_its_author_while_the_edit_stays(store: EditStore) -> None:
     [edit] = store.put(replace(PERU, author=ANNA))
-    moves.require_approvals(store, 2)
+    require_approvals(store, 2)
     [proposed] = change(store, edit.id, ROME, author=ANNA, reason="decree 12")
     assert (proposed.record.status, proposed.record.move) == (Status.PROPOSED, Move.PROPOSE)
     with pytest.raises(ApprovalError, match="this is your own: ask 2 people other than you to approve it"):
@@ -40,7 +41,7 @@ def test_a_change_waits_for_two_people_other_than_its_author_while_the_edit_stay
 
 
 def test_whatever_way_it_comes_nothing_unapproved_is_in_use(store: EditStore) -> None:
-    moves.require_approvals(store, 1)
+    require_approvals(store, 1)
     forged = replace(PERU, author=BOB, move=Move.APPROVE)
     for record in (PERU, forged, replace(PERU, status=Status.SHADOW)):
         with pytest.raises(ApprovalError, match="somebody other than its author"):
@@ -77,7 +78,7 @@ def test_a_rejected_change_leaves_the_edit_and_its_conflicts(store: EditStore) -
 def test_retiring_and_going_back_need_no_approval_and_take_what_was_in_use(store: EditStore) -> None:
     [edit] = store.put(PERU)
     change(store, edit.id, ROME, author=ANNA)
-    moves.require_approvals(store, 2)
+    require_approvals(store, 2)
     change(store, edit.id, {"target_new": "Bern"}, author=ANNA)
     [retired] = retire(store, edit.id, author=BOB)
     assert retired.record.target_new == "Rome" and snapshot(store).proposals == {}
@@ -89,7 +90,7 @@ def test_retiring_and_going_back_need_no_approval_and_take_what_was_in_use(store
 
 def test_what_says_nothing_new_needs_no_approval(store: EditStore) -> None:
     [edit] = store.put(replace(PERU, review_days=90))
-    moves.require_approvals(store, 2)
+    require_approvals(store, 2)
     [owned] = change(store, edit.id, {"owner": "Anna"}, author=BOB)
     [shadow] = change(store, edit.id, {"status": Status.SHADOW}, author=BOB)
     assert (owned.record.status, shadow.record.status) == (Status.ACTIVE, Status.SHADOW)
@@ -151,7 +152,7 @@ def moved(store: EditStore, seed: int, length: int = 25) -> None:
     """A random sequence of moves; everything in use was approved, and what was acknowledged is there."""
     rng, kept = random.Random(seed), list[EditVersion]()
     needed = rng.randrange(3)
-    moves.require_approvals(store, needed)
+    require_approvals(store, needed)
     for _ in range(length):
         with suppress(StoreError):
             kept += rng.choice(ACTS)(store, rng, rng.choice(PEOPLE))  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 
 from drike.errors import DataError
 from drike.stores import log, moves
+from drike.stores.approvals import require_approvals, required_approvals
 from drike.stores.log import EditStore, snapshot
 from drike.stores.portable import edits_of, lines_of, restore, sync, whole_store
 from drike.stores.records import EditRecord, Status, StoreError
@@ -30,7 +31,7 @@ def test_a_store_goes_to_another_one_and_back(store: EditStore, tmp_path: Path) 
     log.retire(store, 2)
     moves.change(store, 1, {"target_new": "Lima"}, propose=True)
     store.save_gate("a gate")
-    moves.require_approvals(store, 2)
+    require_approvals(store, 2)
     text = written(store, tmp_path / "a.jsonl")
     whole = whole_store(tmp_path / "a.jsonl")
     assert whole is not None
@@ -40,8 +41,8 @@ def test_a_store_goes_to_another_one_and_back(store: EditStore, tmp_path: Path) 
     restore(other, whole)
     assert snapshot(other) == snapshot(store) and other.gate() == store.gate()
     assert written(other, tmp_path / "b.jsonl") == text
-    assert moves.required_approvals(other) == 2
-    moves.require_approvals(other, 0)
+    assert required_approvals(other) == 2
+    require_approvals(other, 0)
     with pytest.raises(StoreError, match="contradicts edit 1"):
         other.put(replace(PERU, target_new="Quito"))
     assert [(place, record.target_new) for place, record in edits_of(whole, "a")] == [
@@ -108,7 +109,7 @@ def test_a_folder_and_a_store_agree(store: EditStore, tmp_path: Path) -> None:
 def test_changes_of_files_are_proposed_where_approvals_are_required(store: EditStore, tmp_path: Path) -> None:
     store.put(PERU)
     sync(store, tmp_path)
-    moves.require_approvals(store, 1)
+    require_approvals(store, 1)
     edit_file(tmp_path, 1, target_new="Lima")
     [change] = sync(store, tmp_path, author="bob").changes
     assert change.record.status is Status.PROPOSED and not sync(store, tmp_path).changes

@@ -21,6 +21,7 @@ from drike.errors import UsageError
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
 from drike.stores import moves
+from drike.stores.approvals import required_approvals
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
 from drike.stores.records import (
@@ -157,7 +158,7 @@ def add(
             say(f"{opened.name} is a new store of edits")
         print_changes(changes)
         if entered.status is not record.status:
-            count = counted(moves.required_approvals(opened), "approval")
+            count = counted(required_approvals(opened), "approval")
             say(f"It is proposed, as this store requires {count} (drike edits approve)")
         if writer and propose:
             print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=author()))

@@ -26,6 +26,7 @@ from drike.cli.options import DATA, METHOD, OUTPUT, command, flag, option
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
+from drike.stores.approvals import require_approvals, required_approvals
 from drike.stores.opening import open_store
 from drike.stores.records import LISTS, EditVersion, Status, StoreError
 from drike.support.table import counted
@@ -58,7 +59,7 @@ def approve(
         changes = moves.approve(opened, edit, author=author(), reason=reason, version=version, supersede=supersede)
         print_changes(changes)
         if changes[-1].record.status is Status.PROPOSED:
-            say(f"It needs {moves.required_approvals(opened)} approvals, and waits for more")
+            say(f"It needs {required_approvals(opened)} approvals, and waits for more")
 
 
 @command()
@@ -142,8 +143,8 @@ def approvals(
     """Show how many people other than its author must approve what an edit says; with N, require so many."""
     with closing(open_store(store, create=number is not None)) as opened:
         if number is not None:
-            moves.require_approvals(opened, number)
-        needed = moves.required_approvals(opened)
+            require_approvals(opened, number)
+        needed = required_approvals(opened)
     say(f"{counted(needed, 'approval')} needed" if needed else "No approval is needed")
 
 

@@ -50,7 +50,9 @@ def show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
             say(f"    sent    {_cut(failure.sent)}")
     if len(failures) > _MAX_FAILURES:
         say(f"{len(failures) - _MAX_FAILURES:,} more failures are not shown: --json FILE and --junit FILE have all")
-    concerned, others = _split(outcomes)
+    from drike.serving.verifying import by_concern
+
+    concerned, others = by_concern(outcomes)
     took, leaked = sum(o.stated is Stated.NEW for o in concerned), sum(bool(o.problem) for o in others)
     leaks = f", leaked to {leaked:,} of {len(others):,}, {as_text(Estimate.share(leaked, len(others)))}"
     share = as_text(Estimate.share(took, len(concerned)))
@@ -60,7 +62,9 @@ def show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
 
 
 def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
-    edit, (concerned, others) = outcomes[0].question.edit, _split(outcomes)
+    from drike.serving.verifying import by_concern
+
+    edit, (concerned, others) = outcomes[0].question.edit, by_concern(outcomes)
     stated = Counter(outcome.stated for outcome in concerned)
     states = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
     shares = [stated[state] / len(concerned) for state in states]
@@ -76,12 +80,6 @@ def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
         Number(median(tokens) if tokens else None, "+,.0f"),
         f"{seconds:.2f} s",
     )
-
-
-def _split(outcomes: Sequence[EditOutcome]) -> tuple[list[EditOutcome], list[EditOutcome]]:
-    """Those on questions that concern their edit, and the others."""
-    concerned = [outcome for outcome in outcomes if outcome.question.kind.concerns]
-    return concerned, [outcome for outcome in outcomes if not outcome.question.kind.concerns]
 
 
 def _cut(text: str) -> str:

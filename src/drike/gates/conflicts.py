@@ -142,8 +142,7 @@ class AlikeEdits:
             self._named.clear()
             changes = store.changes()
         for change in changes[1 if self._number else 0 :]:
-            known = self._records.get(change.id)
-            if known is None or change.record.status.decides or not known.status.decides:
+            if change.record.replaces(self._records.get(change.id)):
                 self._records[change.id] = change.record
                 for name in change.record.names:
                     self._named[_key(name)].add(change.id)

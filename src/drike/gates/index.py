@@ -52,6 +52,7 @@ class EditIndex:
         self.encoder = encoder
         self.without: frozenset[int] = frozenset()
         self._audiences: dict[frozenset[int], EditIndex] = {}
+        self._limited: dict[int, tuple[str, ...]] = {}  # conditions of the edits that are for some requests only
         self._edits: OverlayDict[int, EditVersion] = OverlayDict()
         self._names = NameIndex()
         self._objects: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a new object
@@ -103,7 +104,7 @@ class EditIndex:
 
         Where other requests have left out the same edits, it is that index again.
         """
-        without = frozenset(id for id, only in self._limited if not applies(only, values))
+        without = frozenset(id for id, only in self._limited.items() if not applies(only, values))
         if not without:
             return self
         known = self._audiences.get(without)
@@ -114,10 +115,6 @@ class EditIndex:
             known.without = without
             self._audiences[without] = known
         return known
-
-    @cached_property
-    def _limited(self) -> Sequence[tuple[int, tuple[str, ...]]]:
-        return [(id, edit.record.only) for id, edit in self.edits.items() if edit.record.only]
 
     def require_encoder(self) -> TextEncoder:
         """The encoder. Raises ValueError for an index without vectors."""
@@ -177,6 +174,8 @@ class EditIndex:
         """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""
         index = EditIndex(self.encoder)
         index._edits = self._edits.changed({**dict.fromkeys(gone), **new})
+        index._limited = {id: only for id, only in self._limited.items() if id not in gone}
+        index._limited |= {id: edit.record.only for id, edit in new.items() if edit.record.only}
         names = ({id: edit.record.names for id, edit in edits.items()} for edits in (gone, new))
         index._names = self._names.changed(*names)
         objects = ({i: (e.record.target_new, *e.record.object_aliases) for i, e in by.items()} for by in (gone, new))

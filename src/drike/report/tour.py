@@ -14,6 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from drike.deployment.edited_model import BeforeAfter, EditedModel
+from drike.deployment.routing import write_prompts
 from drike.edits import EditCase
 from drike.prompts import Prompt
 
@@ -70,9 +71,10 @@ def edits_of(cases: Sequence[EditCase]) -> list[EditCase]:
 def stops(edited: EditedModel) -> list[Stop]:
     """Every question of the tour, asked without and with the edits in force."""
     answered = edited.before_after(list(QUESTIONS))
+    prompts = write_prompts(edited.editor, [answers.decision for answers in answered])
     return [
-        Stop(query, how, concerned, answers, edited.prompt(query))
-        for (query, (how, concerned)), answers in zip(QUESTIONS.items(), answered, strict=True)
+        Stop(query, how, concerned, answers, prompt)
+        for (query, (how, concerned)), answers, prompt in zip(QUESTIONS.items(), answered, prompts, strict=True)
     ]
 
 

@@ -38,11 +38,11 @@ from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 from drike.stores import log as stores
 from drike.stores import records
-from drike.stores.approvals import approvers
+from drike.stores.approvals import approvers, require_approvals, required_approvals
 from drike.stores.counts import Counts, counts_since
 from drike.stores.finding import Search, find
 from drike.stores.log import EditStore
-from drike.stores.moves import due, require_approvals, required_approvals
+from drike.stores.moves import due
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
 from drike.support.records import read
 

@@ -15,7 +15,7 @@ from drike.serving.relay import Limits, RequestError, read_body, while_connected
 from drike.serving.requests import CHAT, one_message, parse
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import UpstreamCall
-from drike.serving.verifying import EditOutcome, EditQuestion, named, questions_about
+from drike.serving.verifying import EditOutcome, EditQuestion, by_concern, named, questions_about
 from drike.stores import log, reports
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, Status
@@ -112,8 +112,7 @@ def _outcome(question: EditQuestion, answer: str, matched: Sequence[EditVersion]
 
 
 def _verified(edit: EditVersion, outcomes: Sequence[EditOutcome]) -> Json:
-    concerned = [outcome for outcome in outcomes if outcome.question.kind.concerns]
-    others = [outcome for outcome in outcomes if not outcome.question.kind.concerns]
+    concerned, others = by_concern(outcomes)
     failures = [
         {"question": outcome.question.text, "answer": outcome.answer, "problem": outcome.problem}
         for outcome in outcomes

@@ -34,7 +34,8 @@ def addition(values: Json, principal: Principal) -> Make:
     fields = dict(values)
     supersede = fields.pop("supersede", False) is True
     record = records.record_of(fields)
-    author = principal.author if record.author is None or principal.name else _claimed(record.author, principal)
+    claimed = None if principal.name else record.author
+    author = principal.author if claimed is None else claimed_author(claimed, principal.author)
     record = replace(record, author=author, move=None)
     decides = principal.role.includes(KeyRole.APPROVE)
     if not (decides or record.status.in_use or record.status in (Status.DRAFT, Status.PROPOSED)):
@@ -103,10 +104,6 @@ def _value(values: Json, name: str, kind: type) -> Any:
     if type(value) not in (kind, type(None)):
         raise RequestError(400, "bad_request", f"{name} must be a {'text' if kind is str else 'number'}")
     return value
-
-
-def _claimed(author: str, principal: Principal) -> str:
-    return claimed_author(author, principal.author)
 
 
 def _forbidden(role: KeyRole) -> RequestError:

@@ -25,7 +25,7 @@ from drike.errors import UsageError
 from drike.models.served.address import is_loopback, key_in
 from drike.serving.health import health
 from drike.stores.counts import counts_since
-from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.stores.log import EditStore, Snapshot
 from drike.stores.moves import due
 from drike.stores.records import EditVersion, Move, Status, StoreError, stamp
 from drike.support.records import parse, read
@@ -95,18 +95,20 @@ def needing_attention(store: EditStore, edits: Snapshot, sent: Sent, now: dateti
 
 
 class Notifier:
-    """Sends events about the stores of a gateway's tenants, from a thread. stores: those that are open, by tenant."""
+    """Sends events about the stores of a gateway's tenants, from a thread.
+
+    stores: those that are open, by tenant, each with what was last read of it.
+    """
 
     def __init__(
         self,
-        stores: Callable[[], Mapping[str, EditStore]],
+        stores: Callable[[], Mapping[str, tuple[EditStore, Snapshot]]],
         send: Send,
         secret: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._stores, self._send, self._secret, self._clock = stores, send, secret, clock
         self._token, self._stopped = secrets.token_hex(8), threading.Event()
-        self._known: dict[str, Snapshot] = {}
         self._looked: dict[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="drike-notify", daemon=True)
 
@@ -122,20 +124,22 @@ class Notifier:
 
     def send_new(self) -> None:
         """Send what is new, of each tenant in order. Raises OSError where it was not taken, StoreError."""
-        for tenant, store in self._stores().items():
+        for tenant, (store, edits) in self._stores().items():
             if not self._may_send(store):
                 continue
-            edits = self._known[tenant] = snapshot(store, self._known.get(tenant))
             known = store.setting(_SENT)
             sent = read(Sent, parse(known)) if known else Sent(edits.revision)
-            sent = replace(sent, change=min(sent.change, edits.revision))  # a store may be replaced by an older copy
-            for event in moves_since(store.changes(sent.change), sent):
+            changes = store.changes(max(sent.change - 1, 0))
+            if sent.change and not changes:  # an older copy has taken the place of the store
+                sent = replace(sent, change=edits.revision)
+            changes = [change for change in changes if change.number > sent.change]
+            for event in moves_since(changes, sent):
                 sent = self._tell(tenant, store, event)
             if time.monotonic() >= self._looked.get(tenant, 0.0):
                 for event in needing_attention(store, edits, sent, self._clock()):
                     sent = self._tell(tenant, store, event)
                 self._looked[tenant] = time.monotonic() + _LOOKS_AT_TRAFFIC
-            sent = replace(sent, change=edits.revision)
+            sent = replace(sent, change=changes[-1].number if changes else sent.change)
             if known != (told := json.dumps(asdict(sent))):
                 store.save_setting(_SENT, told)
 

@@ -148,7 +148,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
         options, upstream, requests, tenants, keys, server(gateway, admin, admin_port),
         f"http://{_host(options.host)}:{port}/v1", f"http://{_host(options.admin_host)}:{admin_port}",
         next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
-        sends and Notifier(lambda: {tenant: feed.store for tenant, feed in tenants.feeds.items()}, *sends),
+        sends and Notifier(lambda: {name: (feed.store, feed.snapshot) for name, feed in tenants.feeds.items()}, *sends),
     )  # fmt: skip
 
 

@@ -123,6 +123,12 @@ class DeployedPath:
         return EditOutcome(question, answer.text, said, edits, scope, sent, unedited, tokens, answer.seconds)
 
 
+def by_concern(outcomes: Sequence[EditOutcome]) -> tuple[list[EditOutcome], list[EditOutcome]]:
+    """Those on questions that concern their edit, and the others."""
+    concerned = [outcome for outcome in outcomes if outcome.question.kind.concerns]
+    return concerned, [outcome for outcome in outcomes if not outcome.question.kind.concerns]
+
+
 async def verify(
     path: DeployedPath, questions: Sequence[EditQuestion], *, samples: int = 1, at_once: int = 8
 ) -> AsyncGenerator[tuple[int, EditOutcome]]:

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from drike.stores.people import person
 from drike.stores.records import EditRecord, EditVersion, Move, Status, effect
 
+if TYPE_CHECKING:  # it imports this module
+    from drike.stores.log import EditStore
+
 APPROVALS = "approvals"  # the setting: how many people must approve what an edit says before it is in use
+
+
+def required_approvals(store: EditStore) -> int:
+    """How many people must approve what an edit says before it is in use. Raises StoreError."""
+    return int(store.setting(APPROVALS) or 0)
+
+
+def require_approvals(store: EditStore, count: int) -> None:
+    """Require so many approvals from now on. Raises StoreError."""
+    store.save_setting(APPROVALS, str(count))
 
 
 def approvers(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:

@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from drike.datasets.forms import FORMS, own
 from drike.datasets.rows import SEPARATORS, Row, rows_in, shown
 from drike.errors import DataError
 from drike.stores import moves, people, records
+from drike.stores.approvals import required_approvals
 from drike.stores.log import EditStore
 from drike.stores.records import ConflictError, EditRecord, EditVersion, RecordError
 from drike.support.files import write_text
@@ -89,13 +89,14 @@ def import_edits(
     """
     added, refused, repeated = list[EditVersion](), dict[int, str](), 0
     with store.transaction():
+        approved = required_approvals(store) > 0
         for number, row in enumerate(rows):
             if isinstance(row, str):
                 refused[number] = row
                 continue
             place, record = row
             named = people.imported_author(record.author, author)  # who imports an edit does not approve it
-            record = replace(record, author=author if moves.required_approvals(store) else named)
+            record = replace(record, author=author if approved else named)
             try:
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
             except ConflictError as problem:
@@ -177,7 +178,7 @@ def _named(row: Row, columns: Mapping[str, str]) -> Row:
     meant = {own.meaning(name) for name in values}
     if _published(replace(row, values=values)) or not {"prompt", "target_new", "subject"} <= meant:
         return replace(row, values=values)
-    extra = {name for name in values if own.meaning(name) is None and not get_close_matches(name, own.NAMES, 1, 0.78)}
+    extra = {name for name in values if own.meaning(name) is None and not own.near(name)}
     more = {name: str(value) for name, value in values.items() if name in extra and value not in (None, "")}
     kept = {name: value for name, value in values.items() if name not in extra}
     known = kept.get("metadata")

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from drike.stores import records
-from drike.stores.approvals import APPROVALS, is_approved
+from drike.stores.approvals import is_approved, required_approvals
 from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys
 from drike.support.records import parse
 
@@ -150,8 +150,7 @@ class EditStore(Protocol):
             latest = next(reversed(earlier), None)
             if replaces is not None and (latest is None or latest.version != replaces.version):
                 raise StoreError(f"edit {id} has changed since version {replaces.version}: look at it, and try again")
-            needed = int(self.setting(APPROVALS) or 0)
-            if record.status.in_use and not is_approved(record, earlier, needed):
+            if record.status.in_use and not is_approved(record, earlier, needed := required_approvals(self)):
                 raise records.ApprovalError(needed)
             rivals = self._rivals(record, id, earlier)
             effects = {records.effect(rival.record) for rival in rivals}
@@ -336,7 +335,7 @@ def _folded(since: Snapshot, changes: Sequence[EditVersion]) -> Snapshot:
     edits, proposals = dict(since.edits), dict(since.proposals)
     for change in changes:
         known = edits.get(change.id)
-        if known is None or change.record.status.decides or not known.record.status.decides:
+        if change.record.replaces(known.record if known else None):
             edits[change.id] = change
         proposals.pop(change.id, None)
         if change.record.status is Status.PROPOSED:

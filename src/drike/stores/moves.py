@@ -1,8 +1,8 @@
 """The life of a correction: proposed, approved, in use, reviewed, retired. Each move is a new version in the log.
 
 While an edit is in use, a proposal to change it leaves it as it is until it is approved. A store may require approvals
-(`require_approvals`): no version that says something new is then in use before so many people other than its authors
-have approved it, whichever way it comes (`EditStore.put`).
+(`approvals`): no version that says something new is then in use before so many people other than its authors have
+approved it, whichever way it comes (`EditStore.put`).
 """
 
 from __future__ import annotations
@@ -13,22 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from drike.stores import records
-from drike.stores.approvals import APPROVALS, approvers, authors, is_approved
+from drike.stores.approvals import approvers, authors, is_approved, required_approvals
 from drike.stores.log import EditStore, Snapshot, decided_version, versions
 from drike.stores.people import person
 from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 
 MOST_APPROVALS = 9
-
-
-def required_approvals(store: EditStore) -> int:
-    """How many people must approve what an edit says before it is in use. Raises StoreError."""
-    return int(store.setting(APPROVALS) or 0)
-
-
-def require_approvals(store: EditStore, count: int) -> None:
-    """Require so many approvals from now on. Raises StoreError."""
-    store.save_setting(APPROVALS, str(count))
 
 
 def entering(store: EditStore, record: EditRecord, *, decides: bool) -> EditRecord:

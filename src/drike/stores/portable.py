@@ -72,9 +72,9 @@ def restore(store: EditStore, whole: WholeStore) -> None:
             raise StoreError(f"{store.name} has edits already: restore into an empty store")
         decided: dict[int, EditRecord] = {}
         for row, change in zip(whole.rows, log.read_rows("the exported log", whole.rows), strict=True):
-            known = decided.get(change.id)
-            if known is None or change.record.status.decides or not known.status.decides:
-                decided[change.id] = known = change.record
+            if change.record.replaces(decided.get(change.id)):
+                decided[change.id] = change.record
+            known = decided[change.id]
             store._write(row, records.conflict_keys(known) if known.status is Status.ACTIVE else ())
         for gate in whole.gates:
             store._run("INSERT INTO drike_gates VALUES (%s, %s, %s)", gate)
@@ -86,7 +86,7 @@ def edits_of(whole: WholeStore, name: str) -> list[tuple[str, EditRecord]]:
     """The edits of a store as an import takes them, each with its place, without retired ones. Raises StoreError."""
     latest: dict[int, EditRecord] = {}
     for change in log.read_rows(name, whole.rows):
-        if change.record.status.decides or change.id not in latest:
+        if change.record.replaces(latest.get(change.id)):
             latest[change.id] = change.record
     kept = {id: record for id, record in latest.items() if record.status is not Status.RETIRED}
     return [(f"{name}, edit {id}", record) for id, record in kept.items()]

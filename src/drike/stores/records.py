@@ -161,6 +161,10 @@ class EditRecord:
     reason: str | None = None
     move: Move | None = None
 
+    def replaces(self, known: EditRecord | None) -> bool:
+        """Whether, as a later version, it takes the place of what was known of its edit: it decides, or nothing did."""
+        return known is None or self.status.decides or not known.status.decides
+
     @property
     def must_apply(self) -> bool:
         """Whether it takes effect and must not be left out."""

@@ -14,9 +14,8 @@ from typing import Any
 
 from drike.datasets.rows import Row, scan_rows, shown
 from drike.errors import DataError
-from drike.stores.reports import Report, report_of
+from drike.stores.reports import GIVEN, Report, report_of
 
-_GIVEN = ("question", "answer", "correction", "comment", "conversation", "model")
 _QUESTIONS = ("question", "query", "input", "prompt", "text", "content")
 _ANSWERS = ("output", "answer", "response", "text", "content")
 
@@ -49,7 +48,7 @@ def _values(row: Row) -> Mapping[str, object]:
         return _of_langfuse(values)
     if "traceId" in values:
         raise ValueError("a score without its trace has no question: export the traces with their scores")
-    return {name: str(values[name]) for name in _GIVEN if values.get(name) not in (None, "")}
+    return {name: str(values[name]) for name in GIVEN if values.get(name) not in (None, "")}
 
 
 def _of_open_webui(values: Mapping[str, Any]) -> Mapping[str, object]:

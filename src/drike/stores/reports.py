@@ -17,7 +17,7 @@ MOST_KEPT = 10_000
 LONGEST = 4_000  # characters of a text; the rest of an answer or comment is cut
 _COUNT = "reports"  # the setting with the number of the last report; where it is missing, so is the table
 _TABLE = "CREATE TABLE IF NOT EXISTS drike_reports (number BIGINT PRIMARY KEY, closed BIGINT NOT NULL, report TEXT)"
-_GIVEN = ("question", "answer", "correction", "comment", "conversation", "model")
+GIVEN = ("question", "answer", "correction", "comment", "conversation", "model")
 
 
 class FullInboxError(StoreError):
@@ -66,8 +66,8 @@ def report_of(values: object) -> Report:
     """A report from the fields that a reporter gives; texts are stripped and cut. Raises ValueError."""
     if not isinstance(values, dict):
         raise ValueError("a report is a JSON object: give question, answer and correction")
-    if unknown := values.keys() - set(_GIVEN):
-        raise ValueError(f"a report has no field {min(unknown)!r}: it has {', '.join(_GIVEN)}")
+    if unknown := values.keys() - set(GIVEN):
+        raise ValueError(f"a report has no field {min(unknown)!r}: it has {', '.join(GIVEN)}")
     given = {name: _cleaned(value) for name, value in values.items() if value not in (None, "")}
     if not given.get("question"):
         raise ValueError("question is missing: give what was asked")

@@ -37,7 +37,6 @@ _PATTERNS = {name: name for name in (*NEEDED, "subject", "relation", "neighborho
     "neighborhood_prompt": r"neighborhood_prompt(?:_?\d+)?",
     "neighborhood_answer": r"neighborhood_answer(?:_?\d+)?",
 }
-NAMES = tuple(_PATTERNS)
 _ALIKE = 0.78  # from which on a name is taken for a misspelt one: "object" is none of "subject"
 
 
@@ -47,8 +46,7 @@ def named(row: Row) -> Mapping[str, list[str]]:
     for field in row.values:
         name = meaning(field)
         if name is None:
-            near = get_close_matches(field.casefold(), _PATTERNS, n=1, cutoff=_ALIKE)
-            meant = f" (did you mean {near[0]}?)" if near else ""
+            meant = f" (did you mean {close}?)" if (close := near(field.casefold())) else ""
             raise DataError(f"{row.place} has an unknown field {shown(field)!r}{meant}; {COLUMNS}")
         fields.setdefault(name, []).append(field)
         if len(fields[name]) > 1 and name not in _SEVERAL:
@@ -60,6 +58,11 @@ def named(row: Row) -> Mapping[str, list[str]]:
 def meaning(field: str) -> str | None:
     """What a field holds; None for an unknown one."""
     return next((name for name, pattern in _PATTERNS.items() if re.fullmatch(pattern, field)), None)
+
+
+def near(field: str) -> str | None:
+    """The field that an unknown one may be a misspelling of; None if there is none like it."""
+    return next(iter(get_close_matches(field, _PATTERNS, n=1, cutoff=_ALIKE)), None)
 
 
 def missing(row: Row) -> DataError | None:
