@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,7 +43,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._head_size = 0  # bytes since the last complete head or piece of a body
         self._has_read = False  # a head or a piece of a body, in the data at hand
-        self.idle_since = self.loop.time()
+        self.idle_since = time.monotonic()  # finer than the loop's, which may count milliseconds
 
     @property
     def idle(self) -> bool:
@@ -117,7 +118,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Begin to be idle."""
-        self.idle_since = self.loop.time()
+        self.idle_since = time.monotonic()
         super().on_response_complete()
 
     def eof_received(self) -> bool:  # type: ignore[override]

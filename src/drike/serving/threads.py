@@ -41,13 +41,17 @@ class WorkThread:
         self._waiting += 1
         future: Future[Result] = Future()
         self._jobs.put((work, until, future))
+        late = False
         try:
             seconds = None if until is None else until - time.perf_counter()
             return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+        except TimeoutError:  # a loop's timer may end a moment before `until`
+            late = True
+            raise
         finally:
             self._waiting -= 1
             now = time.perf_counter()
-            self._ended.append((now, until is not None and now > until))
+            self._ended.append((now, late or (until is not None and now > until)))
 
     def lateness(self) -> str | None:
         """How much work was late during the last seconds, if it was most of it, or if some is stuck; else None."""
