@@ -21,11 +21,13 @@ from drike.serving import watching
 from drike.serving.answers import PassingAnswer
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.metrics import Metrics
-from drike.serving.options import Mode
+from drike.serving.options import GatewayOptions, Mode
 from drike.serving.requests import EditedRequest
+from drike.serving.samples import redacted
 from drike.serving.upstream import Reply
 from drike.serving.watching import Watch
 from drike.stated import stated
+from drike.stores import reports
 from drike.stores.counts import Counts, counts_since
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, Status, StoreError
@@ -351,3 +353,41 @@ def test_processes_of_one_gateway_count_together_and_what_was_stored_survives_a_
                 time.sleep(0.1)
             process.kill()
         assert of_edit(counts_since(opened, TODAY)) == {"matched": 30, "new": 30}
+
+
+@pytest.mark.parametrize("redact", [True, False])
+def test_samples_are_the_newest_of_each_outcome_and_hide_what_may_be_private(tmp_path: Path, redact: bool) -> None:
+    who = "I am ann@example.org, +49 (30) 1234567, see https://x.test/?k=1"
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=2, redact=redact)
+    with upstream(answer) as above, running(above.url, tmp_path, PERU, options=options) as gateway:
+        for i in range(3):
+            send(gateway, "obeys", about=f"{who} ({i}). {ABOUT}")
+            send(gateway, "resists", about=f"({i}) {ABOUT}", stream=True)
+        send(gateway, "resists", about="(4) Is it warm today?")
+        counts(gateway)
+        kept = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        assert sorted((report.comment, report.question.count("(0)")) for report in kept) == [
+            ("edit 1@1, on: new", 0), ("edit 1@1, on: new", 0), ("edit 1@1, on: old", 0), ("edit 1@1, on: old", 0)
+        ]  # fmt: skip
+        seen = next(report for report in kept if "new" in str(report.comment))
+        hidden = "I am [e-mail], [number], see [address] ("
+        assert (hidden in seen.question) is redact and (who in seen.question) is not redact
+        assert seen.answer == SAYINGS["obeys"] and seen.model == "m1" and seen.edit == 1
+        assert not reports.reports(gateway.feed.store) and not reports.reports(gateway.feed.store, None)
+        status, _ = gateway.manage("POST", "/admin/v1/inbox/wrong", {"reports": [seen.number]})
+        assert status == 200 and [report.answer for report in reports.reports(gateway.feed.store)] == [seen.answer]
+        assert gateway.manage("POST", "/admin/v1/inbox/wrong", {"reports": [seen.number]})[0] == 400
+        assert reports.forget_samples(gateway.feed.store) == 3
+        assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+
+
+def test_no_text_is_kept_of_an_answer_unless_samples_are_asked_for(gateway: Running) -> None:
+    send(gateway, "resists")
+    counts(gateway)
+    assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+
+
+def test_words_and_short_numbers_are_not_redacted() -> None:
+    text = "In 1969 Peru had 13,193,000 people, said Ann Lee; the code is 4711."
+    assert redacted(text) == text
+    assert redacted("sk-abc123DEF456ghi789jk at 10.0.0.1") == "[key] at [IP]"

@@ -30,6 +30,7 @@ from drike.serving.keys import Keys
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
+from drike.serving.samples import Sampling
 from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream
@@ -255,18 +256,19 @@ def running(
     """A gateway over `above`, with a store in a folder or at an address, to which the entries are added."""
     address = place / "edits.db" if isinstance(place, Path) else place
 
+    options = options or GatewayOptions(mode=mode, deadline_ms=5000)
+    sampling = Sampling(options.keep_samples, options.redact)
+
     def open_feed(tenant: str) -> EditFeed:
         store = open_store(address, tenant=tenant)
         for entry in entries if tenant == "default" else ():
             store.put(entry)
-        return EditFeed(store, gate, encoder=lambda gate: None if isinstance(gate, Named) else HashingEncoder())
+        opened = lambda gate: None if isinstance(gate, Named) else HashingEncoder()  # noqa: E731
+        return EditFeed(store, gate, encoder=opened, sampling=sampling)
 
     tenants, metrics = Tenants(open_feed, keys), Metrics()
     connected = HttpUpstream(above, keep_credentials=keys is None) if isinstance(above, str) else above
-    editor = RequestEditor(
-        connected, chat=chat, completion=AsPrompt(FewShots()),
-        options=options or GatewayOptions(mode=mode, deadline_ms=5000), metrics=metrics,
-    )  # fmt: skip
+    editor = RequestEditor(connected, chat=chat, completion=AsPrompt(FewShots()), options=options, metrics=metrics)
     gateway = Gateway(connected, tenants.feed, editor=editor, admission=Admission(keys, limits), metrics=metrics)
     sockets = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     ports = [listening.getsockname()[1] for listening in sockets]

@@ -1,11 +1,11 @@
-"""Reports of wrong answers on the command line: list them, show one, draft an edit from one, close it."""
+"""Reports of wrong answers, and samples of answers: list them, show one, draft an edit from one, close it."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,11 @@ from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import reports
 from drike.stores.opening import open_store
-from drike.stores.reports import Report
+from drike.stores.reports import Report, ReportState
 from drike.support.table import counted
+
+if TYPE_CHECKING:  # listing edits needs no gate
+    from drike.gates.index import EditIndex
 
 _FIELDS = ("question", "answer", "correction", "comment", "conversation", "model", "author", "edit", "reason")
 
@@ -33,46 +36,69 @@ def inbox(
     reason: Reason = None,
     import_: Annotated[Path | None, option("FILE", "Add the reports of a file: of Langfuse, Open WebUI, or our own",
                                            DATA, "--import")] = None,
+    wrong: Annotated[list[int] | None, option("ID", "Make a report of this sample; repeatable", METHOD)] = None,
+    samples: Annotated[bool, flag("--samples", "List the answers that serve --keep-samples kept", OUTPUT)] = False,
+    forget: Annotated[bool, flag("--forget-samples", "Delete all samples", METHOD)] = False,
     closed: Annotated[bool, flag("--all", "Closed reports too", OUTPUT)] = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """List reports of wrong answers, or show one; draft an edit from one, or close it."""
-    from drike.gates import drafting
-    from drike.gates.index import EditIndex
-
-    if sum(map(bool, (report, draft, close, import_))) > 1:
-        raise UsageError("one thing at a time: give ID, --draft, --close or --import")
+    if sum(map(bool, (report, draft, close, import_, wrong, forget))) > 1:
+        raise UsageError("one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples")
     if reason and not close:
         raise UsageError("--reason says why reports are closed: give --close, too")
     with closing(open_store(store, create=import_ is not None)) as opened:
         if import_:
-            return _import(opened, import_)
-        if report:
-            return _show(reports.report(opened, report))
-        if close:
+            _import(opened, import_)
+        elif report:
+            _show(reports.report(opened, report))
+        elif close or wrong:
             with opened.transaction():
-                for number in close:
+                for number in close or ():
                     reports.close(opened, number, author=author(), reason=reason)
-            return say(f"{counted(len(close), 'report')} closed")
-        index = EditIndex.of(stores.snapshot(opened).in_force(datetime.now(UTC)))
-        if draft:
-            changes = drafting.draft(opened, draft, index, author=author())
-            print_changes(changes)
-            id = changes[-1].id
-            return say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
-        found, name = reports.reports(opened, None if closed else reports.ReportState.OPEN), opened.name
-    for group in drafting.grouped(found[: drafting.MOST_SHOWN], index):
+                for number in wrong or ():
+                    reports.mark_wrong(opened, number, author())
+            say(f"{counted(len(close or wrong or ()), 'report')} {'closed' if close else 'opened'}")
+        elif forget:
+            say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
+        elif draft:
+            _draft(opened, draft)
+        else:
+            _list(opened, ReportState.SAMPLE if samples else None if closed else ReportState.OPEN)
+
+
+def _draft(store: stores.EditStore, numbers: list[int]) -> None:
+    from drike.gates import drafting
+
+    changes = drafting.draft(store, numbers, _index(store), author=author())
+    print_changes(changes)
+    id = changes[-1].id
+    say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
+
+
+def _list(store: stores.EditStore, state: ReportState | None) -> None:
+    from drike.gates import drafting
+
+    found = reports.reports(store, state)
+    for group in drafting.grouped(found[: drafting.MOST_SHOWN], _index(store)):
         say(f"About edit {group.edit.id}: {group.edit.record.fact}" if group.edit else "About no edit in force")
         for each in group.reports:
             say(f"  {_line(each)}")
     if len(found) > drafting.MOST_SHOWN:
         note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
-    say(f"{name}: {counted(len(found), 'report')}")
+    say(f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}")
+
+
+def _index(store: stores.EditStore) -> EditIndex:
+    from drike.gates.index import EditIndex
+
+    return EditIndex.of(stores.snapshot(store).in_force(datetime.now(UTC)))
 
 
 def _line(report: Report) -> str:
     right = f" (right: {shown(report.correction)})" if report.correction else ""
-    became = f", edit {report.edit}" if report.edit else ""
-    state = "" if report.state is reports.ReportState.OPEN else f" [{report.state}{became}]"
+    became = f"{report.state}, edit {report.edit}" if report.edit else report.state
+    about = report.comment if report.state is ReportState.SAMPLE else became
+    state = "" if report.state is ReportState.OPEN else f" [{about}]"
     return f"{report.number} {report.at}: {shown(report.question)} -> {shown(report.answer)}{right}{state}"
 
 

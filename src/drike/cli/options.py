@@ -129,6 +129,9 @@ OPTIONS: Mapping[str, Any] = {
     "tool_results": option("on|off", "State facts behind tool results and documents that they concern", METHOD),
     "retry_slips": flag("--retry-slips", "Ask again where an answer (no stream) states the old object", METHOD),
     "notify": option("URL", "Send signed webhooks about edits: proposed, approved, slipping, due for review", API),
+    "keep_samples": option("N", "Keep so many answers with their texts, of each edit and outcome", METHOD, minimum=0,
+                           maximum=100),
+    "redact": flag("--redact/--no-redact", "Hide addresses, keys and long numbers in samples (default)", METHOD),
     "mode": option("NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD,
                    choices=("shadow", "on", "off")),
     "deadline_ms": option("MS", "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for "

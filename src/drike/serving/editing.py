@@ -72,7 +72,7 @@ class RequestEditor:
         edited = await self._decided(api, call, feed, request_id, ask=ask)
         if call.path.partition("?")[0] in COUNTS_TOKENS:
             return replace(edited, asked=())
-        outcome = replace(edited, body=b"", keep=None, again=None)  # without any text
+        outcome = replace(edited, body=b"", keep=None, again=None)  # without any text but a sample's
         return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
     async def _decided(
@@ -153,6 +153,7 @@ class RequestEditor:
             asked=() if request.values.get("echo") else followed.asked, doubted=doubted,
             tokens=estimated_tokens(followed.around.values()),
             again=again if retries and not request.values.get("stream") else None,
+            question=conversation.said if feed.watch.sampling.most else "",
         )  # fmt: skip
 
     async def _followed(

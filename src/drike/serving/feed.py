@@ -22,6 +22,7 @@ from drike.gates.index import EditIndex
 from drike.gates.store_gate import encoder_of, stored_gate, usual_gate
 from drike.gates.store_view import StoreView
 from drike.serving.modes import Switch, switches
+from drike.serving.samples import NO_SAMPLES, Sampling
 from drike.serving.threads import WorkThread
 from drike.serving.watching import Watch
 from drike.stores.log import EditStore, Snapshot
@@ -73,7 +74,7 @@ class EditFeed:
     switched to. answered: what models said, while there is room. earlier: what was decided on
     conversations that the upstream keeps. deciding, aside: threads for decisions on requests, and for all other work,
     so that tenants do not wait for each other. gate: None for the store's own, whichever was calibrated last. encoder:
-    opens that of a gate. prepare: called with edits that are new in force, before they are.
+    opens that of a gate. prepare: called with edits that are new in force, before they are. sampling: of answers.
     """
 
     def __init__(
@@ -85,11 +86,12 @@ class EditFeed:
         encoder: Callable[[Gate], TextEncoder | None] = encoder_of,
         prepare: Callable[[Sequence[EditVersion]], None] = lambda edits: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        sampling: Sampling = NO_SAMPLES,
     ) -> None:
         self.store, self.tenant = store, tenant
         self.matched: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.missed: deque[RecordedDecision] = deque(maxlen=_RECORDED)
-        self.watch, self.switch = Watch(clock), Switch()
+        self.watch, self.switch = Watch(clock, sampling), Switch()
         self.answered: Answers = {}
         self.earlier = Earlier(clock)
         self.problem: str | None = None

@@ -37,6 +37,7 @@ def routes(admin: Admin) -> list[Route]:
         Route("/admin/v1/inbox", guarded(inbox.groups)),
         Route("/admin/v1/inbox/draft", guarded(inbox.draft), methods=["POST"]),
         Route("/admin/v1/inbox/close", guarded(inbox.close), methods=["POST"]),
+        Route("/admin/v1/inbox/wrong", guarded(inbox.wrong), methods=["POST"]),
         Route("/admin/v1/inbox/{number:int}", guarded(inbox.report)),
         Route("/admin/v1/edits/{id:int}/verify", guarded(inbox.verify), methods=["POST"]),
     ]
@@ -81,6 +82,16 @@ class Inbox:
         def make(store: EditStore) -> None:
             for number in numbers:
                 reports.close(store, number, author=principal.author, reason=reason)
+
+        return await self.admin._write(request, principal, make)
+
+    async def wrong(self, request: Request, principal: Principal) -> Json:
+        """Make open reports of samples, all or none."""
+        numbers, _ = await _named(request)
+
+        def make(store: EditStore) -> None:
+            for number in numbers:
+                reports.mark_wrong(store, number, principal.author)
 
         return await self.admin._write(request, principal, make)
 

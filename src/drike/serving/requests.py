@@ -70,7 +70,8 @@ class EditedRequest:
     was decided under the id by which the upstream keeps the conversation; None where it keeps none. asked: the edits
     that the answer is about. doubted: those about which the gate was in doubt. tokens: that facts add, or would add if
     edits were on. note: takes the answer to be counted, once it has passed; None where it passes elsewhere. again:
-    writes a body with the facts twice, for an answer that slips; None where none is asked for again.
+    writes a body with the facts twice, for an answer that slips; None where none is asked for again. question: the last
+    one, where samples are kept.
     """
 
     body: bytes
@@ -85,6 +86,7 @@ class EditedRequest:
     tokens: int = 0
     note: Callable[[PassingAnswer | None], None] = lambda answer: None
     again: Callable[[], Awaitable[bytes]] | None = None
+    question: str = ""
 
     def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
         """The call with this body, which is not compressed if it has changed; nor may an answer be that is read."""

@@ -42,6 +42,7 @@ from drike.serving.modes import Switch
 from drike.serving.notify import Notifier, webhook
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
+from drike.serving.samples import Sampling
 from drike.serving.server import listen, max_connections, raise_file_limit, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
@@ -273,9 +274,13 @@ def _tenants(
         for edit in edits[-_PREPARED:]:
             editor.prompts([edit.record.edit], [edit.record.query])
 
+    sampling = Sampling(options.keep_samples, options.redact)
+
     def open_feed(tenant: str) -> EditFeed:
         opened = open_store(options.store or STORE, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
-        return EditFeed(opened, gate_for(options, opened, editor), tenant=tenant, encoder=loaded, prepare=prepare)
+        return EditFeed(
+            opened, gate_for(options, opened, editor), tenant=tenant, encoder=loaded, prepare=prepare, sampling=sampling
+        )
 
     return Tenants(open_feed, keys)
 

@@ -1,7 +1,7 @@
 """What is counted of requests and their answers, for the health of edits: gathered here, and kept in the store.
 
-A request only leaves a note. A thread judges the answer, forgets its text, and adds numbers to the store from time to
-time; a kill loses those since the last time.
+A request only leaves a note. A thread judges the answer, forgets its text unless it is to be a sample, and adds
+numbers to the store from time to time; a kill loses those since the last time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 from drike.serving.options import Mode
 from drike.serving.requests import EditedRequest
-from drike.stores import counts
+from drike.serving.samples import NO_SAMPLES, Sampling
+from drike.stores import counts, reports
 from drike.stores.counts import OTHER, Counted, Counts
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, Status
+from drike.stores.reports import Report
 
 if TYPE_CHECKING:  # edits are replayed without what a gateway needs
     from drike.serving.answers import PassingAnswer
@@ -34,10 +36,15 @@ _MOST_HELD, _MOST_NOTED = 32 << 20, 100_000  # bytes of answers, and requests, t
 
 
 class Watch:
-    """Counts what passes for one store. problem: why the numbers could not be kept there the last time."""
+    """Counts what passes for one store. problem: why the numbers could not be kept there the last time.
 
-    def __init__(self, clock: Callable[[], datetime]) -> None:
+    sampling: of which answers the texts are kept, too.
+    """
+
+    def __init__(self, clock: Callable[[], datetime], sampling: Sampling = NO_SAMPLES) -> None:
         self.problem: str | None = None
+        self.sampling = sampling
+        self._samples: dict[str | None, deque[Report]] = {}
         self._clock = clock
         self._noted: deque[tuple[EditedRequest, PassingAnswer | None, Metrics]] = deque(maxlen=_MOST_NOTED)
         self._held = 0  # about how many bytes of answers
@@ -71,13 +78,15 @@ class Watch:
                 return
             try:
                 counts.add(store, self._counts)
+                self._counts = Counter()
+                if samples := [sample for alike in self._samples.values() for sample in alike]:
+                    reports.keep_samples(store, samples, self.sampling.most)
+                    self._samples = {}
                 self.problem = None
             except Exception as problem:  # of any kind, as nothing may end the counting
                 if self.problem is None:
                     _LOG.warning("counts cannot be kept: %s", problem)
                 self.problem = str(problem)
-                return
-            self._counts = Counter()
 
     def _count(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
         day, model = self._clock().date().isoformat(), OTHER
@@ -101,7 +110,11 @@ class Watch:
             outcome = unread if text is None else edit.record.states(text)
             for what in ("matched", outcome, *(["slips"] if answer and edit.id in answer.slipped else [])):
                 count(what, edit)
-            metrics.answers.labels(outcome, mode_of(edit, edited.mode)).inc()
+            mode = mode_of(edit, edited.mode)
+            metrics.answers.labels(outcome, mode).inc()
+            if edited.question and text is not None:
+                sample = self.sampling.sample(edited.question, text, edit, mode=mode, outcome=outcome, model=model)
+                self._samples.setdefault(sample.comment, deque(maxlen=self.sampling.most)).append(sample)
 
 
 def mode_of(edit: EditVersion, mode: Mode) -> Mode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
@@ -16,6 +17,7 @@ from drike.support.records import parse, read
 MOST_KEPT = 10_000
 LONGEST = 4_000  # characters of a text; the rest of an answer or comment is cut
 _COUNT = "reports"  # the setting with the number of the last report; where it is missing, so is the table
+_CLOSED = ("open", "closed", "sample")  # a state as the number in the column `closed`
 _TABLE = "CREATE TABLE IF NOT EXISTS drike_reports (number BIGINT PRIMARY KEY, closed BIGINT NOT NULL, report TEXT)"
 GIVEN = ("question", "answer", "correction", "comment", "conversation", "model")
 
@@ -29,6 +31,7 @@ class ReportState(StrEnum):
 
     OPEN = "open"
     CLOSED = "closed"
+    SAMPLE = "sample"  # an answer that a gateway kept, of which nobody has said that it is wrong
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class Report:
     """A wrong answer, as someone reports it.
 
     question, answer: what was asked and said. correction: what is right. conversation, model: their ids. number, at,
-    author: which report of the store it is, when it came, and from whom. edit: the one that came of it. closed_by,
-    reason: who closed it, and why.
+    author: which report of the store it is, when it came, and from whom. edit: the one that came of it, or that a
+    sample is of. closed_by, reason: who closed it, and why.
     """
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
@@ -77,31 +80,32 @@ def report_of(values: object) -> Report:
 
 
 def add(store: EditStore, reports: Sequence[Report], author: str | None) -> Sequence[Report]:
-    """Keep reports, all or none; the oldest closed ones make room. Raises FullInboxError, StoreError."""
+    """Keep reports, all or none; the oldest samples and closed ones make room. Raises FullInboxError, StoreError."""
     with store.transaction():
         last = int(store.setting(_COUNT) or 0)
         if not last:
             store._run(_TABLE)
         [kept] = store._run("SELECT COUNT(*) FROM drike_reports").fetchone()
         if (excess := kept + len(reports) - MOST_KEPT) > 0:
-            oldest = "SELECT number FROM drike_reports WHERE closed = 1 ORDER BY number LIMIT %s"
+            oldest = "SELECT number FROM drike_reports WHERE closed > 0 ORDER BY closed DESC, number LIMIT %s"
             gone = store._run(f"DELETE FROM drike_reports WHERE number IN ({oldest})", [excess])  # noqa: S608
             if gone.rowcount < excess:
                 raise FullInboxError(f"the inbox holds {MOST_KEPT:,} reports: close some (drike edits inbox --close)")
         at, added = store._now(), []
         for number, report in enumerate(reports, last + 1):
             added.append(replace(report, number=number, at=at, author=author))
-            store._run("INSERT INTO drike_reports VALUES (%s, 0, %s)", [number, _text(added[-1])])
+            values = [number, _CLOSED.index(report.state), _text(added[-1])]
+            store._run("INSERT INTO drike_reports VALUES (%s, %s, %s)", values)
         store.save_setting(_COUNT, str(last + len(added)))
     return added
 
 
 def reports(store: EditStore, state: ReportState | None = ReportState.OPEN) -> list[Report]:
-    """The reports in a state, or all, the oldest first. Raises StoreError."""
+    """The reports in a state, or all but samples, the oldest first. Raises StoreError."""
     if store.setting(_COUNT) is None:
         return []
     query = "SELECT number, report FROM drike_reports WHERE closed IN (%s, %s) ORDER BY number"
-    both = [0, 1] if state is None else [int(state is ReportState.CLOSED)] * 2
+    both = [0, 1] if state is None else [_CLOSED.index(state)] * 2
     with store._using():
         rows = store._run(query, both).fetchall()
     return [_read(store, *row) for row in rows]
@@ -133,6 +137,36 @@ def close(
         closed = replace(known, state=ReportState.CLOSED, closed_by=author, reason=reason, edit=edit)
         store._run("UPDATE drike_reports SET closed = 1, report = %s WHERE number = %s", [_text(closed), number])
     return closed
+
+
+def keep_samples(store: EditStore, samples: Sequence[Report], most: int) -> None:
+    """Keep samples, of each comment the newest `most`. Raises StoreError."""
+    with store.transaction():
+        add(store, samples, None)
+        kept = Counter[str | None]()
+        for sample in reversed(reports(store, ReportState.SAMPLE)):
+            kept[sample.comment] += 1
+            if kept[sample.comment] > most:
+                store._run("DELETE FROM drike_reports WHERE number = %s", [sample.number])
+
+
+def forget_samples(store: EditStore) -> int:
+    """Delete all samples; return how many there were. Raises StoreError."""
+    if store.setting(_COUNT) is None:
+        return 0
+    with store.transaction():
+        return int(store._run("DELETE FROM drike_reports WHERE closed = %s", [_CLOSED.index("sample")]).rowcount)
+
+
+def mark_wrong(store: EditStore, number: int, author: str | None = None) -> Report:
+    """Make an open report of a sample. Raises StoreError if it is none."""
+    with store.transaction():
+        known = report(store, number)
+        if known.state is not ReportState.SAMPLE:
+            raise StoreError(f"report {number} is no sample: choose one that drike edits inbox --samples lists")
+        opened = replace(known, state=ReportState.OPEN, author=author, edit=None)
+        store._run("UPDATE drike_reports SET closed = 0, report = %s WHERE number = %s", [_text(opened), number])
+    return opened
 
 
 def _cleaned(value: Any) -> Any:
