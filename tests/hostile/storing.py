@@ -3,14 +3,17 @@
     python -m tests.hostile.storing kill --times 1000
     python -m tests.hostile.storing full --times 200
     python -m tests.hostile.storing share --times 20
+    python -m tests.hostile.storing move --times 20
     python -m tests.hostile.storing kill --times 1000 --postgres
 
 Every writer is a fork of this process. It adds edits, supersedes and retires them, also several in one transaction,
-and reports each change once the store has acknowledged it. *kill*: a third is killed at any time, the others while a
-journal exists, so in the middle of a change. *full*: a limit on file size (RLIMIT_FSIZE) ends the writer. *share*: two
-writers at once, which also try to add the same facts. Afterwards every acknowledged change must be there, no
-transaction may be there in part, and SQLite must find the file intact. --postgres: stores in a PostgreSQL server, which
-is started for the series; a transaction in progress takes the place of the journal.
+proposes and approves changes, and reports each change once the store has acknowledged it. *kill*: a third is killed at
+any time, the others while a journal exists, so in the middle of a change. *full*: a limit on file size (RLIMIT_FSIZE)
+ends the writer. *share*: two writers at once, which also try to add the same facts. Afterwards every acknowledged
+change must be there, no transaction may be there in part, and SQLite must find the file intact. --postgres: stores in a
+PostgreSQL server, which is started for the series; a transaction in progress takes the place of the journal. *move*:
+two writers propose, approve, reject, change, review and retire each other's edits, where two approvals are required;
+nothing may be in use without them.
 """
 
 from __future__ import annotations
@@ -32,10 +35,13 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from drike.stores.approvals import require_approvals
 from drike.stores.log import EditStore, Snapshot, retire, snapshot
+from drike.stores.moves import approve, change
 from drike.stores.opening import open_store
 from drike.stores.records import ConflictError, EditRecord, Status, StoreError
 from tests.worlds.databases import Database, database
+from tests.worlds.moving import check_approved, moved
 
 WRITERS_PER_FILE = 50  # so that files, and the time to check them, stay small
 SHARED = 8  # facts that both writers of a shared store try to add
@@ -66,6 +72,11 @@ def write(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
                     subject, f"The river of {subject} is", target, source=source, reason=f"part of {parts}", author=mark
                 )
                 changes = [*store.put(entry, supersede=True)]
+                if rng.random() < 0.3:
+                    id, later = changes[-1].id, {"target_new": f"{rng.randrange(10**9)}"}
+                    changes += change(store, id, later, author=mark, reason="later", propose=True)
+                    if rng.random() < 0.5:
+                        changes += approve(store, id, author=mark)
                 if rng.random() < 0.2:
                     changes += retire(store, changes[-1].id, author=mark)
                 made += len(changes)
@@ -81,6 +92,26 @@ def share(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
                 tell([mark, len(store.put(EditRecord(subject, f"The river of {subject} is", name, author=mark)))])
             except ConflictError:
                 continue
+
+
+def move(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
+    """Make random moves, where two approvals are required."""
+    require_approvals(store, 2)
+    tell([name, len(moved(store, random.Random(name), 60))])
+
+
+def check_moves(address: str, before: Snapshot, acknowledged: dict[str, int]) -> tuple[Snapshot, list[str]]:
+    """What is wrong with a store after random moves."""
+    store = open_store(address)
+    try:
+        now, made = snapshot(store), sum(acknowledged.values())
+        check_approved(store, 2)
+        found = now.revision - before.revision
+        return now, [] if found == made else [f"{found} changes instead of {made}"]
+    except AssertionError as problem:
+        return snapshot(store), [f"not approved: {problem}"]
+    finally:
+        store.close()
 
 
 def work(make: Callable[..., None], address: str, name: str, limit: int, tell: Callable[[object], None]) -> None:
@@ -153,13 +184,14 @@ def series(how: str, times: int, seed: int, place: Path, server: Database | None
                 open_store(address).close()
             name = str(result.times)
             limit = path.stat().st_size + rng.randrange(60_000) if how == "full" else resource.RLIM_INFINITY
-            names = (name, f"{name}b") if how == "share" else (name,)
-            act = share if how == "share" else write
+            names = (name, f"{name}b") if how in ("share", "move") else (name,)
+            act = {"share": share, "move": move}.get(how, write)
             children = [fork(partial(work, act, address, one, limit)) for one in names]
             if how == "kill":
                 time.sleep(rng.random() * 0.2)
                 if rng.random() < 2 / 3:
-                    while not busy():
+                    until = time.monotonic() + 10
+                    while not busy() and time.monotonic() < until:  # a writer may have ended by itself
                         time.sleep(0.0001)
                     time.sleep(rng.random() ** 4 * 0.005)
                 result.in_a_change += bool(server) and busy()
@@ -168,10 +200,13 @@ def series(how: str, times: int, seed: int, place: Path, server: Database | None
             result.in_a_change += not server and busy()
             acknowledged = {one[0]: one[1] for lines, _ in ended for one in lines if isinstance(one, list)}
             said = [one for lines, _ in ended for one in lines if isinstance(one, str)]
-            expected = {"kill": -signal.SIGKILL, "full": 3, "share": 0}[how]
+            expected = {"kill": -signal.SIGKILL, "full": 3, "share": 0, "move": 0}[how]
             wrong = [f"ended with {code}: {said}" for _, code in ended if code != expected]
             wrong += [one for one in said if how != "full" or "make room" not in one]
-            before, lost = check(address, before, acknowledged, more=int(how == "kill"))
+            if how == "move":
+                before, lost = check_moves(address, before, acknowledged)
+            else:
+                before, lost = check(address, before, acknowledged, more=int(how == "kill"))
             if how == "share" and len(acknowledged) != 3 * SHARED:
                 lost.append(f"{len(acknowledged)} facts instead of {3 * SHARED}")
             result.wrong += [f"{name}: {one}" for one in wrong + lost]
@@ -186,7 +221,7 @@ def series(how: str, times: int, seed: int, place: Path, server: Database | None
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("how", choices=["kill", "full", "share"])
+    parser.add_argument("how", choices=["kill", "full", "share", "move"])
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--postgres", action="store_true")

@@ -29,9 +29,9 @@ def run_series(how: str, times: int, seed: int = 0, *options: str) -> dict[str, 
 
 
 @linux
-@pytest.mark.parametrize("how", ["kill", "full", "share"])
+@pytest.mark.parametrize("how", ["kill", "full", "share", "move"])
 def test_acknowledged_changes_stay_and_others_leave_nothing(how: str) -> None:
-    run_series(how, times=1 if how == "share" else 3)
+    run_series(how, times=1 if how in ("share", "move") else 3)
 
 
 without_server = pytest.mark.skipif(bool(databases.why_missing()), reason=databases.why_missing())
@@ -41,7 +41,7 @@ without_server = pytest.mark.skipif(bool(databases.why_missing()), reason=databa
 @without_server
 @pytest.mark.slow
 @pytest.mark.postgres
-@pytest.mark.parametrize("how", ["kill", "share"])
+@pytest.mark.parametrize("how", ["kill", "share", "move"])
 def test_a_server_keeps_acknowledged_changes_and_nothing_of_others(how: str) -> None:
     run_series(how, 2, 0, "--postgres")
 
@@ -62,6 +62,14 @@ def test_fifty_pairs_of_writers_lose_nothing_and_never_contradict_each_other(
 ) -> None:
     tally("pairs of writers of a store", 50)
     run_series("share", 50, 1, *options)
+
+
+@linux
+@pytest.mark.reliability
+@pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
+def test_fifty_pairs_of_people_put_nothing_unapproved_in_use(options: tuple[str, ...], tally: Tally) -> None:
+    tally("pairs of writers that approve each other's edits", 50)
+    run_series("move", 50, 1, *options)
 
 
 @linux

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from drike.stores import moves
 from drike.stores.approvals import require_approvals
-from drike.stores.log import EditStore, retire, rollback, snapshot, versions
+from drike.stores.log import EditStore, retire, rollback, snapshot
 from drike.stores.moves import approve, change, due, propose, reject, review
-from drike.stores.records import ApprovalError, ConflictError, EditRecord, EditVersion, Move, Status, StoreError, effect
+from drike.stores.records import ApprovalError, ConflictError, EditRecord, Move, Status, StoreError
+from tests.worlds.moving import check_approved, moved
 from tests.worlds.stores import NOON, PERU, Opener, active
 
 ANNA, BOB, CID = "Anna (propose)", "Bob (approve)", "Cid (admin)"
@@ -98,6 +96,31 @@ def test_what_says_nothing_new_needs_no_approval(store: EditStore) -> None:
     assert confirmed.record.review_by and confirmed.record.owner == "Anna"
 
 
+def test_an_interval_of_reviews_begins_when_an_edit_is_kept(store: EditStore) -> None:
+    [edit] = store.put(replace(PERU, review_days=30))
+    assert due(snapshot(store), NOON + timedelta(days=29)) == ()
+    assert [each.id for each in due(snapshot(store), NOON + timedelta(days=31))] == [edit.id]
+
+
+def test_an_edit_with_a_proposal_can_be_superseded(store: EditStore) -> None:
+    [edit] = store.put(PERU)
+    change(store, edit.id, ROME, propose=True)
+    changes = store.put(EditRecord("Peru", PERU.query, "Bern"), supersede=True)
+    assert [(each.id, each.version) for each in changes] == [(edit.id, 3), (2, 1)]
+    assert active(store) == {"Bern"} and snapshot(store).proposals == {}
+
+
+def test_who_may_only_propose_changes_nothing_at_once(store: EditStore) -> None:
+    [edit] = store.put(replace(PERU, owner="Anna", review_by="2030-01-01"))
+    for field in ({"owner": "Eve"}, {"review_by": "2099-01-01"}, {"metadata": {"a": "b"}}, ROME):
+        change(store, edit.id, field, author="Eve (propose)", propose=True)
+        assert snapshot(store).edits[edit.id] == edit, field
+        reject(store, edit.id, author=BOB, reason="no")
+    retire(store, edit.id, author=BOB)
+    with pytest.raises(StoreError, match="is retired: propose to bring it back"):
+        change(store, edit.id, ROME, author="Eve (propose)", propose=True)
+
+
 def test_edits_that_are_due_stay_in_force(store: EditStore) -> None:
     def days(n: int) -> str:
         return (NOON + timedelta(days=n)).isoformat()
@@ -116,75 +139,21 @@ def test_edits_that_are_due_stay_in_force(store: EditStore) -> None:
         review(store, 3, until=days(1))
 
 
-Act = Callable[[EditStore, random.Random, str], object]
-
-
-def _acts() -> Iterator[Act]:
-    def subject(rng: random.Random) -> str:
-        return f"Land{rng.randrange(3)}"
-
-    def record(rng: random.Random, who: str) -> EditRecord:
-        name, status = subject(rng), rng.choice([Status.ACTIVE, Status.SHADOW, Status.DRAFT])
-        return EditRecord(name, f"The capital of {name} is", f"City{rng.randrange(4)}", status=status, author=who)
-
-    def some(store: EditStore, rng: random.Random) -> int:
-        return rng.randint(1, max(1, len(snapshot(store).edits)))
-
-    yield lambda s, rng, who: s.put(record(rng, who), supersede=rng.random() < 0.3)
-    yield lambda s, rng, who: s.put(moves.entering(s, record(rng, who), decides=True))
-    yield lambda s, rng, who: s.put(replace(record(rng, who), move=Move.APPROVE))
-    yield lambda s, rng, who: propose(s, some(s, rng), author=who)
-    yield lambda s, rng, who: approve(s, some(s, rng), author=who, supersede=rng.random() < 0.5)
-    yield lambda s, rng, who: approve(s, some(s, rng), author=who)
-    yield lambda s, rng, who: reject(s, some(s, rng), author=who, reason="no")
-    yield lambda s, rng, who: change(s, some(s, rng), {"target_new": f"City{rng.randrange(4)}"}, author=who)
-    yield lambda s, rng, who: change(s, some(s, rng), {"status": rng.choice([*Status])}, author=who)
-    yield lambda s, rng, who: review(s, some(s, rng), author=who, until="2030-01-01")
-    yield lambda s, rng, who: retire(s, some(s, rng), author=who)
-    yield lambda s, rng, who: rollback(s, some(s, rng), author=who)
-
-
-ACTS = tuple(_acts())
-PEOPLE = ("Anna (propose)", "Anna (approve)", "Bob (approve)", "Cid (admin)", "Dora (approve)", None)
-
-
-def moved(store: EditStore, seed: int, length: int = 25) -> None:
+def check_sequence(store: EditStore, seed: int) -> None:
     """A random sequence of moves; everything in use was approved, and what was acknowledged is there."""
-    rng, kept = random.Random(seed), list[EditVersion]()
+    rng = random.Random(seed)
     needed = rng.randrange(3)
     require_approvals(store, needed)
-    for _ in range(length):
-        with suppress(StoreError):
-            kept += rng.choice(ACTS)(store, rng, rng.choice(PEOPLE))  # type: ignore[arg-type]
+    kept = moved(store, rng, 25)
     assert store.changes() == kept
-    for id in snapshot(store).edits:
-        used: set[tuple[EditRecord, Status]] = set()
-        for end, version in enumerate(history := versions(store, id), 1):
-            said, status = effect(version.record), version.record.status
-            if status in (Status.ACTIVE, Status.SHADOW) and (said, status) not in used:
-                used |= {(said, status), (said, Status.SHADOW)}
-                assert approved_by(history[:end], said) >= needed, (seed, version)
-    held = [edit.record.subject for edit in snapshot(store).in_force(datetime.now(UTC))]
-    assert len(held) == len(set(held))
-
-
-def approved_by(history: Sequence[EditVersion], said: EditRecord) -> int:
-    """How many others than its authors have approved what a record says, counted from the log in another way."""
-    saying = [version.record for version in history if effect(version.record) == said]
-    written = (record for record in saying if record.move in (None, Move.PROPOSE))
-    wrote = {name(record) for record in written if record.status is not Status.RETIRED}
-    return len({name(record) for record in saying if record.move is Move.APPROVE} - wrote - {None})
-
-
-def name(record: EditRecord) -> str | None:
-    return record.author and record.author.split()[0]
+    check_approved(store, needed)
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_no_sequence_of_moves_puts_an_unapproved_version_in_force(opener: Opener, tmp_path: Path, part: int) -> None:
     for seed in range(10 * part, 10 * (part + 1)):
         store = opener(tmp_path / f"{seed}.db")
-        moved(store, seed)
+        check_sequence(store, seed)
         store.close()
 
 
@@ -196,6 +165,6 @@ def test_no_sequence_of_ten_thousand_puts_an_unapproved_version_in_force(tmp_pat
         path = tmp_path / "edits.db"
         store = SqliteStore(path)
         store._file.execute("PRAGMA synchronous = OFF")  # what a power cut leaves is tested elsewhere
-        moved(store, seed)
+        check_sequence(store, seed)
         store.close()
         path.unlink()

@@ -144,7 +144,7 @@ class EditStore(Protocol):
         without the approvals that the store requires, StoreError if `replaces` has changed.
         """
         with self.transaction():
-            record = records.checked(record)
+            record = records.with_review(records.checked(record), self._now())
             id = self._end.edit + 1 if replaces is None else replaces.id
             earlier = [] if replaces is None else self.changes(edit=id)
             latest = next(reversed(earlier), None)
@@ -158,7 +158,7 @@ class EditStore(Protocol):
                 raise ConflictError(record, rivals)
             why = f"superseded by edit {id}"
             gone = partial(replace, status=Status.RETIRED, author=record.author, reason=why, move=None)
-            new = [(rival.id, rival.version + 1, gone(rival.record)) for rival in rivals]
+            new = [(rival.id, versions(self, rival.id)[-1].version + 1, gone(rival.record)) for rival in rivals]
             new.append((id, latest.version + 1 if latest else 1, record))
             now = self._now()
             changes: list[EditVersion] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -240,6 +240,13 @@ def as_stored(edits: Sequence[Edit]) -> tuple[EditVersion, ...]:
 def stamp(moment: datetime) -> str:
     """A time as 2026-11-22T03:44:32Z: such texts sort by time."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def with_review(record: EditRecord, now: str) -> EditRecord:
+    """A record that is to be reviewed from time to time, with the first time, where it has none."""
+    if record.review_days is None or record.review_by is not None:
+        return record
+    return replace(record, review_by=stamp(datetime.fromisoformat(now) + timedelta(days=record.review_days)))
 
 
 def to_values(record: EditRecord) -> dict[str, object]:
