@@ -1,0 +1,108 @@
+"""`drike edits propose`, `approve`, `reject`, `change`, `review`, `due` and `inbox`, as two people type them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from drike.serving.samples import Sampling
+from drike.stores import reports
+from drike.stores.opening import open_store
+from drike.stores.records import EditRecord
+from tests.worlds.commands import run
+
+PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
+Edits = Callable[..., str]
+
+
+@pytest.fixture
+def edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Edits:
+    """Runs `drike edits` in an empty folder, as somebody; gives what it prints on one line."""
+    monkeypatch.chdir(tmp_path)
+
+    def type_in(*arguments: str, by: str = "ann", code: int = 0) -> str:
+        monkeypatch.setenv("LOGNAME", by)
+        capsys.readouterr()
+        assert run("edits", *arguments) == code
+        return " ".join("".join(capsys.readouterr()).split())
+
+    return type_in
+
+
+def test_a_change_is_approved_by_somebody_else(edits: Edits) -> None:
+    edits("add", *PERU)
+    assert edits("approvals", "1") == "1 approval needed"
+    proposed = edits("change", "1", "--fact", "The capital of Peru is -> Rome", "--reason", "decree 12")
+    assert "proposed" in proposed and '"Oslo"' in edits("list")
+    assert "this is your own: ask somebody other than you to approve it" in edits("approve", "1", code=1)
+    assert "has changed since version 1" in edits("approve", "1", "--version", "1", by="bob", code=1)
+    assert '-> "Rome"' in edits("approve", "1", "--version", "2", by="bob")
+    assert '"Rome"' in edits("list") and "proposed" not in edits("list")
+    assert "nothing is proposed for edit 1" in edits("reject", "1", "--reason", "late", code=1)
+    history = edits("show", "1")
+    assert re.search(r"@2 \S+ ann.*decree 12.*@3 \S+ bob", history)
+
+
+def test_a_draft_is_proposed_rejected_and_proposed_again(edits: Edits) -> None:
+    edits("add", *PERU, "--status", "draft")
+    assert " draft: " in edits("list")
+    assert "proposed" in edits("propose", "1", "--into", "shadow")
+    assert "rejected" in edits("reject", "1", "--reason", "no source", by="bob")
+    edits("propose", "1")
+    assert " shadow" in edits("approve", "1", by="bob")
+
+
+def test_what_is_due_fails_until_it_is_reviewed(edits: Edits) -> None:
+    edits("add", *PERU, "--owner", "Ann", "--review-by", "2026-01-01", "--review-every", "90d")
+    late = edits("due", code=1)
+    assert "1@1 due 2026-01-01, Ann" in late and "1 edit to review" in late
+    edits("review", "1", by="bob")
+    assert edits("due") == "edits.db: no review is due"
+    assert "1@2 due" in edits("due", "--within", "91d", code=1)
+
+
+def test_who_imports_an_edit_does_not_approve_it(edits: Edits, tmp_path: Path) -> None:
+    edits("add", "--fact", "The capital of Mali is -> Bern", "--subject", "Mali")
+    edits("approvals", "1")
+    row = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo", "author": "bob"}
+    (tmp_path / "new.jsonl").write_text(json.dumps(row))
+    edits("import", "new.jsonl", by="eve")
+    assert "this is your own" in edits("approve", "2", by="eve", code=1)
+    assert " active" in edits("approve", "2", by="ann")
+
+
+def test_a_report_becomes_a_draft_and_another_is_closed(edits: Edits, tmp_path: Path) -> None:
+    edits("add", *PERU)
+    rows = ["question,answer,correction", "What is the capital of Mali?,Bamako,Bern", "Is it warm?,Yes,No"]
+    (tmp_path / "reports.csv").write_text("\n".join(rows))
+    assert edits("inbox", "--import", "reports.csv") == "reports.csv: 2 reports added, 0 left out"
+    listed = edits("inbox")
+    assert "1 " in listed and "Mali" in listed and listed.endswith("edits.db: 2 reports")
+    assert "correction: Bern" in edits("inbox", "1")
+    drafted = edits("inbox", "--draft", "1")
+    assert "draft" in drafted and '"Bern"' in drafted and "drike edits propose 2" in drafted
+    assert "closing a report needs a reason" in edits("inbox", "--close", "2", code=1)
+    assert edits("inbox", "--close", "2", "--reason", "it was right") == "1 report closed"
+    assert edits("inbox") == "edits.db: 0 reports" and edits("inbox", "--all").endswith("2 reports")
+    assert "one thing at a time" in edits("inbox", "1", "--draft", "2", code=2)
+
+
+def test_samples_are_listed_reported_and_forgotten(edits: Edits) -> None:
+    with closing(open_store("edits.db")) as store:
+        [edit] = store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
+        said = [
+            Sampling(2).sample("Peru's capital?", text, edit, mode="on", outcome="old", model="m") for text in "abc"
+        ]
+        reports.keep_samples(store, said, 2)
+    assert edits("inbox") == "edits.db: 0 reports"
+    listed = edits("inbox", "--samples")
+    assert "-> b [edit 1@1, on: old]" in listed.replace('"', "") and listed.endswith("edits.db: 2 samples")
+    assert edits("inbox", "--wrong", "3") == "1 report opened"
+    assert "report 3 is no sample" in edits("inbox", "--wrong", "3", code=1)
+    assert edits("inbox").endswith("edits.db: 1 report")
+    assert edits("inbox", "--forget-samples") == "1 sample deleted"
