@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,23 @@ import pytest
 
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import GatewayOptions, Mode
-from drike.stores.log import rollback
+from drike.serving.page import FOLDER
+from drike.stores.approvals import require_approvals
+from drike.stores.log import rollback, versions
 from drike.stores.records import EditRecord, Status
 from tests.worlds.browsing import CHROMIUM, DRIVER, Browser, browser
-from tests.worlds.gateways import Doubting, RawHandler, Received, Running, ask, completed, decided, running, upstream
+from tests.worlds.gateways import (
+    Doubting,
+    RawHandler,
+    Received,
+    Recorded,
+    Running,
+    ask,
+    completed,
+    decided,
+    running,
+    upstream,
+)
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
 WORDINGS = ("What is the capital of Peru?", "Which city is the seat of that government?")
@@ -27,6 +42,7 @@ EDITS = (
     EditRecord(HOSTILE, f"The sign of {HOSTILE} is", HOSTILE, aliases=("Mallory",), source=HOSTILE, reason=HOSTILE),
     EditRecord("Cuba", "The capital of Cuba is", "Bonn", status=Status.SHADOW),
 )
+needs_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
 
 
@@ -89,6 +105,7 @@ def test_the_page_is_served_without_a_key_and_under_a_strict_policy(gateway: Run
         ("/page.css", "text/css"),
         ("/page.js", "text/javascript"),
         ("/inbox.js", "text/javascript"),
+        ("/life.js", "text/javascript"),
     ):
         status, headers, body = ask(gateway.admin + path, "GET")
         assert (status, headers["content-type"].partition(";")[0]) == (200, kind)
@@ -101,6 +118,77 @@ def test_the_page_is_served_without_a_key_and_under_a_strict_policy(gateway: Run
             and b" onclick=" not in body
             and b"http://" not in body.replace(b"http://www.w3.org", b"")
         )
+
+
+def on_the_page(gateway: Running, actions: str) -> Any:
+    """What is told by actions on the page's scripts, run by node without a browser."""
+    command = ["node", str(Path(__file__).parents[1] / "worlds" / "dom.js"), str(FOLDER), gateway.admin]
+    done = subprocess.run(command, input=actions, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+@needs_node
+def test_an_edit_is_changed_rejected_approved_and_reviewed_on_the_page(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, PERU) as gateway:
+        require_approvals(gateway.feed.store, 1)
+        told = on_the_page(gateway, """
+            const moves = () => $('move-buttons').inside.map((node) => node.textContent);
+            await press('Details', $('edits'));
+            told.push(moves());
+            await press('Change\u2026', $('move-buttons'));
+            Object.assign($('entry').elements.target_new, {value: 'Rome'});
+            Object.assign($('entry').elements.only, {value: 'model=gpt-*'});
+            await $('entry').fire('submit');
+            await settled();
+            told.push($('said').textContent, $('edits').textContent.includes('change proposed'));
+            await input('status', 'proposed');
+            await press('Details', $('edits'));
+            told.push(moves(), $('approvals').textContent);
+            await press('Reject', $('move-buttons'));
+            told.push($('said').textContent);
+            $('why-move').value = 'no source';
+            await press('Reject', $('move-buttons'));
+            told.push($('said').textContent, $('fields').textContent.includes('Rome'));
+            $('until').value = '2020-01-01';
+            await press('Confirm until then', $('move-buttons'));
+            await input('status', 'due');
+            told.push($('edits').textContent.includes('due for review'));
+            await input('status', '');
+            await input('owner', 'nobody');
+            told.push($('count').textContent);
+        """)  # fmt: skip
+        assert told == [
+            ["Confirm until then", "Change…"],
+            "Edit 1 is proposed, and waits for approval.", True,
+            ["Approve", "Reject", "Change…"], "Waits for approval: 0 of 1.",
+            "a rejection needs a reason, for its author: give one (--reason)",
+            "Rejected: version 2 of edit 1.", False,
+            True, "No edit is like this.",
+        ]  # fmt: skip
+        records = [version.record for version in versions(gateway.feed.store, 1)]
+        assert [(each.status, each.reason) for each in records[1:3]] == [
+            (Status.PROPOSED, None), (Status.REJECTED, "no source")
+        ]  # fmt: skip
+        assert records[1].target_new == "Rome" and records[1].only == ("model=gpt-*",)
+
+
+@needs_node
+def test_a_sample_becomes_a_report_on_the_page(above: Recorded, tmp_path: Path) -> None:
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=3)
+    with running(above.url, tmp_path, PERU, options=options) as gateway:
+        gateway.chat(WORDINGS[0])
+        told = on_the_page(gateway, """
+            await open('health');
+            told.push($('samples').textContent);
+            await press('This answer is wrong', $('samples'));
+            told.push($('said').textContent, $('samples').textContent);
+            await open('inbox');
+            told.push($('reports').textContent);
+        """)  # fmt: skip
+        assert WORDINGS[0] in told[0] and "edit 1@1, on: " in told[0]
+        assert told[1] == "It is in the inbox." and told[2].startswith("No texts are kept.")
+        assert "Draft an edit" in told[3] and WORDINGS[0] in told[3]
 
 
 def in_browser(test: Any) -> Any:

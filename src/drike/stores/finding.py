@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from drike.stores import records
 from drike.stores.log import EditStore, Snapshot, snapshot_at
+from drike.stores.moves import due
 from drike.stores.records import EditVersion, RecordError, Status
 from drike.words import words
 
-ALL = "all"
+ALL, DUE = "all", "due"
 _NOT_COMPARED = ("author", "reason", "move")  # who made a change, which is no change of an edit
 
 
@@ -20,8 +21,8 @@ _NOT_COMPARED = ("author", "reason", "move")  # who made a change, which is no c
 class Search:
     """Which edits are wanted. text: words that the names, the query, the new object or the id must have, all of them.
 
-    status: of `Status`, where proposed ones are the changes that wait; "all"; None for all but retired ones. owner,
-    subject: in any capitals; the subject may be an alias.
+    status: of `Status`, where proposed ones are the changes that wait; "due" for review; "all"; None for all but
+    retired ones. owner, subject: in any capitals; the subject may be an alias.
     """
 
     text: str = ""
@@ -30,8 +31,8 @@ class Search:
     subject: str | None = None
 
     def __post_init__(self) -> None:
-        if self.status not in (None, ALL, *Status):
-            raise RecordError(f"there is no status {self.status!r}: it is {ALL}, {', '.join(Status)}")
+        if self.status not in (None, ALL, DUE, *Status):
+            raise RecordError(f"there is no status {self.status!r}: it is {ALL}, {DUE}, {', '.join(Status)}")
 
 
 def find(edits: Snapshot, search: Search) -> list[EditVersion]:
@@ -40,6 +41,8 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
     status = search.status
     if status == Status.PROPOSED:
         among, status = edits.proposals.values(), ALL
+    if status == DUE:
+        among, status = due(edits, datetime.now(UTC)), ALL
     if status is None:
         among = (edit for edit in among if edit.record.status is not Status.RETIRED)
     elif status != ALL:

@@ -3,7 +3,8 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const PAGE = 50;
-  let key = null, shown = 0, searches = 0, current = null, undo = null, vanish = 0;
+  const LISTS = ['aliases', 'wordings', 'negatives', 'only'];
+  let key = null, role = 'admin', shown = 0, searches = 0, current = null, changing = null, undo = null, vanish = 0;
 
   function h(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -76,22 +77,22 @@
     const names = [edit.subject, ...edit.aliases].join(', ');
     return h('li', {'data-id': edit.id},
       h('div', {class: 'body'}, fact(edit),
-        h('div', {class: 'small'}, stateOf(edit), ` ${names} \u00b7 ${edit.id}@${edit.version} \u00b7 `, when(edit.created_at), edit.author ? ` \u00b7 ${edit.author}` : '')),
+        h('div', {class: 'small'}, stateOf(edit), ...life.marks(edit), ` ${names} \u00b7 ${edit.id}@${edit.version} \u00b7 `, when(edit.created_at), edit.author ? ` \u00b7 ${edit.author}` : '')),
       h('div', {class: 'does'},
         button('Details', tried(() => openDetails(edit.id))),
-        edit.status === 'retired' ? null : button('Retire\u2026', () => openRetire(edit))));
+        edit.status === 'retired' || edit.status === 'proposed' ? null : button('Retire\u2026', () => openRetire(edit))));
   }
 
   async function showEdits(append) {
     const search = ++searches, after = append ? shown : 0;
     const query = new URLSearchParams({q: $('q').value, after, limit: PAGE});
-    if ($('status').value) query.set('status', $('status').value);
+    for (const [name, id] of [['status', 'status'], ['owner', 'owner'], ['subject', 'about']]) if ($(id).value.trim()) query.set(name, $(id).value.trim());
     const answer = await api(`edits?${query}`);
     if (search !== searches) return;  // an answer to an earlier search
     const rows = answer.edits.map(rowOf);
     if (append) $('edits').append(...rows); else fill($('edits'), ...rows);
     shown = after + rows.length;
-    $('count').textContent = answer.total ? `${answer.total.toLocaleString()} ${answer.total === 1 ? 'edit' : 'edits'}` : $('q').value ? 'No edit has these words.' : 'No edits yet.';
+    $('count').textContent = answer.total ? `${answer.total.toLocaleString()} ${answer.total === 1 ? 'edit' : 'edits'}` : [...query].length > 3 || $('q').value ? 'No edit is like this.' : 'No edits yet.';
     $('more').hidden = shown >= answer.total;
   }
 
@@ -112,24 +113,26 @@
   const should = (edit, text) => button('Should have fired', tried(() => change(edit.id, 'wordings', {text, reason: 'reported on the page'}, `Added to edit ${edit.id} as a wording.`)));
 
   async function openDetails(id) {
-    const {versions} = await api(`edits/${id}`);
+    const {versions, approvals} = await api(`edits/${id}`);
     const last = versions[versions.length - 1];
-    current = last;
+    const decided = versions.findLast((edit) => !['proposed', 'rejected'].includes(edit.status)) || last;
+    current = last.status === 'proposed' ? last : decided;
     $('h-details').textContent = `Edit ${id}`;
-    const names = {query: 'Query', target_new: 'New answer', target_true: 'Old answer', subject: 'Subject', aliases: 'Other names', relation: 'Relation', wordings: 'Wordings', negatives: 'Never fires on', status: 'Status', valid_from: 'Holds from', valid_to: 'Until', priority: 'Priority', source: 'Source'};
+    const names = {query: 'Query', target_new: 'New answer', target_true: 'Old answer', subject: 'Subject', aliases: 'Other names', relation: 'Relation', wordings: 'Wordings', negatives: 'Never fires on', status: 'Status', valid_from: 'Holds from', valid_to: 'Until', priority: 'Priority', only: 'Only for', owner: 'Owner', review_by: 'To be reviewed', source: 'Source'};
     const list = h('dl');
     for (const [name, label] of Object.entries(names)) {
-      const value = Array.isArray(last[name]) ? last[name].join('\n') : last[name];
+      const value = Array.isArray(current[name]) ? current[name].join('\n') : current[name];
       if (value) list.append(h('dt', {}, label), h('dd', {}, String(value)));
     }
     fill($('fields'), list);
-    $('hold').textContent = last.status === 'active' ? 'Put into shadow' : 'Put in force';
-    $('hold').hidden = last.status === 'retired';
+    $('hold').textContent = decided.status === 'active' ? 'Put into shadow' : 'Put in force';
+    $('hold').hidden = last.status === 'proposed' || !['active', 'shadow', 'draft'].includes(decided.status);
+    life.showMoves(current, approvals, role);
     $('teach').reset();
-    $('teach').hidden = last.status === 'retired';
+    $('teach').hidden = current.status === 'retired';
     fill($('versions'), ...versions.slice().reverse().map((edit) => h('li', {},
-      h('div', {class: 'body'}, fact(edit), h('div', {class: 'small'}, `${edit.id}@${edit.version} ${edit.status} \u00b7 `, when(edit.created_at), edit.author ? ` \u00b7 ${edit.author}` : '', edit.reason ? ` \u00b7 ${edit.reason}` : '')),
-      edit === last ? h('span', {class: 'small'}, 'latest') : button('Go back to this', tried(async () => {
+      h('div', {class: 'body'}, fact(edit), h('div', {class: 'small'}, `${edit.id}@${edit.version} ${edit.status}${['approve', 'review'].includes(edit.move) ? `, ${edit.move}` : ''} \u00b7 `, when(edit.created_at), edit.author ? ` \u00b7 ${edit.author}` : '', edit.reason ? ` \u00b7 ${edit.reason}` : '')),
+      edit === last ? h('span', {class: 'small'}, 'latest') : ['proposed', 'rejected'].includes(edit.status) ? '' : button('Go back to this', tried(async () => {
         await change(id, 'rollback', {version: edit.version}, `Edit ${id} is back at version ${edit.version}.`);
         await openDetails(id);
       })))));
@@ -137,15 +140,35 @@
     $('h-details').focus();
   }
 
-  async function add(supersede) {
+  // The form of a new edit or, with one, of a change to it.
+  function openForm(edit) {
     const form = $('entry');
-    const body = {supersede};
+    changing = edit;
+    form.reset();
+    fill($('why-add'));
+    $('supersede').hidden = true;
+    $('h-add').textContent = edit ? `Change edit ${edit.id}` : 'Add an edit';
+    $('put').textContent = edit ? 'Change' : 'Add';
+    $('supersede').textContent = `Retire these and ${edit ? 'change' : 'add'}`;
+    $('new-status').hidden = Boolean(edit);
+    for (const field of edit ? form.elements : []) {
+      if (field.name && !['status', 'reason'].includes(field.name)) field.value = LISTS.includes(field.name) ? (edit[field.name] || []).join('\n') : edit[field.name] || '';
+    }
+    if ($('details').open) $('details').close();
+    $('add').showModal();
+  }
+
+  async function add(supersede) {
+    const form = $('entry'), given = {}, body = {};
     for (const field of form.elements) {
       const text = field.name && field.value.trim();
-      if (!text) continue;
-      body[field.name] = ['aliases', 'wordings', 'negatives'].includes(field.name) ? text.split('\n').map((line) => line.trim()).filter(Boolean) : text;
+      if (field.name) given[field.name] = LISTS.includes(field.name) ? text.split('\n').map((line) => line.trim()).filter(Boolean) : text || null;
     }
-    const missing = ['subject', 'query', 'target_new'].find((name) => !body[name]);
+    for (const [name, value] of Object.entries(given)) {
+      const before = changing ? changing[name] ?? null : null;
+      if (changing ? JSON.stringify(value) !== JSON.stringify(before) && !['status', 'reason'].includes(name) : value?.length) body[name] = value;
+    }
+    const missing = ['subject', 'query', 'target_new'].find((name) => !given[name]);
     $('supersede').hidden = true;
     fill($('why-add'));
     if (missing) {
@@ -153,11 +176,16 @@
       form.elements[missing].focus();
       return;
     }
+    if (changing && !Object.keys(body).length) {
+      fill($('why-add'), 'Nothing is changed yet.');
+      return;
+    }
     try {
-      const {changes} = await api('edits', body);
+      const {changes} = changing ? await api(`edits/${changing.id}/change`, {changes: body, reason: given.reason, supersede}) : await api('edits', {...body, supersede});
+      const last = changes[changes.length - 1];
       $('add').close();
       form.reset();
-      say(`Edit ${changes[changes.length - 1].id} is stored.`);
+      say(last.status === 'proposed' ? `Edit ${last.id} is proposed, and waits for approval.` : `Edit ${last.id} is stored.`);
       await refresh();
     } catch (problem) {
       const rivals = problem.answer?.rivals || [];
@@ -261,6 +289,20 @@
     const none = (text) => h('li', {class: 'none'}, text);
     fill($('on'), ...(answer.edits.length ? answer.edits.map((edit) => healthRow(edit, false)) : [none('No answer under an edit yet. Switch edits on, and ask something that one of them concerns, through the gateway.')]));
     fill($('in-shadow'), ...(answer.shadow.length ? answer.shadow.map((edit) => healthRow(edit, true)) : [none('Nothing in shadow yet. In shadow mode, or for an edit in shadow, answers stay as they are and are counted here.')]));
+    await showSamples();
+  }
+
+  async function showSamples() {
+    const {groups} = await api('inbox?state=sample');
+    const wrong = (sample) => button('This answer is wrong', tried(async () => {
+      await api('inbox/wrong', {reports: [sample.number]});
+      say('It is in the inbox.');
+      await showSamples();
+    }));
+    const rows = groups.flatMap((group) => group.reports).map((sample) => h('li', {'data-sample': sample.number},
+      h('div', {class: 'body'}, h('div', {class: 'fact'}, sample.question, h('i', {}, '\u2192'), sample.answer), h('div', {class: 'small'}, `${sample.comment} \u00b7 `, when(sample.at), sample.model ? ` \u00b7 ${sample.model}` : '')),
+      h('div', {class: 'does'}, wrong(sample))));
+    fill($('samples'), ...(rows.length ? rows : [h('li', {class: 'none'}, 'No texts are kept. Start the gateway with --keep-samples N to keep some of each edit\u2019s answers.')]));
   }
 
   async function openModes() {
@@ -310,6 +352,7 @@
 
   async function showStatus() {
     const answer = await api('status');
+    role = answer.role;
     const part = answer.mode === 'on' && answer.share < 1 ? ` for ${percent(answer.share)}` : '';
     $('mode').textContent = {on: `edits on${part}`, off: 'edits off', shadow: 'shadow: answers stay as they are'}[answer.mode] || answer.mode;
     $('mode').className = answer.mode === 'on' ? 'pill good' : 'pill';
@@ -319,6 +362,7 @@
     fill($('problems'), ...answer.problems.map((problem) => h('div', {}, problem)));
   }
 
+  const life = window.lifeOf({$, api, h, fill, fact, tried, say, refresh, openDetails, openChange: openForm});
   const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, health: showHealth, gate: showGate, inbox: window.inboxView({$, api, h, fill, button, when, fact, tried, say})};
   const view = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : 'edits');
 
@@ -345,9 +389,9 @@
   let typing = 0;
   on('q', 'input', () => { clearTimeout(typing); typing = setTimeout(tried(() => showEdits(false)), 150); });
   on('search', 'submit', () => showEdits(false));
-  on('status', 'change', () => showEdits(false));
+  for (const id of ['status', 'owner', 'about']) on(id, 'change', () => showEdits(false));
   on('more', 'click', () => showEdits(true));
-  on('new', 'click', () => { fill($('why-add')); $('supersede').hidden = true; $('add').showModal(); });
+  on('new', 'click', () => openForm(null));
   on('entry', 'submit', () => add(false));
   on('supersede', 'click', () => add(true));
   on('retiring', 'submit', async () => {
