@@ -141,7 +141,8 @@ def _initials(name: str) -> str:
 @cache
 def lists(name: str) -> frozenset[str]:
     """A list of names.txt, compared as words are."""
-    return frozenset(filter(None, (" ".join(words(item)) for line in _lines()[name] for item in line.split(","))))
+    items = [item for line in _lines()[name] for item in line.split(",")]
+    return frozenset(filter(None, (" ".join(item.folded()) for item in Words.of_each(items))))
 
 
 @cache
