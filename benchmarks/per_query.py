@@ -1,11 +1,12 @@
 """Measure ceilings, and a policy that chooses demonstrations for each query, on TinyFacts and the embedded model.
 
 Every probe of the test edits is asked once under each mix (copies and updates: none, copies, all; retains: 0, 1, 2, 4,
-8, 16; nearest first), and every probe of the training edits under the 7 mixes that DR-IKE-Q chooses from. From these
-answers come the ceilings (the best choices in hindsight on the test edits), the policy, with and without the feature
-"the query names the subject", and its controls. Means over seeds; intervals resample the test edits of all seeds, an
-edit that several seeds test being one case. "Relations never trained on": trained on 20 of the 27 relations, tested on
-the other 7.
+8, 16; nearest first), and every probe of the training edits under the 7 mixes that the policy below chooses from. From
+these answers come the ceilings (the best choices in hindsight on the test edits), a pair policy, with and without the
+feature "the query names the subject", and its controls. The pair policy is DR-IKE-Q as it was before it was a gate: it
+reads edit and query as vectors, and leaves no query alone (DR-IKE-Q itself: benchmarks/rivals.py). Means over seeds;
+intervals resample the test edits of all seeds, an edit that several seeds test being one case. "Relations never trained
+on": trained on 20 of the 27 relations, tested on the other 7.
 
     python benchmarks/per_query.py [--seeds 3] [--model embedded] [--random-subsets 16]
 """
@@ -43,7 +44,7 @@ from lib.ceilings import (
 from lib.pair_policy import PairPolicy, pair_mixes, train_pair_policy
 from lib.seeds import measured, scores
 
-TITLE = "DR-IKE-Q and its ceilings"
+TITLE = "Ceilings, and the pair policy"
 
 SWITCH = "switch by name, all roles"
 PRICES = (0.0, 0.05, 0.2, 0.5)
@@ -107,7 +108,7 @@ def measure(options: argparse.Namespace) -> None:
         learned, before = pair_mixes(pool.roles), model.usage.tokens_computed
         train = list(answers_under(learned, model, pool, parts.train))
         print(
-            f"seed {seed}: {model.usage.tokens_computed - before:,} tokens for the training of DR-IKE-Q",
+            f"seed {seed}: {model.usage.tokens_computed - before:,} tokens for the training of the policies",
             file=sys.stderr,
         )
         of_k = list(answers_under(retains_only, model, pool, parts.train))
@@ -125,8 +126,10 @@ def measure(options: argparse.Namespace) -> None:
         for price in PRICES:
             for named, what in ((False, ""), (True, " with the name")):
                 policy = trained(encoder, learned, parts.train, train, named=named, price=price)
-                policies[f"DR-IKE-Q{what}, price {price:g}"] = policy
-        policies["DR-IKE-Q, retains only"] = trained(encoder, retains_only, parts.train, of_k, named=False, price=0.05)
+                policies[f"pair policy{what}, price {price:g}"] = policy
+        policies["pair policy, retains only"] = trained(
+            encoder, retains_only, parts.train, of_k, named=False, price=0.05
+        )
         rows |= {name: chosen_by(policy, parts.test, mixes) for name, policy in policies.items()}
         relations = np.random.default_rng(seed).permutation(sorted({c.edit.relation or "" for c in parts.train}))
         seen = [i for i, case in enumerate(parts.train) if case.edit.relation in relations[:RELATIONS]]
@@ -139,14 +142,14 @@ def measure(options: argparse.Namespace) -> None:
         best = ceilings(of_held, choices, pool)
         for name, chosen in (ceilings(test, choices, pool) | rows).items():
             found.setdefault(name, []).append((test, chosen))
-        new = {"DR-IKE-Q": policy, SWITCH: policies[SWITCH]}
+        new = {"pair policy": policy, SWITCH: policies[SWITCH]}
         for name, chosen in ({name: chosen_by(choice, held, mixes) for name, choice in new.items()} | best).items():
             unseen.setdefault(name, []).append((of_held, chosen))
         print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", file=sys.stderr, flush=True)
     for title, of_seeds in (("All relations", found), ("Relations never trained on", unseen)):
         by_name = {name: measured(seeds) for name, seeds in of_seeds.items()}
         print(as_markdown(ceilings_table(by_name, f"{title}, {options.seeds} seeds", "best mix per query")), flush=True)
-        less = [(name, minus(of_seeds[name], of_seeds[SWITCH])) for name in of_seeds if name.startswith("DR-IKE-Q")]
+        less = [(name, minus(of_seeds[name], of_seeds[SWITCH])) for name in of_seeds if name.startswith("pair policy")]
         edits = len({edit for matrix, _ in of_seeds[SWITCH] for edit in matrix.cases})
         pages.draw(f"{title}: minus {SWITCH}, paired over {edits} edits", ("choice", "S"), less)
 
