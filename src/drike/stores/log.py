@@ -144,7 +144,8 @@ class EditStore(Protocol):
         without the approvals that the store requires, StoreError if `replaces` has changed.
         """
         with self.transaction():
-            record = records.with_review(records.checked(record), self._now())
+            now = self._now()
+            record = records.with_review(records.checked(record), now)
             id = self._end.edit + 1 if replaces is None else replaces.id
             earlier = [] if replaces is None else self.changes(edit=id)
             latest = next(reversed(earlier), None)
@@ -160,7 +161,6 @@ class EditStore(Protocol):
             gone = partial(replace, status=Status.RETIRED, author=record.author, reason=why, move=None)
             new = [(rival.id, versions(self, rival.id)[-1].version + 1, gone(rival.record)) for rival in rivals]
             new.append((id, latest.version + 1 if latest else 1, record))
-            now = self._now()
             changes: list[EditVersion] = []
             for number, (id, version, changed) in enumerate(new, self._end.number + 1):
                 content = (number, id, version, now, records.to_json(changed))
