@@ -187,42 +187,51 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
     return rows_in(text, name), hashlib.sha256(content).hexdigest()
 
 
-def rows_in(text: str, name: str) -> list[Row | DataError]:
-    """The rows of a file's text, as `scan_rows`."""
+def rows_in(text: str, name: str, may_repeat: Callable[[str], bool] = lambda column: False) -> list[Row | DataError]:
+    """The rows of a file's text, as `scan_rows`. may_repeat: which columns of CSV, which then get a number."""
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise DataError(f"{name}, line {line} holds a NUL character; save the file as UTF-8 text")
     if not text.strip():
         raise DataError(f"{name} is empty; give a file with rows")
     suffix = Path(name.partition("?")[0]).suffix.casefold()  # of a path, or of an address without its query
-    rows = list({".csv": _table, ".jsonl": _lines}.get(suffix, _json)(text, name))
+    if suffix == ".csv":
+        rows = list(_table(text, name, may_repeat))
+    else:
+        rows = list(_lines(text, name) if suffix == ".jsonl" else _json(text, name))
     if not rows:
         raise DataError(f"{name} holds no rows; give a file with at least one")
     return rows
 
 
-def _table(text: str, name: str) -> Iterator[Row | DataError]:
-    """The rows of a CSV file without blank ones; the last fields of a short row are None.
+def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[Row | DataError]:
+    """The rows of a CSV file without blank ones and repeated headers; the last fields of a short row are None.
 
     Fields are separated by commas, semicolons or tabs: the header, which has none of them in its names, decides.
     """
     separator = max(SEPARATORS, key=text.lstrip().partition("\n")[0].count)
     table = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    columns: list[str] = []
+    header, columns = list[str](), list[str]()
     index = 0
     try:
-        for index, cells in enumerate(table, 1):
-            if not any(map(str.strip, cells)):
+        for index, row in enumerate(table, 1):
+            cells = list(map(str.strip, row))
+            while cells and not cells[-1]:
+                del cells[-1]
+            if not cells or cells == header:
                 continue
-            if not columns:
-                columns = list(map(str.strip, cells))
-                if twice := [column for column, times in Counter(columns).items() if times > 1]:
-                    raise DataError(f"{name} has the column {shown(twice[0])!r} twice; rename one of them")
+            if not header:
+                header = cells
+                for cell in cells:
+                    if cell in columns and not may_repeat(cell):
+                        raise DataError(f"{name} has the column {shown(cell)!r} twice; rename one of them")
+                    columns.append(f"{cell}_{columns.count(cell) + 1}" if cell in columns else cell)
             elif len(cells) > len(columns):
                 remedy = f"put texts with {SEPARATORS[separator]} in quotes"
                 yield DataError(f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}")
             else:
-                yield Row(name, index, dict(zip_longest(columns, cells)))
+                values = dict(zip_longest(columns, row[: len(columns)]))
+                yield Row(name, index, {column: value for column, value in values.items() if column})
     except csv.Error as error:
         raise DataError(f"{name}, row {index + 1} is not valid CSV ({error}); correct its quotes") from None
 

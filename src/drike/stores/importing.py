@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from drike.datasets.form import Form
 from drike.datasets.forms import FORMS, own
-from drike.datasets.rows import SEPARATORS, Row, rows_in, shown
+from drike.datasets.rows import Row, rows_in, shown
 from drike.errors import DataError
 from drike.stores import moves, people, records
 from drike.stores.approvals import required_approvals
@@ -53,11 +53,7 @@ def scan(path: Path) -> tuple[Sequence[Row | DataError], str]:
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); check the path") from None
     text, encoding = _decoded(content)
-    table = path.suffix.casefold() == ".csv" and text.strip() and "\0" not in text
-    rows = list(_table(text, str(path))) if table else rows_in(text, str(path))
-    if not rows:
-        raise DataError(f"{path} holds no rows; give a file with at least one")
-    return rows, encoding
+    return rows_in(text, str(path), may_repeat=lambda column: not own.meaning(column)), encoding
 
 
 def edits_of(rows: Sequence[Row | DataError], columns: Mapping[str, str] | None = None) -> list[ReadRow]:
@@ -132,35 +128,6 @@ def _decoded(content: bytes) -> tuple[str, str]:
         except UnicodeDecodeError:
             continue
     return content.decode("latin-1"), "latin-1"
-
-
-def _table(text: str, name: str) -> Iterator[Row | DataError]:
-    """The rows of a CSV file without blank ones and repeated headers. A column that repeats a name gets a number."""
-    separator = max(SEPARATORS, key=text.lstrip().partition("\n")[0].count)
-    header, columns = list[str](), list[str]()
-    table = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    index = 0
-    try:
-        for index, row in enumerate(table, 1):
-            cells = list(map(str.strip, row))
-            while cells and not cells[-1]:
-                del cells[-1]
-            if not cells or cells == header:
-                continue
-            if not header:
-                header = cells
-                for cell in cells:
-                    if cell in columns and own.meaning(cell):
-                        raise DataError(f"{name} has the column {shown(cell)!r} twice; rename one of them")
-                    columns.append(f"{cell}_{columns.count(cell) + 1}" if cell in columns else cell)
-            elif len(cells) > len(columns):
-                remedy = f"put texts with {SEPARATORS[separator]} in quotes"
-                yield DataError(f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}")
-            else:
-                values = dict(zip_longest(columns, row[: len(columns)]))
-                yield Row(name, index, {column: value for column, value in values.items() if column})
-    except csv.Error as error:
-        raise DataError(f"{name}, row {index + 1} is not valid CSV ({error}); correct its quotes") from None
 
 
 def _recognised(rows: Sequence[Row | DataError], columns: Mapping[str, str]) -> Sequence[Row | DataError]:
