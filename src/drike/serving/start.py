@@ -108,12 +108,10 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     options = replace(options, mode=mode, deadline_ms=options.deadline_ms or deadline, store=store)
     try:  # its and the gate's problems come first
         with closing(open_store(store, create=options.create)) as opened:
-            gate = open_gate(opened, options.gate, options.gate_threshold)
+            open_gate(opened, options.gate, options.gate_threshold)
             choice = stored_choice(opened)
     except MissingStoreError as problem:
         raise StoreError(f"{problem}, or make this one (--create)") from None
-    if options.ask:
-        require_uncertainty(gate, _WITHOUT_ASKING)
     keys = open_keys(store, Path(options.keys) if options.keys else None)
     if keys is None and options.require_keys:
         raise UsageError("--require-keys is given, and there are no keys: make one (drike keys add)")
@@ -126,6 +124,8 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
         editor = _open_editor(options.run, options.demonstrations)
         upstream, chat, notes_on_upstream = _upstream(options, editor, keyless=keys is None)
         tenants = _tenants(options, keys, editor, encoder)
+        if options.ask:
+            require_uncertainty(tenants.feeds[TENANT].gate, _WITHOUT_ASKING)
     except BaseException:
         for opened_socket in listening:
             opened_socket.close()
