@@ -167,7 +167,7 @@ def test_a_trial_is_bounded_and_ends_with_its_client(tmp_path: Path, monkeypatch
 
 
 def test_a_slow_or_large_body_is_refused(above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drike.serving.admin._LIMITS", Limits(body=1 << 20, seconds=0.1))
+    monkeypatch.setattr("drike.serving.relay._OF_ADMIN", Limits(body=1 << 20, seconds=0.1))
     with running(above.url, tmp_path) as gateway:
         assert gateway.manage("POST", "/admin/v1/try", {"query": "x" * (1 << 20)})[0] == 413
         where = urlsplit(gateway.admin)

@@ -30,8 +30,8 @@ from drike.serving.health import health, shadow_report
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
 from drike.serving.modes import Switch, switch, switches
-from drike.serving.relay import ClientDisconnectError, Limits, RequestError, read_body, while_connected
-from drike.serving.requests import one_message, parse
+from drike.serving.relay import ClientDisconnectError, RequestError, read_values, while_connected
+from drike.serving.requests import one_message
 from drike.serving.server import file_shortage
 from drike.serving.tenants import Tenants
 from drike.serving.threads import in_daemon_thread
@@ -46,7 +46,6 @@ from drike.stores.moves import due
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
 from drike.support.records import read
 
-_LIMITS = Limits(body=1 << 20)
 _MAX_TRIALS = 16  # at once
 _SECONDS_FOR_STORE = 5.0  # that others may hold
 _UNKEPT = {"cache-control": "no-store"}
@@ -110,7 +109,7 @@ class Admin:
     tenants: Tenants
     metrics: Metrics
     keys: Keys | None = None
-    _trials: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_TRIALS))
+    trials: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_TRIALS))
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
     def guarded(self, endpoint: Guarded, role: KeyRole = KeyRole.PROPOSE) -> Callable[[Request], Awaitable[Response]]:
@@ -171,18 +170,18 @@ class Admin:
 
     async def add(self, request: Request, principal: Principal) -> Json:
         """Add an edit, or propose it."""
-        return await self._write(request, principal, moves.addition(await _body(request), principal))
+        return await self.write(request, principal, moves.addition(await read_values(request), principal))
 
     async def change(self, request: Request, principal: Principal) -> Json:
         """Make a new version of an edit."""
-        values, id = await _body(request), _id(request)
-        return await self._write(request, principal, moves.change(id, request.path_params["change"], values, principal))
+        values, id = await read_values(request), _id(request)
+        return await self.write(request, principal, moves.change(id, request.path_params["change"], values, principal))
 
     async def approvals(self, request: Request, principal: Principal) -> Json:
         """How many people must approve what an edit says, which POST sets."""
         if request.method == "POST":
-            needed = moves.required(await _body(request), principal)
-            await self._write(request, principal, lambda store: require_approvals(store, needed))
+            needed = moves.required(await read_values(request), principal)
+            await self.write(request, principal, lambda store: require_approvals(store, needed))
         feed = await self.tenants.feed(principal.tenant)
         return {"needed": await in_daemon_thread(required_approvals, feed.store)}
 
@@ -195,18 +194,18 @@ class Admin:
 
     async def ask(self, request: Request, principal: Principal) -> Json:
         """Ask the upstream without and with the edits that match."""
-        values = await _body(request)
+        values = await read_values(request)
         query, model, max_tokens = values.get("query"), values.get("model", "default"), values.get("max_tokens", 64)
         if not isinstance(query, str) or not isinstance(model, str) or type(max_tokens) is not int:
             raise RequestError(400, "bad_request", "query, model or max_tokens is missing, or is not of its type")
-        if self._trials.locked():
+        if self.trials.locked():
             raise RequestError(429, "busy", f"{_MAX_TRIALS} questions are being tried: try again in a second")
         feed = await self.tenants.feed(principal.tenant)
         chat = one_message(model, query, max_tokens=max_tokens)
-        async with self._trials, while_connected(request.receive):
+        async with self.trials, while_connected(request.receive):
             decision, edited = await self.editor.trial(chat, _CHAT, feed, ask=True)
             calls = [replace(_CHAT, body=body) for body in dict.fromkeys((chat.body, edited))]
-            texts = [await self._answer(call) for call in calls]
+            texts = [await self.answer(call) for call in calls]
         sent = json.loads(edited)["messages"][-1]["content"]
         return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1], "sent": sent}
 
@@ -224,12 +223,12 @@ class Admin:
         if request.method == "POST":
             if not principal.role.includes(KeyRole.APPROVE):
                 raise RequestError(403, "forbidden", "switching the mode needs a key for approve")
-            values = await _body(request)
+            values = await read_values(request)
             given = {"mode": values.get("mode"), "share": values.get("share", 1.0), "reason": values.get("reason")}
             new = read(Switch, given | {"author": principal.author, "at": ""})
             if not 0 <= new.share <= 1:
                 raise RequestError(400, "bad_request", "share must be between 0 and 1")
-            await self._write(request, principal, lambda store: switch(store, new))
+            await self.write(request, principal, lambda store: switch(store, new))
         feed = await self.tenants.feed(principal.tenant)
         made = await in_daemon_thread(switches, feed.store)
         status = {"mode": self.editor.mode_for(feed), "share": feed.switch.share, "started": self.editor.mode}
@@ -276,7 +275,7 @@ class Admin:
     async def _problems(self, of_edits: Sequence[str]) -> list[str]:
         return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]
 
-    async def _write(
+    async def write(
         self, request: Request, principal: Principal, make: Callable[[EditStore], Sequence[EditVersion] | None]
     ) -> Json:
         """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
@@ -302,7 +301,7 @@ class Admin:
             changes = await working  # it is being committed
         return {"changes": [_edit_json(edit, feed) for edit in changes]}
 
-    async def _answer(self, call: UpstreamCall) -> str:
+    async def answer(self, call: UpstreamCall) -> str:
         """The text of the upstream's answer. Raises UpstreamError."""
         try:
             async with self.upstream.exchange(call) as reply:
@@ -324,15 +323,6 @@ def _error(status: int, code: str, sentence: str, **more: object) -> Response:
 def _json(value: object, status: int = 200) -> Response:
     """JSON that nothing on the way keeps: it is of this moment, and for one key."""
     return JSONResponse(value, status, _UNKEPT)
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    """The JSON object of a request. Raises RequestError."""
-    raw = await read_body(request.scope, request.receive, _LIMITS)
-    with contextlib.suppress(ValueError):
-        if (values := parse(raw or b"{}")) is not None:
-            return values
-    raise RequestError(400, "bad_request", "the body is not a JSON object")
 
 
 def _id(request: Request) -> int:

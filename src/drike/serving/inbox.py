@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from drike.gates.drafting import MOST_SHOWN, draft, grouped
 from drike.serving.keys import Principal
-from drike.serving.relay import Limits, RequestError, read_body, while_connected
-from drike.serving.requests import CHAT, one_message, parse
+from drike.serving.relay import RequestError, read_values, while_connected
+from drike.serving.requests import CHAT, one_message
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import UpstreamCall
 from drike.serving.verifying import EditOutcome, EditQuestion, by_concern, named, questions_about
@@ -25,7 +25,6 @@ from drike.support.records import read
 if TYPE_CHECKING:  # it imports this module
     from drike.serving.admin import Admin
 
-_LIMITS = Limits(body=64 << 10)
 _TOKENS = 64  # of an answer
 Json = dict[str, Any]
 
@@ -71,7 +70,7 @@ class Inbox:
         """Draft an edit from reports of the same, and close them."""
         numbers, _ = await _named(request)
         feed = await self.admin.tenants.feed(principal.tenant)
-        return await self.admin._write(
+        return await self.admin.write(
             request, principal, lambda store: draft(store, numbers, feed.index, author=principal.author)
         )
 
@@ -83,7 +82,7 @@ class Inbox:
             for number in numbers:
                 reports.close(store, number, author=principal.author, reason=reason)
 
-        return await self.admin._write(request, principal, make)
+        return await self.admin.write(request, principal, make)
 
     async def wrong(self, request: Request, principal: Principal) -> Json:
         """Make open reports of samples, all or none."""
@@ -93,11 +92,11 @@ class Inbox:
             for number in numbers:
                 reports.mark_wrong(store, number, principal.author)
 
-        return await self.admin._write(request, principal, make)
+        return await self.admin.write(request, principal, make)
 
     async def verify(self, request: Request, principal: Principal) -> Json:
         """Ask the upstream about an edit, a draft or a proposal, which is in force for these questions alone."""
-        model = (await _body(request)).get("model", "default")
+        model = (await read_values(request)).get("model", "default")
         if not isinstance(model, str):
             raise RequestError(400, "bad_request", "model must be a text")
         feed = await self.admin.tenants.feed(principal.tenant)
@@ -106,13 +105,13 @@ class Inbox:
         trial = await in_daemon_thread(feed.trying, [tried])
         asked = [question for question in questions_about([tried], trial.index) if question.first is None]
         outcomes = list[EditOutcome]()
-        async with self.admin._trials, while_connected(request.receive):
+        async with self.admin.trials, while_connected(request.receive):
             for question in asked:
                 chat = one_message(model, question.text, max_tokens=_TOKENS)
                 call = UpstreamCall("POST", CHAT, [(b"content-type", b"application/json")], b"")
                 decision, body = await self.admin.editor.trial(chat, call, trial, ask=True)
-                bare = None if question.kind.concerns else await self.admin._answer(replace(call, body=chat.body))
-                answer = await self.admin._answer(replace(call, body=body))
+                bare = None if question.kind.concerns else await self.admin.answer(replace(call, body=chat.body))
+                answer = await self.admin.answer(replace(call, body=body))
                 outcomes.append(_outcome(question, answer, decision.matched, bare))
         return _verified(latest, outcomes)
 
@@ -136,17 +135,9 @@ def _verified(edit: EditVersion, outcomes: Sequence[EditOutcome]) -> Json:
     }  # fmt: skip
 
 
-async def _body(request: Request) -> Json:
-    """The JSON object of a request. Raises RequestError, ValueError."""
-    values = parse(await read_body(request.scope, request.receive, _LIMITS) or b"{}")
-    if values is None:
-        raise RequestError(400, "bad_request", "the body is not a JSON object")
-    return values
-
-
 async def _named(request: Request) -> tuple[list[int], str | None]:
     """The numbers of the reports that a request names, and a reason. Raises RequestError."""
-    values = await _body(request)
+    values = await read_values(request)
     numbers, reason = values.get("reports"), values.get("reason")
     if not isinstance(numbers, list) or not numbers or any(type(number) is not int for number in numbers):
         raise RequestError(400, "bad_request", "reports must be a list of numbers of reports")

@@ -7,9 +7,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
+from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from drike.serving.requests import parse
 from drike.serving.upstream import Headers, Reply, UpstreamError
 
 _MAX_DRAINED, _SECONDS_TO_DRAIN = 32 << 20, 2.0  # bytes of a refused body
@@ -25,6 +28,9 @@ class Limits:
     headers: int = 16 << 10
     seconds: float = 30.0
     at_once: int = 1_000
+
+
+_OF_ADMIN = Limits(body=1 << 20)
 
 
 class RequestError(Exception):
@@ -44,7 +50,8 @@ ENDING = RequestError(503, "ending", "the gateway is being stopped: try again")
 
 async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     """The body of a request. Raises RequestError for one that is too large or too slow, ClientDisconnectError."""
-    too_large = RequestError(413, "body_too_large", f"the body has more than {limits.body >> 20} MB: send less at once")
+    most = f"{limits.body >> 20} MB" if limits.body >> 20 else f"{limits.body >> 10} KB"
+    too_large = RequestError(413, "body_too_large", f"the body has more than {most}: send less at once")
     declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     if declared.isdigit() and int(declared) > limits.body:
         raise too_large
@@ -63,6 +70,15 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
                     return b"".join(parts)
     except TimeoutError:
         raise RequestError(408, "too_slow", f"the body took more than {limits.seconds:g} s: send it again") from None
+
+
+async def read_values(request: Request) -> dict[str, Any]:
+    """The JSON object of a request to the admin port; {} without a body. Raises as `read_body`."""
+    raw = await read_body(request.scope, request.receive, _OF_ADMIN)
+    with suppress(ValueError):
+        if (values := parse(raw or b"{}")) is not None:
+            return values
+    raise RequestError(400, "bad_request", "the body is not a JSON object")
 
 
 async def drain(receive: Receive) -> bool:
