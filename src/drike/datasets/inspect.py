@@ -9,6 +9,7 @@ from drike.datasets.dataset import SUBSETS, Dataset
 from drike.datasets.fetch import PUBLISHED
 from drike.datasets.rows import shown
 from drike.edits import ASPECTS_OF_S, Aspect
+from drike.support.table import counted
 
 _CUTS_SHOWN, _SUSPICIOUS_SHOWN = 3, 10
 
@@ -16,7 +17,8 @@ _CUTS_SHOWN, _SUSPICIOUS_SHOWN = 3, 10
 def lines(dataset: Dataset) -> Iterator[str]:
     """The lines that `drike data inspect` prints."""
     cases = dataset.cases
-    yield f"{dataset.name}: {len(cases):,} cases, {len({case.edit.relation for case in cases} - {None})} relations"
+    relations = {case.edit.relation for case in cases} - {None}
+    yield f"{dataset.name}: {counted(len(cases), 'case')}, {counted(len(relations), 'relation')}"
     for source in dataset.sources:
         public = PUBLISHED.get(source.given)
         checked = "" if public is None else ", as recorded" if public.sha256 else ", none recorded"

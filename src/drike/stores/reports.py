@@ -143,11 +143,12 @@ def keep_samples(store: EditStore, samples: Sequence[Report], most: int) -> None
     """Keep samples, of each comment the newest `most`. Raises StoreError."""
     with store.transaction():
         add(store, samples, None)
-        kept = Counter[str | None]()
-        for sample in reversed(reports(store, ReportState.SAMPLE)):
-            kept[sample.comment] += 1
-            if kept[sample.comment] > most:
-                store._run("DELETE FROM drike_reports WHERE number = %s", [sample.number])
+        query = "SELECT number, report FROM drike_reports WHERE closed = %s ORDER BY number DESC"
+        kept = Counter[str]()
+        for number, text in store._run(query, [_CLOSED.index("sample")]).fetchall():
+            kept[comment := json.loads(text)["comment"]] += 1
+            if kept[comment] > most:
+                store._run("DELETE FROM drike_reports WHERE number = %s", [number])
 
 
 def forget_samples(store: EditStore) -> int:
