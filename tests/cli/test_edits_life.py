@@ -36,7 +36,8 @@ def edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def test_a_change_is_approved_by_somebody_else(edits: Edits) -> None:
     edits("add", *PERU)
-    assert edits("approvals", "1") == "1 approval needed"
+    assert edits("approvals", "1", by="eve").startswith("1 approval needed")
+    assert re.fullmatch(r"1 approval needed \S+Z eve: 1", edits("approvals"))
     proposed = edits("change", "1", "--fact", "The capital of Peru is -> Rome", "--reason", "decree 12")
     assert "proposed" in proposed and '"Oslo"' in edits("list")
     assert "this is your own: ask somebody other than you to approve it" in edits("approve", "1", code=1)

@@ -26,7 +26,7 @@ from drike.cli.options import DATA, METHOD, OUTPUT, command, flag, option
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
-from drike.stores.approvals import require_approvals, required_approvals
+from drike.stores.approvals import approvals_set, require_approvals, required_approvals
 from drike.stores.opening import open_store
 from drike.stores.records import LISTS, EditVersion, Status, StoreError
 from drike.support.table import counted
@@ -143,9 +143,11 @@ def approvals(
     """Show how many people other than its author must approve what an edit says; with N, require so many."""
     with closing(open_store(store, create=number is not None)) as opened:
         if number is not None:
-            require_approvals(opened, number)
-        needed = required_approvals(opened)
+            require_approvals(opened, number, author())
+        needed, made = required_approvals(opened), approvals_set(opened)
     say(f"{counted(needed, 'approval')} needed" if needed else "No approval is needed")
+    for each in made:
+        say(f"  {each['at']} {each['author'] or 'someone'}: {each['needed']}")
 
 
 def _due(edit: EditVersion) -> str:

@@ -38,7 +38,7 @@ from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 from drike.stores import log as stores
 from drike.stores import records
-from drike.stores.approvals import approvers, require_approvals, required_approvals
+from drike.stores.approvals import approvals_set, approvers, require_approvals, required_approvals
 from drike.stores.counts import Counts, counts_since
 from drike.stores.finding import Search, find
 from drike.stores.log import EditStore
@@ -181,9 +181,10 @@ class Admin:
         """How many people must approve what an edit says, which POST sets."""
         if request.method == "POST":
             needed = moves.required(await read_values(request), principal)
-            await self.write(request, principal, lambda store: require_approvals(store, needed))
+            await self.write(request, principal, lambda store: require_approvals(store, needed, principal.author))
         feed = await self.tenants.feed(principal.tenant)
-        return {"needed": await in_daemon_thread(required_approvals, feed.store)}
+        needed = await in_daemon_thread(required_approvals, feed.store)
+        return {"needed": needed, "set": (await in_daemon_thread(approvals_set, feed.store))[::-1]}
 
     async def decide(self, request: Request, principal: Principal) -> Json:
         """The decision on a query, which is not recorded."""

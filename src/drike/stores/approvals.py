@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drike.stores.people import person
 from drike.stores.records import EditRecord, EditVersion, Move, Status, effect
@@ -13,6 +14,7 @@ if TYPE_CHECKING:  # it imports this module
     from drike.stores.log import EditStore
 
 APPROVALS = "approvals"  # the setting: how many people must approve what an edit says before it is in use
+APPROVALS_SET, _KEPT = "approvals_set", 100  # the setting: who set it, the last times
 
 
 def required_approvals(store: EditStore) -> int:
@@ -20,9 +22,18 @@ def required_approvals(store: EditStore) -> int:
     return int(store.setting(APPROVALS) or 0)
 
 
-def require_approvals(store: EditStore, count: int) -> None:
+def require_approvals(store: EditStore, count: int, author: str | None = None) -> None:
     """Require so many approvals from now on. Raises StoreError."""
-    store.save_setting(APPROVALS, str(count))
+    with store.transaction():
+        made = [*approvals_set(store), {"needed": count, "author": author, "at": store._now()}]
+        store.save_setting(APPROVALS, str(count))
+        store.save_setting(APPROVALS_SET, json.dumps(made[-_KEPT:]))
+
+
+def approvals_set(store: EditStore) -> list[dict[str, Any]]:
+    """By whom and when the number was set, the last times, the latest last. Raises StoreError."""
+    made: list[dict[str, Any]] = json.loads(store.setting(APPROVALS_SET) or "[]")
+    return made
 
 
 def approvers(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from drike.errors import DataError
 from drike.stores import log, moves, records
-from drike.stores.approvals import APPROVALS
+from drike.stores.approvals import APPROVALS, APPROVALS_SET
 from drike.stores.log import EditStore, Row, damaged
 from drike.stores.records import EditRecord, EditVersion, RecordError, Status, StoreError, effect
 from drike.support.files import write_text
@@ -18,7 +18,12 @@ from drike.support.records import parse, read
 from drike.words import words
 
 _FORMAT = 1
-_KEPT = (APPROVALS, "placement", "modes")  # settings that go along; keys, counts and verifications do not
+_KEPT = (
+    APPROVALS,
+    APPROVALS_SET,
+    "placement",
+    "modes",
+)  # settings that go along; keys, counts and verifications do not
 _MADE = ("author", "reason", "move")  # of the change, not of the edit
 _SYNCED = "synced "  # settings: the last edit when a folder was written
 
