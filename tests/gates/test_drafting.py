@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from drike.gates.drafting import DraftError, draft, drafted, grouped, objects_of, statement_of, subject_of
+from drike.gates.drafting import DraftError, draft, drafted, fields_by, grouped, objects_of, statement_of, subject_of
 from drike.gates.index import EditIndex
 from drike.stores import reports
 from drike.stores.log import snapshot
 from drike.stores.records import EditRecord, Status
 from drike.stores.reports import Report, ReportState
 from drike.stores.sqlite import SqliteStore
+from tests.worlds.scripted import ScriptedModel
 from tests.worlds.stores import PERU
 
 ASKED = "What is the capital of Peru?"
@@ -108,3 +109,33 @@ def test_reports_of_the_same_make_one_draft_with_their_questions_as_wordings(tmp
         assert reports.reports(store) == []
         with pytest.raises(DraftError, match="is closed"):
             draft(store, [2], EditIndex())
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ('<think>{"new": "?"}</think>```json\n{"subject": "Peru", "query": "Peru lies in", "new": "Oslo"}\n```',
+         {"subject": "Peru", "query": "Peru lies in", "new": "Oslo"}),
+        ('{"subject": "Chile", "query": "Chile is governed from", "new": "Rome", "old": "Lima"}', {"old": "Lima"}),
+        ('{"subject": "Peru", "query": "Peru lies in Oslo", "new": "Oslo"}', {"subject": "Peru", "new": "Oslo"}),
+        ("I cannot help with that. {", {}),
+        ('{"subject": ["Peru"], "new": 4}', {}),
+    ],
+)  # fmt: skip
+def test_a_model_fills_in_what_the_report_says_and_nothing_else(written: str, found: dict[str, str]) -> None:
+    report = Report("Say, from where do they govern Peru", "Lima, I think.", "it was moved to Oslo last year")
+    model = ScriptedModel(lambda prompt: written)
+    assert fields_by(model, report) == found
+    assert "Correction: it was moved to Oslo last year" in model.prompts[0]
+
+
+def test_a_draft_by_a_model_has_what_rules_do_not_find(tmp_path: Path) -> None:
+    written = '{"subject": "Peru", "query": "Peru is governed from", "new": "Oslo", "old": "Lima"}'
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        report = Report("Say, from where do they govern Peru", "Lima, I think.", "it was moved to Oslo last year")
+        [added] = reports.add(store, [report], "ann")
+        [edit] = draft(store, [added.number], EditIndex.of(()), model=ScriptedModel(lambda prompt: written))
+        record = edit.record
+        assert (record.subject, record.query, record.target_new) == ("Peru", "Peru is governed from", "Oslo")
+        assert record.target_true == "Lima" and record.paraphrases == (report.question,)
+        assert record.status is Status.DRAFT and reports.report(store, 1).state is ReportState.CLOSED

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drike.cli.console import note, say
-from drike.cli.edits import FILE, Reason, Store, author, print_changes
-from drike.cli.options import DATA, METHOD, OUTPUT, command, flag, option
+from drike.cli.edits import FILE, Reason, Store, author, open_writer, print_changes
+from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, command, flag, option
 from drike.datasets.rows import shown
 from drike.errors import UsageError
+from drike.models import ApiOptions
 from drike.stores import log as stores
 from drike.stores import reports
 from drike.stores.opening import open_store
@@ -32,6 +33,8 @@ def inbox(
                                                  hidden=True)] = None, *,
     draft: Annotated[list[int] | None, option("ID", "Draft an edit from this report; repeatable for reports of the "
                                               "same", METHOD)] = None,
+    model: Annotated[str | None, option("MODEL", "Reads the report for --draft; what it finds must "
+                                        "stand there", MODEL)] = None,
     close: Annotated[list[int] | None, option("ID", "Close this report; repeatable", METHOD)] = None,
     reason: Reason = None,
     import_: Annotated[Path | None, option("FILE", "Add the reports of a file: of Langfuse, Open WebUI, or our own",
@@ -44,6 +47,8 @@ def inbox(
     """List reports of wrong answers, or show one; draft an edit from one, or close it."""
     if sum(map(bool, (report, draft, close, import_, wrong, forget))) > 1:
         raise UsageError("one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples")
+    if model and not draft:
+        raise UsageError("--model reads a report for a draft: give --draft, too")
     if reason and not close:
         raise UsageError("--reason says why reports are closed: give --close, too")
     with closing(open_store(store, create=import_ is not None)) as opened:
@@ -61,15 +66,16 @@ def inbox(
         elif forget:
             say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
         elif draft:
-            _draft(opened, draft)
+            _draft(opened, draft, model)
         else:
             _list(opened, ReportState.SAMPLE if samples else None if closed else ReportState.OPEN)
 
 
-def _draft(store: stores.EditStore, numbers: list[int]) -> None:
+def _draft(store: stores.EditStore, numbers: list[int], model: str | None) -> None:
     from drike.gates import drafting
 
-    changes = drafting.draft(store, numbers, _index(store), author=author())
+    reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
+    changes = drafting.draft(store, numbers, _index(store), author=author(), model=reader)
     print_changes(changes)
     id = changes[-1].id
     say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")

@@ -1,15 +1,19 @@
-"""What becomes of reports of wrong answers: groups of those about the same, and drafts of edits, by rules."""
+"""What becomes of reports of wrong answers: groups of those about the same, and drafts of edits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import regex
 
 from drike.errors import DrikeError
 from drike.gates.index import EditIndex
 from drike.matching import normalise
+from drike.models.protocols import LanguageModel
+from drike.prompts import REWRITE
 from drike.stores import reports
 from drike.stores.log import EditStore
 from drike.stores.records import EditRecord, EditVersion, RecordError, Status, checked
@@ -51,6 +55,8 @@ _INTRODUCTION = regex.compile(
 _NOT = regex.compile(r"(?i)[\s,(;-]+(?:and\s+)?(?:not|instead of|rather than)\s+(?P<old>.+)$")
 _NOT_BUT = regex.compile(r"(?i)^not\s+(?P<old>.+?),?\s+but\s+(?P<new>.+)$")
 _SAYS = regex.compile(r"(?i)\b(?:is|was|are|were|by|equals)\s+")
+_TOKENS = 1_000  # of what a model writes, with its thoughts
+_OBJECT = regex.compile(r"\{[^{}]*\}\s*(?:```)?\s*$")  # of JSON, the last one
 _ENDS = " \t\n.,;:!?\"'()*`\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
@@ -96,18 +102,24 @@ def nearest(questions: Sequence[str], index: EditIndex) -> list[EditVersion | No
 
 
 def draft(
-    store: EditStore, numbers: Sequence[int], index: EditIndex, *, author: str | None = None
+    store: EditStore,
+    numbers: Sequence[int],
+    index: EditIndex,
+    *,
+    author: str | None = None,
+    model: LanguageModel | None = None,
 ) -> Sequence[EditVersion]:
-    """Draft an edit from open reports of the same, and close them. Return the changes.
+    """Draft an edit from open reports of the same, and close them. Return the changes. model: reads them, too.
 
-    Raises DraftError if they give no subject or no correction, StoreError.
+    Raises DraftError if they give no subject or no correction, StoreError, ModelError.
     """
     if not numbers:
         raise DraftError("no report is named: give the number of one")
+    asked = [reports.report(store, number) for number in dict.fromkeys(numbers)]
+    main = next((report for report in asked if report.correction), asked[0])
+    found = fields_by(model, main) if model else {}
     with store.transaction():
-        asked = [reports.report(store, number) for number in dict.fromkeys(numbers)]
-        main = next((report for report in asked if report.correction), asked[0])
-        record = drafted(main, nearest([main.question], index)[0])
+        record = drafted(main, nearest([main.question], index)[0], found)
         more = [report.question for report in asked if any(mentions(report.question, name) for name in record.names)]
         wordings = tuple(text for text in dict.fromkeys((*record.paraphrases, *more)) if text != record.query)
         record = replace(record, paraphrases=wordings, author=author, reason=main.comment)
@@ -117,16 +129,48 @@ def draft(
     return changes
 
 
-def drafted(report: Report, edit: EditVersion | None = None) -> EditRecord:
-    """The draft of an edit from a report, by rules. edit: one that may be about the same. Raises DraftError."""
+def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
+    """The subject, query, new and old object that a model finds in a report; not those that it made up.
+
+    A name or an object is one that the report has, and a query names the subject without the new object.
+    """
+    parts = {name: getattr(report, name) for name in ("question", "answer", "correction", "comment")}
+    text = "\n".join(f"{name.capitalize()}: {said}" for name, said in parts.items() if said)
+    asked = (
+        f"{REWRITE}as one JSON object. It reports a wrong answer. The keys: subject, the name that the question is "
+        "about; query, the question as the beginning of a sentence that the right answer ends; new, the right answer, "
+        f"in as few words as the text has it; old, the wrong one.\nText:\n{text}\nRewritten:\n"
+    )
+    [completion] = model.generate([asked], _TOKENS, None)
+    try:
+        values = json.loads(match[0].rstrip("` \n")) if (match := _OBJECT.search(completion.text)) else {}
+    except ValueError:
+        values = {}
+    found = {name: said.strip(_ENDS) for name, said in values.items() if isinstance(said, str)}
+    right = f"{report.correction or ''}\n{report.comment or ''}"
+    places = {"subject": report.question, "new": right, "old": f"{report.answer}\n{right}"}
+    good = {name: found[name] for name, place in places.items() if found.get(name) and mentions(place, found[name])}
+    query, subject, new = (found.get("query", ""), good.get("subject", ""), good.get("new", ""))
+    usable = subject and mentions(query, subject) and not (new and mentions(query, new))
+    return good | ({"query": query} if usable else {})
+
+
+def drafted(
+    report: Report, edit: EditVersion | None = None, found: Mapping[str, str] = MappingProxyType({})
+) -> EditRecord:
+    """The draft of an edit from a report, by rules. edit: one that may be about the same. Raises DraftError.
+
+    found: of `fields_by`, in place of what rules find.
+    """
     if report.state is ReportState.CLOSED:
         raise DraftError(f"report {report.number} is closed: choose an open one")
     known = edit.record if edit and any(mentions(report.question, name) for name in edit.record.names) else None
-    query = statement_of(report.question)
-    name = known.subject if known else subject_of(report.question)
+    query = found.get("query") or statement_of(report.question)
+    name = known.subject if known else found.get("subject") or subject_of(report.question)
     if not name:
         raise DraftError(f"report {report.number} names no subject: add the edit by hand (drike edits add)")
     new, old = objects_of(report.correction or "", report.answer, query)
+    new, old = found.get("new", new), found.get("old", old)
     if not new:
         raise DraftError(f"report {report.number} says not what is right: add the edit by hand (drike edits add)")
     wordings = (report.question,) if normalise(report.question) != normalise(query) else ()
