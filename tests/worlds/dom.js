@@ -56,4 +56,4 @@ async function open(view) { location.hash = `#${view}`; heard.hashchange(); awai
 for (const script of ['inbox', 'life', 'page']) (0, eval)(fs.readFileSync(`${folder}/${script}.js`, 'utf8'));
 const told = [], actions = fs.readFileSync(0, 'utf8');
 const run = new (async () => {}).constructor('$', 'press', 'input', 'open', 'settled', 'told', actions);
-settled().then(() => run($, press, input, open, settled, told)).then(() => console.log(JSON.stringify(told)));
+settled().then(() => run($, press, input, open, settled, told)).then(() => process.stdout.write(JSON.stringify(told), () => process.exit(0)));
