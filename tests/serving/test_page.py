@@ -13,7 +13,7 @@ from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import GatewayOptions, Mode
 from drike.stores.log import rollback
 from drike.stores.records import EditRecord, Status
-from tests.worlds.browsing import CHROMIUM, DRIVER, Browser, browser
+from tests.worlds.browsing import CHROMIUM, DRIVER, ROWS, SAID, Browser, browser, click, enter, text
 from tests.worlds.gateways import Doubting, RawHandler, Received, Running, ask, completed, decided, running, upstream
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
@@ -59,35 +59,12 @@ def page(window: Browser, gateway: Running) -> Browser:
     return window
 
 
-ROWS = "document.querySelectorAll('#edits li').length"
-SAID = "document.getElementById('said').textContent"
-
-
-def text(id: str) -> str:
-    return f"document.getElementById('{id}').textContent"
-
-
-def click(page: Browser, label: str, inside: str = "body") -> None:
-    """Click the first visible button with this label."""
-    found = (
-        f"[...document.querySelectorAll('{inside} button')].find((b) => b.offsetParent && b.textContent === '{label}')"
-    )
-    page.wait(f"!!({found})")
-    page.run(f"{found}.click()")
-
-
-def enter(page: Browser, selector: str, value: str) -> None:
-    page.run(
-        f"((e) => {{ e.value = {json.dumps(value)}; e.dispatchEvent(new Event('input', {{bubbles: true}})); }})"
-        f"(document.querySelector({json.dumps(selector)}))"
-    )
-
-
 def test_the_page_is_served_without_a_key_and_under_a_strict_policy(gateway: Running) -> None:
     for path, kind in (
         ("/", "text/html"),
         ("/page.css", "text/css"),
         ("/page.js", "text/javascript"),
+        ("/edit.js", "text/javascript"),
         ("/inbox.js", "text/javascript"),
     ):
         status, headers, body = ask(gateway.admin + path, "GET")
@@ -169,7 +146,7 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
     assert page.run("document.querySelector('#edits li[data-id=\"5\"]') === null")
     page.run("[...document.querySelectorAll('#edits li[data-id=\"6\"] button')].at(-1).click()")
     enter(page, "#reason", "a test")
-    click(page, "Retire", "#retire")
+    click(page, "Retire", "#move")
     page.wait(f"{SAID} === 'Edit 6 is retired.'")
     assert gateway.feed.snapshot.edits[6].record.reason == "a test"
     click(page, "Undo", "#toast")
@@ -263,8 +240,9 @@ def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(win
         assert window.run("document.querySelectorAll('#on svg.days rect.taken').length") == 1
         assert window.run("document.querySelector('#on svg.days').getBoundingClientRect().height") > 20
         click(window, "Details", "#on")
-        click(window, "Put into shadow", "#details")
-        window.wait("document.getElementById('hold').textContent === 'Put in force'")
+        click(window, "Put into shadow…", "#details")
+        click(window, "Put into shadow", "#move")
+        window.wait(f"{text('moves')}.includes('Put in force…')")
         assert serving.feed.snapshot.edits[1].record.status is Status.SHADOW
         assert window.logs() == []
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from drike.stores import records
 from drike.stores.log import EditStore, Snapshot, snapshot_at
+from drike.stores.moves import is_due
 from drike.stores.records import EditVersion, RecordError, Status
 from drike.words import words
 
@@ -21,13 +22,14 @@ class Search:
     """Which edits are wanted. text: words that the names, the query, the new object or the id must have, all of them.
 
     status: of `Status`, where proposed ones are the changes that wait; "all"; None for all but retired ones. owner,
-    subject: in any capitals; the subject may be an alias.
+    subject: in any capitals; the subject may be an alias. due: only edits whose review is due by this time (`stamp`).
     """
 
     text: str = ""
     status: str | None = None
     owner: str | None = None
     subject: str | None = None
+    due: str | None = None
 
     def __post_init__(self) -> None:
         if self.status not in (None, ALL, *Status):
@@ -50,6 +52,8 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
     if search.subject is not None:
         name = words(search.subject)
         among = (e for e in among if all(word in e.searched for word in name) and name in map(words, e.record.names))
+    if (time := search.due) is not None:
+        among = (edit for edit in among if is_due(edit.record, time))
     for word in sorted(set(words(search.text)), key=len, reverse=True):
         among = _having(among, word)
     return sorted(among, key=lambda edit: -edit.number)

@@ -12,6 +12,7 @@ _FILES = (
     ("/", "index.html", "html"),
     ("/page.css", "page.css", "css"),
     ("/page.js", "page.js", "javascript"),
+    ("/edit.js", "edit.js", "javascript"),
     ("/inbox.js", "inbox.js", "javascript"),
 )
 _HEADERS = {
