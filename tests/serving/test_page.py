@@ -329,8 +329,18 @@ def test_the_page_fits_its_screen_with_readable_text(gateway: Running, width: in
             small = "[...document.querySelectorAll('button, input, select, textarea')].filter((e) => e.offsetParent "
             assert opened.run(small + "&& e.offsetHeight < 24).length") == 0
         opened.run("(location.hash = '#edits', document.getElementById('new').click())")
-        inside = "((b) => b.left >= 0 && b.right <= innerWidth)(document.getElementById('add').getBoundingClientRect())"
-        assert opened.run(inside) and opened.run(contrast) >= 4.5
+        for dialog, button, within in (
+            ("add", "Cancel", "#add"),
+            ("details", "Retire…", "#details"),
+            ("move", "Cancel", "#move"),
+        ):
+            opened.wait(f"document.getElementById('{dialog}').open")
+            box = f"document.getElementById('{dialog}').getBoundingClientRect()"
+            assert opened.run(f"((b) => b.left >= 0 && b.right <= innerWidth)({box})"), dialog
+            assert opened.run(contrast) >= 4.5, dialog
+            click(opened, button, within)
+            if dialog == "add":
+                opened.run("document.querySelector('#edits li button').click()")
 
 
 @pytest.mark.browser

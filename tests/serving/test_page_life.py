@@ -157,6 +157,12 @@ def test_a_correction_is_proposed_approved_and_reviewed_on_the_page(above: Recor
         serving.manage("GET", "/admin/v1/status", Authorization=f"Bearer {bob}")
         require_approvals(serving.feed.store, 1)
         with signed_in(how, serving, anna, tmp_path / "anna") as page:
+            click(page, "Switch…")
+            page.wait("document.getElementById('modes').open")
+            click(page, "Switch", "#modes")
+            page.wait(f"{SAID} === 'switching the mode needs a key for approve'")
+            assert not page.run("document.getElementById('key').open")
+            click(page, "Cancel", "#modes")
             choose(page, "#status", "due")
             page.wait(f"{ROWS} === 1 && {text('edits')}.includes('review due')")
             choose(page, "#status", "proposed")

@@ -76,7 +76,7 @@
         h('div', {class: 'small'}, ...edits.stateOf(edit), `${names} \u00b7 ${edit.id}@${edit.version} \u00b7 `, when(edit.created_at), ...[edit.author, edit.owner && `owner ${edit.owner}`].filter(Boolean).map((text) => ` \u00b7 ${text}`))),
       h('div', {class: 'does'},
         button('Details', tried(() => edits.openDetails(edit.id))),
-        edit.status === 'retired' || !edits.may('approve') ? null : button('Retire\u2026', () => edits.openMove('retire', [edit]))));
+        ['retired', 'proposed'].includes(edit.status) || !edits.may('approve') ? null : button('Retire\u2026', () => edits.openMove('retire', [edit]))));
   }
 
   const NONE = {proposed: 'Nothing waits for approval.', due: 'No review is due.', rejected: 'Nothing is rejected.', draft: 'No drafts. The inbox makes them from reports.'};
