@@ -13,7 +13,7 @@ import pytest
 
 from drike.serving.keys import KeyRole, Keys
 from drike.stores import moves
-from drike.stores.approvals import require_approvals
+from drike.stores.approvals import require_approvals, required_approvals
 from drike.stores.records import EditRecord, Status
 from tests.worlds.browsing import CHROMIUM, DRIVER, NODE, ROWS, SAID, Browser, browser, click, enter, stub, text
 from tests.worlds.gateways import Recorded, Running, running
@@ -120,33 +120,29 @@ def test_every_move_that_the_page_offers_is_accepted(
     keys = Keys(tmp_path / "keys.json")
     head = {"Authorization": f"Bearer {keys.add('default', role, 'Bob')}"}
     entry = replace(CHILE, status=Status(stage) if stage in ("active", "shadow", "draft", "retired") else Status.ACTIVE)
-    load = "globalThis.window = globalThis; (0, eval)(require('fs').readFileSync(process.argv[1], 'utf8'));"
-    ask = load + "console.log(JSON.stringify(movesOf(JSON.parse(process.argv[2]), process.argv[3])))"
-    offered: list[str] = []
-    for turn in range(9):
-        place = tmp_path / str(turn)
-        place.mkdir()
-        record = moves.proposed(entry) if stage in ("proposed", "rejected") else entry
-        with running(above.url, place, record, keys=keys) as serving:
-            assert serving.manage("GET", "/admin/v1/status", **head)[0] == 200
-            store = serving.feed.store
+    if stage in ("proposed", "rejected"):
+        entry = moves.proposed(entry)
+    towns = [replace(entry, subject=f"T{i}", query=f"The mayor of T{i} is") for i in range(len(bodies) + 4)]
+    with running(above.url, tmp_path, *towns, keys=keys) as serving:
+        assert serving.manage("GET", "/admin/v1/status", **head)[0] == 200
+        store = serving.feed.store
+        for id in range(1, len(towns) + 1):
             if stage in ("changed", "refused"):
-                moves.change(store, 1, {"target_new": "Bonn"}, author="Anna (propose)", propose=True)
+                moves.change(store, id, {"target_new": "Bonn"}, author="Anna (propose)", propose=True)
             if stage in ("rejected", "refused"):
-                moves.reject(store, 1, author="Cleo (approve)", reason="no")
-            versions = serving.manage("GET", "/admin/v1/edits/1", **head)[1]["versions"]
-            if not offered:
-                command = ["node", "-e", ask, str(EDIT_SCRIPT), json.dumps(versions), role]
-                offered = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-                assert offered, (stage, role)
-            if turn == len(offered):
-                return
-            move = offered[turn]
+                moves.reject(store, id, author="Cleo (approve)", reason="no")
+        versions = serving.manage("GET", "/admin/v1/edits/1", **head)[1]["versions"]
+        load = "globalThis.window = globalThis; (0, eval)(require('fs').readFileSync(process.argv[1], 'utf8'));"
+        ask = load + "console.log(JSON.stringify(movesOf(JSON.parse(process.argv[2]), process.argv[3])))"
+        command = ["node", "-e", ask, str(EDIT_SCRIPT), json.dumps(versions), role]
+        offered = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        assert offered
+        for id, move in enumerate(offered, 1):
             goal = {"active": "shadow", "shadow": "active"}.get(versions[-1]["status"], "active")
             body = {"into": goal} if move == "propose" else bodies.get(move, {})
-            path = f"/admin/v1/edits/1/{'status' if move in ('shadow', 'active') else move}"
+            path = f"/admin/v1/edits/{id}/{'status' if move in ('shadow', 'active') else move}"
             status, answer = serving.manage("POST", path, body, **head)
-            assert status == 200, (stage, role, move, answer)
+            assert status == 200, (move, answer)
 
 
 @pytest.mark.parametrize("how", [pytest.param("node", marks=needs_node), pytest.param("chromium", marks=in_browser)])
@@ -194,7 +190,7 @@ def test_a_correction_is_proposed_approved_and_reviewed_on_the_page(above: Recor
             click(page, "Approve…", "#details")
             enter(page, "#reason", "decree 12")
             click(page, "Approve", "#move")
-            page.wait(f"{text('standing')}.includes('Approved by Bob (approve)')")
+            page.wait(f"{text('standing')}.includes('Proposed by Anna (propose), approved by Bob (approve)')")
             assert page.run(SAID) == "Edit 1 is in force."
             log = page.run("[...document.querySelectorAll('#versions li')].map((e) => e.textContent)")
             assert "1@3 approved · Bob (approve) · " in log[0] and log[0].endswith(" · decree 12latest")
@@ -226,6 +222,16 @@ def test_an_edit_is_added_superseded_retired_and_brought_back_on_the_page(
     above: Recorded, tmp_path: Path, how: str
 ) -> None:
     with running(above.url, tmp_path, CHILE) as serving, opened(how, serving.admin, tmp_path) as page:
+        click(page, "Switch…")
+        page.wait("document.getElementById('needed').value === '0'")
+        enter(page, "#needed", "1")
+        click(page, "Require them", "#requiring")
+        page.wait(f"{SAID} === 'What an edit says needs 1 approval.'")
+        assert required_approvals(serving.feed.store) == 1
+        enter(page, "#needed", "0")
+        click(page, "Require them", "#requiring")
+        page.wait(f"{SAID} === 'No approval is needed.'")
+        click(page, "Cancel", "#modes")
         page.wait(f"{ROWS} === 1")
         click(page, "Add edit")
         for name, value in (("subject", "Chile"), ("query", "The capital of Chile is"), ("target_new", "Bern")):

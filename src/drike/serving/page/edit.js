@@ -78,7 +78,7 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
     if (last.status === 'proposed') {
       const needed = Math.max(approvals.needed, 1), goal = last.approved_as === 'shadow' ? ' for shadow' : '';
       lines.push(`Proposed${goal} by ${by(versions[written])}, version ${last.version} \u00b7 approved by ${approvals.by.length} of ${needed}${people && `: ${people}`}`);
-    } else if (people) lines.push(`Approved by ${people}`);
+    } else if (people && now.status !== 'rejected') lines.push(`Proposed by ${by(told[written])}, approved by ${people}`);
     if (last.status === 'rejected') lines.push(`Version ${last.version} was rejected by ${by(last)}: ${last.reason}`);
     const dates = [now.owner && `Owner: ${now.owner}`, now.review_by && `to be reviewed by ${now.review_by.slice(0, 10)}`].filter(Boolean);
     fill($('standing'), ...[...lines, dates.join(' \u00b7 ')].filter((line) => line.length).map((line) => h('p', {}, ...[line].flat())));

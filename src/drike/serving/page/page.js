@@ -204,6 +204,8 @@
     $('share').value = 100 * share;
     fill($('switched'), ...(switched.length ? switched.slice(0, 10).map((made) => h('li', {}, h('div', {class: 'body'}, `${made.mode || 'as started'}${made.share < 1 ? ` for ${percent(made.share)}` : ''}`,
       h('div', {class: 'small'}, when(made.at), ` \u00b7 ${made.author}`, made.reason ? ` \u00b7 ${made.reason}` : '')))) : [h('li', {class: 'none'}, 'Never switched here.')]));
+    $('requiring').hidden = !edits.may('admin');
+    $('needed').value = (await api('approvals')).needed;
     $('modes').showModal();
   }
 
@@ -293,6 +295,10 @@
     $('modes').close();
     say('Switched.');
     await refresh();
+  });
+  on('requiring', 'submit', async () => {
+    const {needed} = await api('approvals', {needed: Number($('needed').value)});
+    say(needed ? `What an edit says needs ${needed} ${needed === 1 ? 'approval' : 'approvals'}.` : 'No approval is needed.');
   });
   on('ask', 'submit', () => ask(true));
   on('decide', 'click', () => ask(false));
