@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,23 +11,10 @@ import pytest
 
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import GatewayOptions, Mode
-from drike.serving.page import FOLDER
-from drike.stores.approvals import require_approvals
-from drike.stores.log import rollback, versions
+from drike.stores.log import rollback
 from drike.stores.records import EditRecord, Status
-from tests.worlds.browsing import CHROMIUM, DRIVER, Browser, browser
-from tests.worlds.gateways import (
-    Doubting,
-    RawHandler,
-    Received,
-    Recorded,
-    Running,
-    ask,
-    completed,
-    decided,
-    running,
-    upstream,
-)
+from tests.worlds.browsing import CHROMIUM, DRIVER, ROWS, SAID, Browser, browser, click, enter, text
+from tests.worlds.gateways import Doubting, RawHandler, Received, Running, ask, completed, decided, running, upstream
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
 WORDINGS = ("What is the capital of Peru?", "Which city is the seat of that government?")
@@ -42,7 +27,6 @@ EDITS = (
     EditRecord(HOSTILE, f"The sign of {HOSTILE} is", HOSTILE, aliases=("Mallory",), source=HOSTILE, reason=HOSTILE),
     EditRecord("Cuba", "The capital of Cuba is", "Bonn", status=Status.SHADOW),
 )
-needs_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
 
 
@@ -75,37 +59,13 @@ def page(window: Browser, gateway: Running) -> Browser:
     return window
 
 
-ROWS = "document.querySelectorAll('#edits li').length"
-SAID = "document.getElementById('said').textContent"
-
-
-def text(id: str) -> str:
-    return f"document.getElementById('{id}').textContent"
-
-
-def click(page: Browser, label: str, inside: str = "body") -> None:
-    """Click the first visible button with this label."""
-    found = (
-        f"[...document.querySelectorAll('{inside} button')].find((b) => b.offsetParent && b.textContent === '{label}')"
-    )
-    page.wait(f"!!({found})")
-    page.run(f"{found}.click()")
-
-
-def enter(page: Browser, selector: str, value: str) -> None:
-    page.run(
-        f"((e) => {{ e.value = {json.dumps(value)}; e.dispatchEvent(new Event('input', {{bubbles: true}})); }})"
-        f"(document.querySelector({json.dumps(selector)}))"
-    )
-
-
 def test_the_page_is_served_without_a_key_and_under_a_strict_policy(gateway: Running) -> None:
     for path, kind in (
         ("/", "text/html"),
         ("/page.css", "text/css"),
         ("/page.js", "text/javascript"),
+        ("/edit.js", "text/javascript"),
         ("/inbox.js", "text/javascript"),
-        ("/life.js", "text/javascript"),
     ):
         status, headers, body = ask(gateway.admin + path, "GET")
         assert (status, headers["content-type"].partition(";")[0]) == (200, kind)
@@ -118,77 +78,6 @@ def test_the_page_is_served_without_a_key_and_under_a_strict_policy(gateway: Run
             and b" onclick=" not in body
             and b"http://" not in body.replace(b"http://www.w3.org", b"")
         )
-
-
-def on_the_page(gateway: Running, actions: str) -> Any:
-    """What is told by actions on the page's scripts, run by node without a browser."""
-    command = ["node", str(Path(__file__).parents[1] / "worlds" / "dom.js"), str(FOLDER), gateway.admin]
-    done = subprocess.run(command, input=actions, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0 and done.stdout, done.stderr
-    return json.loads(done.stdout)
-
-
-@needs_node
-def test_an_edit_is_changed_rejected_approved_and_reviewed_on_the_page(above: Recorded, tmp_path: Path) -> None:
-    with running(above.url, tmp_path, PERU) as gateway:
-        require_approvals(gateway.feed.store, 1)
-        told = on_the_page(gateway, """
-            const moves = () => $('move-buttons').inside.map((node) => node.textContent);
-            await press('Details', $('edits'));
-            told.push(moves());
-            await press('Change\u2026', $('move-buttons'));
-            Object.assign($('entry').elements.target_new, {value: 'Rome'});
-            Object.assign($('entry').elements.only, {value: 'model=gpt-*'});
-            await $('entry').fire('submit');
-            await settled();
-            told.push($('said').textContent, $('edits').textContent.includes('change proposed'));
-            await input('status', 'proposed');
-            await press('Details', $('edits'));
-            told.push(moves(), $('approvals').textContent);
-            await press('Reject', $('move-buttons'));
-            told.push($('said').textContent);
-            $('why-move').value = 'no source';
-            await press('Reject', $('move-buttons'));
-            told.push($('said').textContent, $('fields').textContent.includes('Rome'));
-            $('until').value = '2020-01-01';
-            await press('Confirm until then', $('move-buttons'));
-            await input('status', 'due');
-            told.push($('edits').textContent.includes('due for review'));
-            await input('status', '');
-            await input('owner', 'nobody');
-            told.push($('count').textContent);
-        """)  # fmt: skip
-        assert told == [
-            ["Confirm until then", "Change…"],
-            "Edit 1 is proposed, and waits for approval.", True,
-            ["Approve", "Reject", "Change…"], "Waits for approval: 0 of 1.",
-            "a rejection needs a reason, for its author: give one (--reason)",
-            "Rejected: version 2 of edit 1.", False,
-            True, "No edit is like this.",
-        ]  # fmt: skip
-        records = [version.record for version in versions(gateway.feed.store, 1)]
-        assert [(each.status, each.reason) for each in records[1:3]] == [
-            (Status.PROPOSED, None), (Status.REJECTED, "no source")
-        ]  # fmt: skip
-        assert records[1].target_new == "Rome" and records[1].only == ("model=gpt-*",)
-
-
-@needs_node
-def test_a_sample_becomes_a_report_on_the_page(above: Recorded, tmp_path: Path) -> None:
-    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=3)
-    with running(above.url, tmp_path, PERU, options=options) as gateway:
-        gateway.chat(WORDINGS[0])
-        told = on_the_page(gateway, """
-            await open('health');
-            told.push($('samples').textContent);
-            await press('This answer is wrong', $('samples'));
-            told.push($('said').textContent, $('samples').textContent);
-            await open('inbox');
-            told.push($('reports').textContent);
-        """)  # fmt: skip
-        assert WORDINGS[0] in told[0] and "edit 1@1, on: " in told[0]
-        assert told[1] == "It is in the inbox." and told[2].startswith("No texts are kept.")
-        assert "Draft an edit" in told[3] and WORDINGS[0] in told[3]
 
 
 def in_browser(test: Any) -> Any:
@@ -257,7 +146,7 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
     assert page.run("document.querySelector('#edits li[data-id=\"5\"]') === null")
     page.run("[...document.querySelectorAll('#edits li[data-id=\"6\"] button')].at(-1).click()")
     enter(page, "#reason", "a test")
-    click(page, "Retire", "#retire")
+    click(page, "Retire", "#move")
     page.wait(f"{SAID} === 'Edit 6 is retired.'")
     assert gateway.feed.snapshot.edits[6].record.reason == "a test"
     click(page, "Undo", "#toast")
@@ -351,8 +240,9 @@ def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(win
         assert window.run("document.querySelectorAll('#on svg.days rect.taken').length") == 1
         assert window.run("document.querySelector('#on svg.days').getBoundingClientRect().height") > 20
         click(window, "Details", "#on")
-        click(window, "Put into shadow", "#details")
-        window.wait("document.getElementById('hold').textContent === 'Put in force'")
+        click(window, "Put into shadow…", "#details")
+        click(window, "Put into shadow", "#move")
+        window.wait(f"{text('moves')}.includes('Put in force…')")
         assert serving.feed.snapshot.edits[1].record.status is Status.SHADOW
         assert window.logs() == []
 
@@ -439,8 +329,18 @@ def test_the_page_fits_its_screen_with_readable_text(gateway: Running, width: in
             small = "[...document.querySelectorAll('button, input, select, textarea')].filter((e) => e.offsetParent "
             assert opened.run(small + "&& e.offsetHeight < 24).length") == 0
         opened.run("(location.hash = '#edits', document.getElementById('new').click())")
-        inside = "((b) => b.left >= 0 && b.right <= innerWidth)(document.getElementById('add').getBoundingClientRect())"
-        assert opened.run(inside) and opened.run(contrast) >= 4.5
+        for dialog, button, within in (
+            ("add", "Cancel", "#add"),
+            ("details", "Retire…", "#details"),
+            ("move", "Cancel", "#move"),
+        ):
+            opened.wait(f"document.getElementById('{dialog}').open")
+            box = f"document.getElementById('{dialog}').getBoundingClientRect()"
+            assert opened.run(f"((b) => b.left >= 0 && b.right <= innerWidth)({box})"), dialog
+            assert opened.run(contrast) >= 4.5, dialog
+            click(opened, button, within)
+            if dialog == "add":
+                opened.run("document.querySelector('#edits li button').click()")
 
 
 @pytest.mark.browser

@@ -15,8 +15,12 @@ from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
+NODE = shutil.which("node")
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 KEYS = {"tab": "\ue004", "enter": "\ue007", "space": " ", "down": "\ue015"}
+
+ROWS = "document.querySelectorAll('#edits li').length"
+SAID = "document.getElementById('said').textContent"
 
 
 class Browser:
@@ -102,3 +106,50 @@ def browser(profile: Path, width: int = 1280, height: int = 900, *, dark: bool =
             Browser(f"{base}/{window['sessionId']}").call("DELETE", "")
         driver.terminate()
         driver.wait(10)
+
+
+class Stub(Browser):
+    """A gateway's admin page under node, in the document of page_stub.js: for what it does, not for how it looks."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        super().__init__("")
+        self._process = process
+
+    def run(self, script: str) -> Any:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(script) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "problem" not in answer, answer["problem"]
+        return answer["value"]
+
+
+@contextmanager
+def stub(admin: str, view: str = "edits") -> Iterator[Stub]:
+    """The admin page at this address, which needs node."""
+    command = ["node", str(Path(__file__).with_name("page_stub.js")), admin, f"#{view}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Stub(process)
+        finally:
+            process.kill()
+
+
+def text(id: str) -> str:
+    return f"document.getElementById('{id}').textContent"
+
+
+def click(page: Browser, label: str, inside: str = "body") -> None:
+    """Click the first visible button with this label."""
+    found = (
+        f"[...document.querySelectorAll('{inside} button')].find((b) => b.offsetParent && b.textContent === '{label}')"
+    )
+    page.wait(f"!!({found})")
+    page.run(f"{found}.click()")
+
+
+def enter(page: Browser, selector: str, value: str) -> None:
+    page.run(
+        f"((e) => {{ e.value = {json.dumps(value)}; e.dispatchEvent(new Event('input', {{bubbles: true}})); }})"
+        f"(document.querySelector({json.dumps(selector)}))"
+    )

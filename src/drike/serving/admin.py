@@ -42,14 +42,14 @@ from drike.stores.approvals import approvals_set, approvers, require_approvals, 
 from drike.stores.counts import Counts, counts_since
 from drike.stores.finding import Search, find
 from drike.stores.log import EditStore
-from drike.stores.moves import due
+from drike.stores.moves import due, is_due
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
 from drike.support.records import read
 
 _MAX_TRIALS = 16  # at once
 _SECONDS_FOR_STORE = 5.0  # that others may hold
 _UNKEPT = {"cache-control": "no-store"}
-_MAX_LISTED, _MAX_CANDIDATES = 500, 10
+_MAX_LISTED, _MAX_CANDIDATES, _MAX_DAYS = 500, 10, 36_600
 _CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
 Guarded = Callable[[Request, Principal], Awaitable[Any]]
 Json = dict[str, object]
@@ -144,10 +144,13 @@ class Admin:
         }  # fmt: skip
 
     async def edits(self, request: Request, principal: Principal) -> Json:
-        """Edits that hold all words of q, with a status, an owner, a subject."""
+        """Edits that hold all words of q, with a status, an owner, a subject, a review due within so many days."""
         feed = await self.tenants.feed(principal.tenant)
         given = request.query_params
-        wanted = Search(given.get("q", ""), *map(given.get, ("status", "owner", "subject")))
+        by = None
+        if "due" in given:
+            by = records.stamp(datetime.now(UTC) + timedelta(days=min(_number(request, "due", 0), _MAX_DAYS)))
+        wanted = Search(given.get("q", ""), given.get("status"), given.get("owner"), given.get("subject"), by)
         found = await in_daemon_thread(find, feed.snapshot, wanted)
         after, limit = _number(request, "after", 0), min(_number(request, "limit", 50), _MAX_LISTED)
         return {"edits": [_edit_json(edit, feed) for edit in found[after : after + limit]], "total": len(found)}
@@ -347,7 +350,9 @@ def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
         return {**version, **records.to_values(edit.record)}
     proposal = feed.snapshot.proposals.get(edit.id)
     waiting = None if proposal in (None, edit) else _edit_json(proposal)
-    return {**version, **records.to_values(edit.record), "in_force": feed.has(edit), "proposal": waiting}
+    late = feed.snapshot.edits.get(edit.id) == edit and is_due(edit.record, records.stamp(datetime.now(UTC)))
+    state = {"in_force": feed.has(edit), "due": late, "proposal": waiting}
+    return {**version, **records.to_values(edit.record), **state}
 
 
 def _decision_json(decision: Decision, feed: EditFeed) -> Json:

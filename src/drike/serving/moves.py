@@ -52,7 +52,8 @@ def change(id: int, name: str, values: Json, principal: Principal) -> Make:
     why = {"author": principal.author, "reason": _value(values, "reason", str)}
     version, until = _value(values, "version", int), _value(values, "until", str)
     into = None if values.get("into") is None else read(Status, values["into"])
-    supersede, asked = values.get("supersede") is True, not principal.role.includes(KeyRole.APPROVE)
+    supersede = values.get("supersede") is True
+    asked = values.get("propose") is True or not principal.role.includes(KeyRole.APPROVE)
     acts: Mapping[str, Make] = {
         "propose": lambda store: moves.propose(store, id, into=into, **why),
         "approve": lambda store: moves.approve(store, id, version=version, supersede=supersede, **why),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from drike.stores import records
 from drike.stores.log import EditStore, Snapshot, snapshot_at
-from drike.stores.moves import due
+from drike.stores.moves import is_due
 from drike.stores.records import EditVersion, RecordError, Status
 from drike.words import words
 
-ALL, DUE = "all", "due"
+ALL = "all"
 _NOT_COMPARED = ("author", "reason", "move")  # who made a change, which is no change of an edit
 
 
@@ -21,18 +21,19 @@ _NOT_COMPARED = ("author", "reason", "move")  # who made a change, which is no c
 class Search:
     """Which edits are wanted. text: words that the names, the query, the new object or the id must have, all of them.
 
-    status: of `Status`, where proposed ones are the changes that wait; "due" for review; "all"; None for all but
-    retired ones. owner, subject: in any capitals; the subject may be an alias.
+    status: of `Status`, where proposed ones are the changes that wait; "all"; None for all but retired ones. owner,
+    subject: in any capitals; the subject may be an alias. due: only edits whose review is due by this time (`stamp`).
     """
 
     text: str = ""
     status: str | None = None
     owner: str | None = None
     subject: str | None = None
+    due: str | None = None
 
     def __post_init__(self) -> None:
-        if self.status not in (None, ALL, DUE, *Status):
-            raise RecordError(f"there is no status {self.status!r}: it is {ALL}, {DUE}, {', '.join(Status)}")
+        if self.status not in (None, ALL, *Status):
+            raise RecordError(f"there is no status {self.status!r}: it is {ALL}, {', '.join(Status)}")
 
 
 def find(edits: Snapshot, search: Search) -> list[EditVersion]:
@@ -41,8 +42,6 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
     status = search.status
     if status == Status.PROPOSED:
         among, status = edits.proposals.values(), ALL
-    if status == DUE:
-        among, status = due(edits, datetime.now(UTC)), ALL
     if status is None:
         among = (edit for edit in among if edit.record.status is not Status.RETIRED)
     elif status != ALL:
@@ -53,6 +52,8 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
     if search.subject is not None:
         name = words(search.subject)
         among = (e for e in among if all(word in e.searched for word in name) and name in map(words, e.record.names))
+    if (time := search.due) is not None:
+        among = (edit for edit in among if is_due(edit.record, time))
     for word in sorted(set(words(search.text)), key=len, reverse=True):
         among = _having(among, word)
     return sorted(among, key=lambda edit: -edit.number)

@@ -7,13 +7,13 @@ from pathlib import Path
 from starlette.responses import Response
 from starlette.routing import Route
 
-FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 _FILES = (
     ("/", "index.html", "html"),
     ("/page.css", "page.css", "css"),
     ("/page.js", "page.js", "javascript"),
+    ("/edit.js", "edit.js", "javascript"),
     ("/inbox.js", "inbox.js", "javascript"),
-    ("/life.js", "life.js", "javascript"),
 )
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -28,6 +28,6 @@ _HEADERS = {
 def routes() -> list[Route]:
     """The routes of the page's files; they need no key."""
     return [
-        Route(path, Response((FOLDER / name).read_bytes(), 200, _HEADERS, f"text/{kind}"), methods=["GET"])
+        Route(path, Response((_FOLDER / name).read_bytes(), 200, _HEADERS, f"text/{kind}"), methods=["GET"])
         for path, name, kind in _FILES
     ]

@@ -1,8 +1,6 @@
 // The inbox: reports of wrong answers, drafts from them, and their proof. page.js gives it what both use.
 'use strict';
-window.inboxView = ({$, api, h, fill, button, when, fact, tried, say}) => {
-  const pill = (good, text) => h('span', {class: good ? 'pill good' : 'pill bad'}, text);
-
+window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proofOf}) => {
   function reportBody(report) {
     return h('div', {class: 'small'}, `${report.number} \u00b7 `, when(report.at), report.author ? ` \u00b7 ${report.author}` : '', report.model ? ` \u00b7 ${report.model}` : '',
       h('div', {class: 'fact'}, report.question, h('i', {}, '\u2192'), report.answer, report.correction ? h('b', {}, ` (right: ${report.correction})`) : ''),
@@ -38,27 +36,13 @@ window.inboxView = ({$, api, h, fill, button, when, fact, tried, say}) => {
     await showReports();
     showDraft(edit, h('p', {class: 'muted', role: 'status'}, 'Asking the model\u2026'), false);
     $('drafted').focus();
-    await prove(edit);
-  }
-
-  async function prove(edit) {
-    let proof;
-    try {
-      proof = await api(`edits/${edit.id}/verify`, {});
-    } catch (problem) {
-      showDraft(edit, h('p', {class: 'wrong'}, `It could not be tried: ${problem.message}`), false);
-      return;
-    }
-    showDraft(edit, h('div', {role: 'status'},
-      pill(proof.took === proof.asked, `took ${proof.took} of ${proof.asked}`), ' ',
-      proof.others ? pill(!proof.leaked, `leaked to ${proof.leaked} of ${proof.others}`) : h('span', {class: 'small'}, 'nothing was asked that it does not concern'),
-      h('ul', {class: 'list'}, ...proof.failures.map((failure) => h('li', {}, h('div', {class: 'body'}, failure.question, h('div', {class: 'small'}, `${failure.problem}: ${failure.answer}`)))))), false);
+    showDraft(edit, await proofOf(edit.id), false);
   }
 
   function showDraft(edit, proof, supersede) {
     const put = tried(async () => {
       try {
-        const {changes} = await api(`edits/${edit.id}/status`, {status: 'active', supersede, reason: edit.source});
+        const {changes} = await api(`edits/${edit.id}/${may('approve') ? 'status' : 'propose'}`, may('approve') ? {status: 'active', supersede, reason: edit.source} : {reason: edit.source});
         const last = changes[changes.length - 1];
         $('drafted').hidden = true;
         say(last.status === 'proposed' ? `Edit ${edit.id} is proposed, and waits for approval.` : `Edit ${edit.id} is in force.`);
@@ -70,7 +54,7 @@ window.inboxView = ({$, api, h, fill, button, when, fact, tried, say}) => {
     const parts = [['Subject', edit.subject], ['Old answer', edit.target_true], ['Wordings', edit.wordings.join('\n')]].filter(([, value]) => value);
     fill($('drafted'), h('div', {class: 'card', 'data-id': edit.id}, h('h2', {}, `Draft: edit ${edit.id}`), fact(edit),
       h('dl', {}, ...parts.flatMap(([name, value]) => [h('dt', {}, name), h('dd', {}, value)])), proof,
-      h('div', {class: 'row'}, button('Try it again', tried(() => prove(edit))), h('button', {type: 'button', class: supersede ? 'danger' : 'main', onclick: put}, supersede ? 'Retire these and put in force' : 'Put in force'))));
+      h('div', {class: 'row'}, button('Try it again', tried(async () => showDraft(edit, await proofOf(edit.id), false))), h('button', {type: 'button', class: supersede ? 'danger' : 'main', onclick: put}, supersede ? 'Retire these and put in force' : may('approve') ? 'Put in force' : 'Propose'))));
     $('drafted').hidden = false;
   }
 

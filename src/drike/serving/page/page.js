@@ -3,8 +3,7 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const PAGE = 50;
-  const LISTS = ['aliases', 'wordings', 'negatives', 'only'];
-  let key = null, role = 'admin', shown = 0, searches = 0, current = null, changing = null, undo = null, vanish = 0;
+  let key = null, role = 'report', shown = 0, searches = 0, undo = null, vanish = 0;
 
   function h(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -35,14 +34,16 @@
       throw new Error('The gateway does not answer: check that it is running.');
     }
     const answer = await reply.json().catch(() => ({}));
-    if (reply.status === 401 || reply.status === 403) askForKey(answer.error?.message);
+    if (reply.status === 401 || (reply.status === 403 && !body)) askForKey(answer.error?.message);  // a key that may look may still not decide
     if (!reply.ok) {
       throw Object.assign(new Error(answer.error?.message || `The gateway answered with status ${reply.status}.`), {status: reply.status, answer});
     }
     return answer;
   }
 
+  // In the uppermost dialog: what is behind it can be neither read nor pressed.
   function say(text, back) {
+    ([...document.querySelectorAll('dialog[open]')].pop() || document.body).append($('toast'));
     $('said').textContent = text;
     undo = back || null;
     $('undo').hidden = !back;
@@ -68,131 +69,36 @@
 
   // Edits
 
-  function stateOf(edit) {
-    const waiting = edit.status === 'active' && edit.in_force === false;
-    return h('span', {class: edit.status === 'active' && !waiting ? 'pill good' : 'pill'}, waiting ? 'not valid now' : edit.status === 'active' ? 'in force' : edit.status);
-  }
-
   function rowOf(edit) {
     const names = [edit.subject, ...edit.aliases].join(', ');
     return h('li', {'data-id': edit.id},
       h('div', {class: 'body'}, fact(edit),
-        h('div', {class: 'small'}, stateOf(edit), ...life.marks(edit), ` ${names} \u00b7 ${edit.id}@${edit.version} \u00b7 `, when(edit.created_at), edit.author ? ` \u00b7 ${edit.author}` : '')),
+        h('div', {class: 'small'}, ...edits.stateOf(edit), `${names} \u00b7 ${edit.id}@${edit.version} \u00b7 `, when(edit.created_at), ...[edit.author, edit.owner && `owner ${edit.owner}`].filter(Boolean).map((text) => ` \u00b7 ${text}`))),
       h('div', {class: 'does'},
-        button('Details', tried(() => openDetails(edit.id))),
-        edit.status === 'retired' || edit.status === 'proposed' ? null : button('Retire\u2026', () => openRetire(edit))));
+        button('Details', tried(() => edits.openDetails(edit.id))),
+        ['retired', 'proposed'].includes(edit.status) || !edits.may('approve') ? null : button('Retire\u2026', () => edits.openMove('retire', [edit]))));
   }
+
+  const NONE = {proposed: 'Nothing waits for approval.', due: 'No review is due.', rejected: 'Nothing is rejected.', draft: 'No drafts. The inbox makes them from reports.'};
 
   async function showEdits(append) {
     const search = ++searches, after = append ? shown : 0;
-    const query = new URLSearchParams({q: $('q').value, after, limit: PAGE});
-    for (const [name, id] of [['status', 'status'], ['owner', 'owner'], ['subject', 'about']]) if ($(id).value.trim()) query.set(name, $(id).value.trim());
-    const answer = await api(`edits?${query}`);
+    const given = Object.fromEntries(['q', 'status', 'owner', 'subject'].map((name) => [name, $(name).value.trim()]).filter(([, value]) => value));
+    const {status, ...others} = given, wanted = status === 'due' ? {...others, due: 0} : given;
+    const answer = await api(`edits?${new URLSearchParams({...wanted, after, limit: PAGE})}`);
     if (search !== searches) return;  // an answer to an earlier search
     const rows = answer.edits.map(rowOf);
     if (append) $('edits').append(...rows); else fill($('edits'), ...rows);
     shown = after + rows.length;
-    $('count').textContent = answer.total ? `${answer.total.toLocaleString()} ${answer.total === 1 ? 'edit' : 'edits'}` : [...query].length > 3 || $('q').value ? 'No edit is like this.' : 'No edits yet.';
+    const none = given.owner || given.subject ? 'No edit fits. Write the owner and the subject in full.' : given.q ? 'No edit has these words.' : status ? NONE[status] || 'No edit has this status.' : 'No edits yet. Add one, or draft one from a report in the inbox.';
+    $('count').textContent = answer.total ? `${answer.total.toLocaleString()} ${answer.total === 1 ? 'edit' : 'edits'}` : none;
+    $('clear').hidden = !Object.keys(given).length;
     $('more').hidden = shown >= answer.total;
   }
 
-  function openRetire(edit) {
-    current = edit;
-    fill($('what'), fact(edit));
-    $('reason').value = '';
-    $('retire').showModal();
-  }
-
-  async function change(id, how, body, done) {
-    await api(`edits/${id}/${how}`, body);
-    say(done, how === 'rollback' ? null : tried(() => change(id, 'rollback', {reason: 'undone on the page'}, `Edit ${id} is as before.`)));
-    await refresh();
-  }
-
-  const never = (edit, text) => button('Never fire on this', tried(() => change(edit.id, 'negatives', {text, reason: 'reported on the page'}, `Edit ${edit.id} no longer fires on this.`)));
-  const should = (edit, text) => button('Should have fired', tried(() => change(edit.id, 'wordings', {text, reason: 'reported on the page'}, `Added to edit ${edit.id} as a wording.`)));
-
-  async function openDetails(id) {
-    const {versions, approvals} = await api(`edits/${id}`);
-    const last = versions[versions.length - 1];
-    const decided = versions.findLast((edit) => !['proposed', 'rejected'].includes(edit.status)) || last;
-    current = last.status === 'proposed' ? last : decided;
-    $('h-details').textContent = `Edit ${id}`;
-    const names = {query: 'Query', target_new: 'New answer', target_true: 'Old answer', subject: 'Subject', aliases: 'Other names', relation: 'Relation', wordings: 'Wordings', negatives: 'Never fires on', status: 'Status', valid_from: 'Holds from', valid_to: 'Until', priority: 'Priority', only: 'Only for', owner: 'Owner', review_by: 'To be reviewed', source: 'Source'};
-    const list = h('dl');
-    for (const [name, label] of Object.entries(names)) {
-      const value = Array.isArray(current[name]) ? current[name].join('\n') : current[name];
-      if (value) list.append(h('dt', {}, label), h('dd', {}, String(value)));
-    }
-    fill($('fields'), list);
-    $('hold').textContent = decided.status === 'active' ? 'Put into shadow' : 'Put in force';
-    $('hold').hidden = last.status === 'proposed' || !['active', 'shadow', 'draft'].includes(decided.status);
-    life.showMoves(current, approvals, role);
-    $('teach').reset();
-    $('teach').hidden = current.status === 'retired';
-    fill($('versions'), ...versions.slice().reverse().map((edit) => h('li', {},
-      h('div', {class: 'body'}, fact(edit), h('div', {class: 'small'}, `${edit.id}@${edit.version} ${edit.status}${['approve', 'review'].includes(edit.move) ? `, ${edit.move}` : ''} \u00b7 `, when(edit.created_at), edit.author ? ` \u00b7 ${edit.author}` : '', edit.reason ? ` \u00b7 ${edit.reason}` : '')),
-      edit === last ? h('span', {class: 'small'}, 'latest') : ['proposed', 'rejected'].includes(edit.status) ? '' : button('Go back to this', tried(async () => {
-        await change(id, 'rollback', {version: edit.version}, `Edit ${id} is back at version ${edit.version}.`);
-        await openDetails(id);
-      })))));
-    if (!$('details').open) $('details').showModal();
-    $('h-details').focus();
-  }
-
-  // The form of a new edit or, with one, of a change to it.
-  function openForm(edit) {
-    const form = $('entry');
-    changing = edit;
-    form.reset();
-    fill($('why-add'));
-    $('supersede').hidden = true;
-    $('h-add').textContent = edit ? `Change edit ${edit.id}` : 'Add an edit';
-    $('put').textContent = edit ? 'Change' : 'Add';
-    $('supersede').textContent = `Retire these and ${edit ? 'change' : 'add'}`;
-    $('new-status').hidden = Boolean(edit);
-    for (const field of edit ? form.elements : []) {
-      if (field.name && !['status', 'reason'].includes(field.name)) field.value = LISTS.includes(field.name) ? (edit[field.name] || []).join('\n') : edit[field.name] || '';
-    }
-    if ($('details').open) $('details').close();
-    $('add').showModal();
-  }
-
-  async function add(supersede) {
-    const form = $('entry'), given = {}, body = {};
-    for (const field of form.elements) {
-      const text = field.name && field.value.trim();
-      if (field.name) given[field.name] = LISTS.includes(field.name) ? text.split('\n').map((line) => line.trim()).filter(Boolean) : text || null;
-    }
-    for (const [name, value] of Object.entries(given)) {
-      const before = changing ? changing[name] ?? null : null;
-      if (changing ? JSON.stringify(value) !== JSON.stringify(before) && !['status', 'reason'].includes(name) : value?.length) body[name] = value;
-    }
-    const missing = ['subject', 'query', 'target_new'].find((name) => !given[name]);
-    $('supersede').hidden = true;
-    fill($('why-add'));
-    if (missing) {
-      fill($('why-add'), 'Subject, query and new answer are needed.');
-      form.elements[missing].focus();
-      return;
-    }
-    if (changing && !Object.keys(body).length) {
-      fill($('why-add'), 'Nothing is changed yet.');
-      return;
-    }
-    try {
-      const {changes} = changing ? await api(`edits/${changing.id}/change`, {changes: body, reason: given.reason, supersede}) : await api('edits', {...body, supersede});
-      const last = changes[changes.length - 1];
-      $('add').close();
-      form.reset();
-      say(last.status === 'proposed' ? `Edit ${last.id} is proposed, and waits for approval.` : `Edit ${last.id} is stored.`);
-      await refresh();
-    } catch (problem) {
-      const rivals = problem.answer?.rivals || [];
-      fill($('why-add'), h('p', {}, problem.message), ...rivals.map((rival) => h('div', {}, `${rival.id}@${rival.version} `, fact(rival))));
-      $('supersede').hidden = !rivals.length;
-    }
-  }
+  const REPORTED = 'reported on the page';
+  const never = (edit, text) => button('Never fire on this', tried(() => edits.addText(edit.id, 'negatives', text, `Edit ${edit.id} no longer fires on this.`, REPORTED)));
+  const should = (edit, text) => button('Should have fired', tried(() => edits.addText(edit.id, 'wordings', text, `Added to edit ${edit.id} as a wording.`, REPORTED)));
 
   // Decisions
 
@@ -279,7 +185,7 @@
         shadow ? '' : h('span', {class: verdict}, edit.words), ' ',
         value === null ? 'no answer was read' : `${shadow ? 'states the new object in' : 'taken by'} ${percent(value)} (${percent(low)} to ${percent(high)}) of ${edit.judged.toLocaleString()}`,
         ...others.map((text) => ` \u00b7 ${text}`), ` \u00b7 ${Math.round(edit.tokens_a_day).toLocaleString()} tokens a day`)),
-      chart(edit.by_day), h('div', {class: 'does'}, button('Details', tried(() => openDetails(edit.id)))));
+      chart(edit.by_day), h('div', {class: 'does'}, button('Details', tried(() => edits.openDetails(edit.id)))));
   }
 
   async function showHealth() {
@@ -312,6 +218,8 @@
     $('share').value = 100 * share;
     fill($('switched'), ...(switched.length ? switched.slice(0, 10).map((made) => h('li', {}, h('div', {class: 'body'}, `${made.mode || 'as started'}${made.share < 1 ? ` for ${percent(made.share)}` : ''}`,
       h('div', {class: 'small'}, when(made.at), ` \u00b7 ${made.author}`, made.reason ? ` \u00b7 ${made.reason}` : '')))) : [h('li', {class: 'none'}, 'Never switched here.')]));
+    $('requiring').hidden = !edits.may('admin');
+    $('needed').value = (await api('approvals')).needed;
     $('modes').showModal();
   }
 
@@ -362,8 +270,9 @@
     fill($('problems'), ...answer.problems.map((problem) => h('div', {}, problem)));
   }
 
-  const life = window.lifeOf({$, api, h, fill, fact, tried, say, refresh, openDetails, openChange: openForm});
-  const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, health: showHealth, gate: showGate, inbox: window.inboxView({$, api, h, fill, button, when, fact, tried, say})};
+  const shared = {$, api, h, fill, button, when, fact, tried, say, refresh, role: () => role};
+  const edits = window.editView(shared);
+  const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, health: showHealth, gate: showGate, inbox: window.inboxView({...shared, ...edits})};
   const view = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : 'edits');
 
   async function refresh() {
@@ -387,21 +296,12 @@
   }
 
   let typing = 0;
-  on('q', 'input', () => { clearTimeout(typing); typing = setTimeout(tried(() => showEdits(false)), 150); });
+  for (const id of ['q', 'owner', 'subject']) on(id, 'input', () => { clearTimeout(typing); typing = setTimeout(tried(() => showEdits(false)), 150); });
   on('search', 'submit', () => showEdits(false));
-  for (const id of ['status', 'owner', 'about']) on(id, 'change', () => showEdits(false));
+  on('status', 'change', () => showEdits(false));
   on('more', 'click', () => showEdits(true));
-  on('new', 'click', () => openForm(null));
-  on('entry', 'submit', () => add(false));
-  on('supersede', 'click', () => add(true));
-  on('retiring', 'submit', async () => {
-    $('retire').close();
-    await change(current.id, 'retire', {reason: $('reason').value.trim() || null}, `Edit ${current.id} is retired.`);
-  });
-  on('teach', 'submit', async (event) => {
-    await change(current.id, event.submitter.value, {text: $('text').value}, `Edit ${current.id} is changed.`);
-    await openDetails(current.id);
-  });
+  on('clear', 'click', () => { $('search').reset(); return showEdits(false); });
+  on('new', 'click', () => edits.openEntry());
   on('switch', 'click', openModes);
   on('switching', 'submit', async () => {
     const mode = $('new-mode').value || null;
@@ -410,19 +310,13 @@
     say('Switched.');
     await refresh();
   });
-  on('hold', 'click', async () => {
-    const status = current.status === 'active' ? 'shadow' : 'active';
-    await change(current.id, 'status', {status, reason: 'switched on the page'}, `Edit ${current.id} is ${status === 'active' ? 'in force' : 'in shadow'}.`);
-    await openDetails(current.id);
+  on('requiring', 'submit', async () => {
+    const {needed} = await api('approvals', {needed: Number($('needed').value)});
+    say(needed ? `What an edit says needs ${needed} ${needed === 1 ? 'approval' : 'approvals'}.` : 'No approval is needed.');
   });
   on('ask', 'submit', () => ask(true));
   on('decide', 'click', () => ask(false));
   on('refresh', 'click', showActivity);
-  on('ask-it', 'click', () => {
-    $('details').close();
-    $('question').value = current.query;
-    location.hash = '#try';
-  });
   on('undo', 'click', () => { $('toast').hidden = true; return undo && undo(); });
   on('enter', 'submit', async () => {
     key = $('secret').value.trim();
