@@ -198,7 +198,7 @@ def test_a_correction_is_proposed_approved_and_reviewed_on_the_page(above: Recor
             click(page, "Review…", "#details")
             click(page, "Review", "#move")
             page.wait(f"{SAID} === 'Edit 1 is reviewed.'")
-            assert "review due" not in page.run(text("standing"))
+            page.wait(f"!{text('standing')}.includes('review due')")
             click(page, "Change…", "#details")
             enter(page, "#entry [name=target_new]", "Bern")
             click(page, "Change", "#add")
