@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from drike.serving.keys import KeyRole, Keys
+from drike.serving.options import GatewayOptions, Mode
 from drike.stores import moves
 from drike.stores.approvals import require_approvals, required_approvals
 from drike.stores.records import EditRecord, Status
@@ -259,3 +260,17 @@ def test_an_edit_is_added_superseded_retired_and_brought_back_on_the_page(
         page.wait(f"{text('standing')}.includes('Owner: Anna')")
         record = serving.feed.snapshot.edits[2].record
         assert (record.enforce, record.priority, record.status) == (True, 2, Status.ACTIVE)
+
+
+@needs_node
+def test_a_sample_becomes_a_report_on_the_page(above: Recorded, tmp_path: Path) -> None:
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=3)
+    with running(above.url, tmp_path, PERU, options=options) as serving:
+        serving.chat("What is the capital of Peru?")
+        with stub(serving.admin, "health") as page:
+            page.wait(f"{text('samples')}.includes('What is the capital of Peru?')")
+            assert "edit 1@1, on: " in page.run(text("samples"))
+            click(page, "This answer is wrong", "#samples")
+            page.wait(f"{text('samples')}.startsWith('No texts are kept.')")
+        with stub(serving.admin, "inbox") as page:
+            page.wait(f"{text('reports')}.includes('What is the capital of Peru?')")

@@ -25,7 +25,7 @@ At = Annotated[str | None, option("TIME", "As it was then, such as 2026-12-31", 
 def list_(
     *,
     search: Annotated[str | None, option("WORDS", "Only edits that have all of these words", DATA)] = None,
-    status: Annotated[str | None, option("NAME", "Only with this status, or due for review", DATA)] = None,
+    status: Annotated[str | None, option("NAME", "Only with this status; proposed: changes that wait", DATA)] = None,
     owner: Annotated[str | None, option("NAME", "Only those of an owner", DATA)] = None,
     subject: Annotated[str | None, option("NAME", "Only those of a subject or alias", DATA)] = None,
     limit: Annotated[int | None, option("N", "Only the N latest", OUTPUT, minimum=1)] = None,
