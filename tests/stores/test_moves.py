@@ -33,6 +33,8 @@ def test_a_change_waits_for_two_people_other_than_its_author_while_the_edit_stay
     assert active(store) == {"Oslo"} and snapshot(store).proposals == {edit.id: half}
     with pytest.raises(StoreError, match="has changed since version 2"):
         approve(store, edit.id, author=CID, version=proposed.version)
+    with pytest.raises(StoreError, match="has changed since version 2"):
+        change(store, edit.id, {"target_new": "Bern"}, author=ANNA, version=proposed.version)
     [whole] = approve(store, edit.id, author=CID)
     assert active(store) == {"Rome"} and snapshot(store).proposals == {}
     assert (whole.record.status, whole.record.author, whole.version) == (Status.ACTIVE, CID, 4)

@@ -80,7 +80,7 @@ def change(
     drop: Annotated[Texts, option("TEXT", "Leave out this alias, wording or negative; repeatable", DATA)] = None,
     propose: Annotated[bool, flag("--for-approval", "Propose the change; the edit stays until it is approved",
                                   METHOD)] = False,
-    supersede: Supersede = False, reason: Reason = None, store: Store = FILE,
+    version: Version = None, supersede: Supersede = False, reason: Reason = None, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Change an edit, or what is proposed; repeatable options add to what it has."""
     from drike.gates.conflicts import watch_meaning
@@ -101,7 +101,8 @@ def change(
         if unknown:
             raise StoreError(f"edit {edit} has no text {min(unknown)!r}: choose one that drike edits show {edit} lists")
         print_changes(moves.change(
-            opened, edit, changes, author=author(), reason=reason, propose=propose, supersede=supersede
+            opened, edit, changes, author=author(), reason=reason, propose=propose, version=version,
+            supersede=supersede,
         ))  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def change(id: int, name: str, values: Json, principal: Principal) -> Make:
 
     def make(store: EditStore) -> Sequence[EditVersion]:
         changes = changed(moves.changeable(log.versions(store, id)))
-        return moves.change(store, id, changes, propose=asked, supersede=supersede, **why)
+        return moves.change(store, id, changes, propose=asked, version=version, supersede=supersede, **why)
 
     return make
 

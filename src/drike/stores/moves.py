@@ -97,15 +97,17 @@ def change(
     author: str | None = None,
     reason: str | None = None,
     propose: bool = False,
+    version: int | None = None,
     supersede: bool = False,
 ) -> Sequence[EditVersion]:
     """Give fields of an edit other values, in what is proposed if something is. Return the changes.
 
     The change is proposed if `propose`, if the store requires approvals, or if it changes a proposal; until it is
-    approved, the edit stays as it was. Raises StoreError, RecordError, ConflictError.
+    approved, the edit stays as it was. version: the latest that the person has seen. Raises StoreError, RecordError,
+    ConflictError.
     """
     with store.transaction():
-        known = versions(store, edit)
+        known = _seen(versions(store, edit), version)
         base = changeable(known)
         if base.status is Status.PROPOSED and "status" in changes:
             raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first, or retire the edit")
@@ -167,6 +169,11 @@ def _proposal(store: EditStore, edit: int, version: int | None) -> tuple[EditVer
         raise StoreError(
             f"nothing is proposed for edit {edit}: choose one that is (drike edits list --status proposed)"
         )
-    if version not in (None, latest.version):
-        raise StoreError(f"edit {edit} has changed since version {version}: look at it, and try again")
-    return latest, known
+    return latest, _seen(known, version)
+
+
+def _seen(known: Sequence[EditVersion], version: int | None) -> Sequence[EditVersion]:
+    """The versions of an edit. Raises StoreError if a person has seen another as the latest."""
+    if version not in (None, known[-1].version):
+        raise StoreError(f"edit {known[-1].id} has changed since version {version}: look at it, and try again")
+    return known

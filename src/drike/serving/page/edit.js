@@ -175,7 +175,7 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
   function openEntry(known) {
     const form = $('entry'), last = known?.at(-1);
     const base = last && (last.status === 'proposed' ? last : window.decidedOf(known));
-    entered = {id: last?.id, base: base || {}};
+    entered = {id: last?.id, seen: last?.version, base: base || {}};
     form.reset();
     for (const field of [...form.elements].filter(({name}) => base && FIELDS[name])) {
       if (field.type === 'checkbox') field.checked = base[field.name];
@@ -200,7 +200,7 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
   }
 
   async function enter(more) {
-    const form = $('entry'), {id, base} = entered, changes = {}, reason = form.elements.reason.value.trim() || null;
+    const form = $('entry'), {id, seen, base} = entered, changes = {}, reason = form.elements.reason.value.trim() || null;
     $('supersede').hidden = true;
     fill($('why-add'));
     const missing = ['subject', 'query', 'target_new'].find((name) => !form.elements[name].value.trim());
@@ -217,7 +217,7 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
     if (id && !Object.keys(changes).length) return fill($('why-add'), 'Nothing is changed yet.');
     let answer;
     try {
-      answer = id ? await api(`edits/${id}/change`, {changes, reason, ...more}) : await api('edits', {...changes, reason, ...more});
+      answer = id ? await api(`edits/${id}/change`, {changes, reason, version: seen, ...more}) : await api('edits', {...changes, reason, ...more});
     } catch (problem) {
       fill($('why-add'), ...rivalsOf(problem));
       $('supersede').hidden = !problem.answer?.rivals?.length;
