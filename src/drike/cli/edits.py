@@ -24,15 +24,7 @@ from drike.stores import moves
 from drike.stores.approvals import required_approvals
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
-from drike.stores.records import (
-    EditRecord,
-    EditVersion,
-    Status,
-    StoreError,
-    checked,
-    conflict_keys,
-    stamp,
-)
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, conflict_keys, stamp
 from drike.support.table import counted
 from drike.words import mentions
 

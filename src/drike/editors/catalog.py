@@ -47,13 +47,7 @@ def require_editor(name: str, *, trained: bool) -> None:
         )
 
 
-def make(
-    name: str,
-    *,
-    pool: Pool,
-    trained: Trained | None = None,
-    limit: TokenLimit | None = None,
-) -> Editor:
+def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenLimit | None = None) -> Editor:
     """An editor by its name: one of NAMES.
 
     "nearest@4" shows the 4 retains nearest to the edit, "nearest-same-k" as many of the nearest as DR-IKE would show;

@@ -67,11 +67,7 @@ def minus_s(pi: Tensor, right: Tensor, masks: Masks) -> Tensor:
 
 
 def train_query_policy(
-    policy: QueryPolicy,
-    cases: Sequence[EditCase],
-    answers: Sequence[CaseAnswers],
-    *,
-    price: float = 0.05,
+    policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], *, price: float = 0.05
 ) -> tuple[QueryPolicy, Expected]:
     """The policy with the largest S over all edits, and what it expects of them.
 
