@@ -213,7 +213,7 @@ def _read(text: str, named: Mapping[str, _Names]) -> str:
     return "".join([*pieces, words.text[at:]]).casefold().replace("’", "'")
 
 
-@lru_cache(maxsize=1 << 12)  # edits are judged many times
+@lru_cache(maxsize=1 << 10)  # edits are judged many times
 def _names(names: tuple[str, ...]) -> _Names:
     texts = [text for name in names if len(Words.of(text := uniform(name)))]
     forms: dict[str, _Form] = {}

@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 _MODEL, _NAME_LENGTH = re.compile(r"[\w./:@+,=-]+"), 100  # names of models; other texts may be a user's
 _MOST_NUMBERS = 100_000  # after which models are not told apart, until a store takes them
 _FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
-_MOST_HELD, _MOST_NOTED = 32 << 20, 100_000  # bytes of answers, and requests, that wait to be judged
+_MOST_HELD, _MOST_NOTED = 8 << 20, 20_000  # bytes of answers, and requests, that wait to be judged
 
 
 class Watch:
