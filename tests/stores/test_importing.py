@@ -209,10 +209,11 @@ def test_refused_rows_are_written_so_that_they_can_be_imported_again(tmp_path: P
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         imported = import_edits(store, edits_of(rows))
         write_refused(out, rows, imported)
-        assert len(imported.added) == 1 and "reason" in out.read_text("utf-8")
+        assert len(imported.added) == 1 and "refused because" in out.read_text("utf-8")
         out.write_text(out.read_text("utf-8").replace(QUERY, "The capital of Chad is"), "utf-8")
         again = import_edits(store, edits_of(scan(out)[0]))
-    assert [edit.record.subject for edit in again.added] == ["Chad"] and again.refused == ()
+    [record] = [edit.record for edit in again.added]
+    assert (record.subject, record.reason, record.metadata, again.refused) == ("Chad", None, None, ())
 
 
 def test_rows_are_proposals_where_the_store_requires_approvals(tmp_path: Path) -> None:

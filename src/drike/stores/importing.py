@@ -25,6 +25,7 @@ ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why 
 _FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}  # of a record, by their names in own facts
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _ZEROS = 0.25  # share of zero bytes at every other place that tells UTF-16 without a mark
+_WHY = "refused because"  # a column of refused rows, which is not read again
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
 
 
@@ -103,14 +104,14 @@ def import_edits(
 
 
 def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Imported) -> None:
-    """Write refused rows as CSV as they were, with a column `reason`, so that they can be corrected and imported."""
+    """Write refused rows as CSV as they were, each with why, so that they can be corrected and imported."""
     columns = list(dict.fromkeys(name for row in rows if isinstance(row, Row) for name in row.values))
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, [*(name for name in columns if name != "reason"), "reason"], extrasaction="ignore")
+    writer = csv.DictWriter(text, [*(name for name in columns if name != _WHY), _WHY], extrasaction="ignore")
     writer.writeheader()
     for place, reason in zip(imported.places, imported.refused, strict=True):
         row = rows[place]
-        writer.writerow({**(row.values if isinstance(row, Row) else {}), "reason": reason})
+        writer.writerow({**(row.values if isinstance(row, Row) else {}), _WHY: reason})
     write_text(path, text.getvalue())
 
 
@@ -141,7 +142,7 @@ def _recognised(rows: Sequence[Row | DataError], columns: Mapping[str, str]) -> 
 
 
 def _named(row: Row, columns: Mapping[str, str]) -> Row:
-    values = {columns.get(name, name): value for name, value in row.values.items()}
+    values = {columns.get(name, name): value for name, value in row.values.items() if name != _WHY}
     meant = {own.meaning(name) for name in values}
     if _published(replace(row, values=values)) or not {"prompt", "target_new", "subject"} <= meant:
         return replace(row, values=values)
