@@ -115,6 +115,15 @@ def test_a_broken_table_is_refused_with_file_row_and_remedy(tmp_path: Path, text
     assert "facts.csv" in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_what_spreadsheets_add_to_a_table_is_no_fact(tmp_path: Path) -> None:
+    plain = file(tmp_path, "prompt,target_new\nA is,B\nC is,D\n", "plain.csv")
+    added = file(tmp_path, "prompt,target_new,,\nA is,B,,\n,,\nprompt,target_new,,\nC is,D,,\n", "added.csv")
+    assert [case.edit for case in load(added).cases] == [case.edit for case in load(plain).cases]
+    shifted = file(tmp_path, "prompt,target_new,\nA, is,B\n", "shifted.csv")
+    with pytest.raises(DataError, match="row 2 has 3 fields and the header 2; put texts with commas in quotes"):
+        load(shifted)
+
+
 @given(
     st.sampled_from(
         ["", "\ufeff", "prompt,target_new\n", "prompt;target_new;subject\n", '{"prompt": "x", "target_new": ']

@@ -73,7 +73,7 @@ def _reader(hint: Any) -> Reader:
     elif origin is list:
         reader = lambda value: list(_tuple_reader([_reader(parts[0])], any_length=True)(value))  # noqa: E731
     elif origin is Mapping:
-        of = frozenset[type](), _reader(parts[1])
+        of = _reader(parts[1])
         reader = lambda value: (  # noqa: E731
             _each(value, dict.fromkeys(value, of)) if type(value) is dict else _refuse(value, "an object")
         )
@@ -96,7 +96,7 @@ def _number_reader(kind: type) -> Reader:
 
 def _read_any(value: Any) -> Any:
     if isinstance(value, dict):
-        return _each(value, dict.fromkeys(value, (frozenset(), _read_any)))
+        return _each(value, dict.fromkeys(value, _read_any))
     if isinstance(value, list):
         return [_read_any(item) for item in value]
     return value if isinstance(value, str | bool | None) else _reader(float)(value)
@@ -117,7 +117,7 @@ def _record_reader(kind: Any) -> Reader:
     if getattr(kind, "sparse", False):
         optional |= {field.name for field in fields(kind) if field.default is not MISSING}
     required = {field.name for field in fields(kind)} - optional
-    readers = {field.name: (_as_they_are(hints[field.name]), _reader(hints[field.name])) for field in fields(kind)}
+    readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
 
     def read_record(value: Any) -> Any:
         if type(value) is not dict:
@@ -130,20 +130,13 @@ def _record_reader(kind: Any) -> Reader:
     return read_record
 
 
-def _as_they_are(hint: Any) -> frozenset[type]:
-    """The types whose values need no reader: most values of outcomes have one of these, and calls would be slow."""
-    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return frozenset(part for part in parts if part in (str, bool, NoneType))
-
-
-def _each(value: Mapping[str, Any], readers: Mapping[str, tuple[frozenset[type], Reader]]) -> dict[str, Any]:
+def _each(value: Mapping[str, Any], readers: Mapping[str, Reader]) -> dict[str, Any]:
     """Read every value with the reader of its name, and put the name in front of the reader's error."""
     values, name = {}, ""
     try:
         for name, raw in value.items():
-            as_they_are, read_item = readers[name]
-            item = sys.intern(raw) if type(raw) is str else raw  # outcomes of several editors repeat the same texts
-            values[name] = item if type(item) in as_they_are else read_item(item)
+            # Outcomes of several editors repeat the same texts.
+            values[name] = readers[name](sys.intern(raw) if type(raw) is str else raw)
     except ValueError as problem:
         raise ValueError(f"{name if name.isidentifier() else shortened(name)}: {problem}") from None
     return values
