@@ -25,7 +25,6 @@ from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts
 from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
@@ -34,7 +33,6 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
-from drike.prompts import PromptStyle
 from drike.report.tables import INTERVALS
 from drike.runs.checkpoint import Checkpoint
 from drike.support.table import Table, as_markdown
@@ -43,14 +41,12 @@ from drike.training.rewards import rewrite_reward
 from lib import pages
 from lib.editcot import EditCoTFull
 from lib.policies import trained_policy
-from lib.restated import Restated, as_written
 
 TITLE = "Every aspect"
 
 EDITORS = (*UNTRAINED, *TRAINED, PER_QUERY, BY_NAME)
 ABLE = "(the model's own facts)"
 CONTROLLED = ("factprompt", "ike", "dr-ike")
-RESTATED = ("dr-ike", PER_QUERY)
 COSTED = 5  # edits of each seed whose tokens are compared
 
 
@@ -68,12 +64,6 @@ def under_another_edit(cases: Sequence[EditCase]) -> list[EditCase]:
         EditCase(one.case_id, other.edit, (rewrite_probe(other.edit),), tuple(filter(_same_subject, one.further)))
         for one, other in zip(cases, [*cases[1:], *cases[:1]], strict=True)
     ]
-
-
-def only_challenged(cases: Sequence[EditCase]) -> list[EditCase]:
-    """The rewrite and pushback probes of each case."""
-    challenged = (tuple(probe for probe in case.further if probe.challenges) for case in cases)
-    return [replace(case, probes=case.probes[:1], further=of) for case, of in zip(cases, challenged, strict=True)]
 
 
 def _same_subject(one: Probe | Outcome) -> bool:
@@ -140,11 +130,6 @@ def measure(options: argparse.Namespace) -> None:
                 other = f"{editor.name} (another edit)"
                 found_there = filter(_same_subject, evaluate(editor, model, under_another_edit(found.cases)))
                 outcomes.setdefault(other, []).extend(replace(one, editor=other) for one in found_there)
-            if name in RESTATED:
-                facts = InContextEditor("Facts", pool, RoleCounts(0, 0, 1), PromptStyle(own_copy=False))
-                restated = Restated(editor, facts)
-                challenged = as_written(restated, only_challenged(found.cases))
-                outcomes.setdefault(restated.name, []).extend(evaluate(restated, model, challenged))
             note(f"evaluated {editor.name}, seed {seed}")
     by_editor = {name: shares(of_editor) for name, of_editor in outcomes.items()}
     names = list(dict.fromkeys(name for of in by_editor.values() for name in of))
@@ -159,7 +144,6 @@ def measure(options: argparse.Namespace) -> None:
         "the model does not understand such questions.",
         "(another edit): the same_subject probes under the prompt of another edit. What is lost there is lost to any "
         "prompt, since most of the answers that must stay are guesses.",
-        "restated: a retain, the fact and the question stand behind each challenge (benchmarks/conversations.py).",
         f"{asked:,} questions were put to the unedited model first; left out are {unusable} without an answer that can "
         f"be judged, {unknown} whose facts it does not know and {new} answered with the new object.",
         GENERATED, INTERVALS,
