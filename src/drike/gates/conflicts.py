@@ -24,7 +24,7 @@ from drike.gates.relations import answer_kind, asks_relation, contrary, share_sa
 from drike.gates.store_gate import encoder_of, open_gate
 from drike.matching import normalise
 from drike.stores.log import EditStore
-from drike.stores.records import EditRecord, Status, StoreError, overlap
+from drike.stores.records import EditRecord, Status, StoreError, conflict_keys, overlap
 from drike.words import masked, words
 
 FILE = "conflicts.npz"
@@ -116,8 +116,9 @@ def wordings(record: EditRecord) -> list[str]:
 class AlikeEdits:
     """The active edits of a store that say in other words what a record says, for `EditStore.alike`.
 
-    Only edits that share a name with it are compared, and none of which either has a wording of the other as a negative
-    exemplar. encoder: called once one is needed; None where words alone decide. It reads what is new in the store.
+    Only edits that share a name with it are compared; none that claim the same words, as the store knows of these, and
+    none of which either has a wording of the other as a negative exemplar. encoder: called once one is needed; None
+    where words alone decide. It reads what is new in the store.
     """
 
     def __init__(self, encoder: Callable[[], TextEncoder | None]) -> None:
@@ -129,7 +130,8 @@ class AlikeEdits:
         """Their ids, inside a transaction of the store. Raises StoreError."""
         self._read(store)
         ids = {id for name in record.names for id in self._named.get(_key(name), ())}
-        known = {id: self._records[id] for id in sorted(ids)}
+        keys, known = conflict_keys(record), {id: self._records[id] for id in sorted(ids)}
+        known = {id: other for id, other in known.items() if keys.isdisjoint(conflict_keys(other))}
         others = {id: other for id, other in known.items() if _comparable(record, other)}
         encoder = self._encoder() if others else None
         rule = None if encoder is None else same_relation(encoder)
