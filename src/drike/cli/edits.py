@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ from drike.stores import moves
 from drike.stores.approvals import required_approvals
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, conflict_keys, stamp
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, conflict_keys
 from drike.support.table import counted
 from drike.words import mentions
 
@@ -85,16 +85,16 @@ class EditFields:
     def values(self) -> dict[str, Any]:
         """The fields of a record that are given. Raises UsageError."""
         every = None if self.review_every is None else days(self.review_every)
-        first = None if every is None else stamp(datetime.now(UTC) + timedelta(days=every))
         lists = {
             "aliases": self.alias, "object_aliases": self.object_alias, "paraphrases": self.paraphrase,
             "negatives": self.never, "only": self.only,
         }  # fmt: skip
         names = ("relation", "valid_from", "valid_to", "owner", "source")
         single = {name: getattr(self, name) for name in names}
-        single |= {"review_by": self.review_by or first, "review_days": every}
+        single |= {"review_by": self.review_by, "review_days": every}
         given = {name: tuple(texts) for name, texts in lists.items() if texts}
-        return given | {name: value for name, value in single.items() if value is not None}
+        begun = {} if every is None else {"review_by": None}  # the first review is in so many days from now
+        return given | begun | {name: value for name, value in single.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from drike.stores import records
@@ -143,8 +143,6 @@ def review(
             raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first")
         if until is None and record.review_days is None:
             raise StoreError(f"edit {edit} has no interval of reviews: say until when it holds (--until 2027-06-30)")
-        if until is None:
-            until = records.stamp(datetime.now(UTC) + timedelta(days=record.review_days or 0))
         new = replace(record, review_by=until, author=author, reason=reason, move=Move.REVIEW)
         return store.put(new, replaces=known[-1])
 

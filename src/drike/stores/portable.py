@@ -18,12 +18,7 @@ from drike.support.records import parse, read
 from drike.words import words
 
 _FORMAT = 1
-_KEPT = (
-    APPROVALS,
-    APPROVALS_SET,
-    "placement",
-    "modes",
-)  # settings that go along; keys, counts and verifications do not
+_KEPT = (APPROVALS, APPROVALS_SET, "placement", "modes")  # settings that go along; not keys, counts, verifications
 _MADE = ("author", "reason", "move")  # of the change, not of the edit
 _SYNCED = "synced "  # settings: the last edit when a folder was written
 

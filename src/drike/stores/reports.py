@@ -17,7 +17,6 @@ from drike.support.records import parse, read
 MOST_KEPT = 10_000
 LONGEST = 4_000  # characters of a text; the rest of an answer or comment is cut
 _COUNT = "reports"  # the setting with the number of the last report; where it is missing, so is the table
-_CLOSED = ("open", "closed", "sample")  # a state as the number in the column `closed`
 _TABLE = "CREATE TABLE IF NOT EXISTS drike_reports (number BIGINT PRIMARY KEY, closed BIGINT NOT NULL, report TEXT)"
 GIVEN = ("question", "answer", "correction", "comment", "conversation", "model")
 
@@ -32,6 +31,9 @@ class ReportState(StrEnum):
     OPEN = "open"
     CLOSED = "closed"
     SAMPLE = "sample"  # an answer that a gateway kept, of which nobody has said that it is wrong
+
+
+_CLOSED = {state: number for number, state in enumerate(ReportState)}  # a state in the column `closed`
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def add(store: EditStore, reports: Sequence[Report], author: str | None) -> Sequ
         at, added = store._now(), []
         for number, report in enumerate(reports, last + 1):
             added.append(replace(report, number=number, at=at, author=author))
-            values = [number, _CLOSED.index(report.state), _text(added[-1])]
+            values = [number, _CLOSED[report.state], _text(added[-1])]
             store._run("INSERT INTO drike_reports VALUES (%s, %s, %s)", values)
         store.save_setting(_COUNT, str(last + len(added)))
     return added
@@ -105,7 +107,7 @@ def reports(store: EditStore, state: ReportState | None = ReportState.OPEN) -> l
     if store.setting(_COUNT) is None:
         return []
     query = "SELECT number, report FROM drike_reports WHERE closed IN (%s, %s) ORDER BY number"
-    both = [0, 1] if state is None else [_CLOSED.index(state)] * 2
+    both = [0, 1] if state is None else [_CLOSED[state]] * 2
     with store._using():
         rows = store._run(query, both).fetchall()
     return [_read(store, *row) for row in rows]
@@ -145,7 +147,7 @@ def keep_samples(store: EditStore, samples: Sequence[Report], most: int) -> None
         add(store, samples, None)
         query = "SELECT number, report FROM drike_reports WHERE closed = %s ORDER BY number DESC"
         kept = Counter[str]()
-        for number, text in store._run(query, [_CLOSED.index("sample")]).fetchall():
+        for number, text in store._run(query, [_CLOSED[ReportState.SAMPLE]]).fetchall():
             kept[comment := json.loads(text)["comment"]] += 1
             if kept[comment] > most:
                 store._run("DELETE FROM drike_reports WHERE number = %s", [number])
@@ -156,7 +158,7 @@ def forget_samples(store: EditStore) -> int:
     if store.setting(_COUNT) is None:
         return 0
     with store.transaction():
-        return int(store._run("DELETE FROM drike_reports WHERE closed = %s", [_CLOSED.index("sample")]).rowcount)
+        return int(store._run("DELETE FROM drike_reports WHERE closed = %s", [_CLOSED[ReportState.SAMPLE]]).rowcount)
 
 
 def mark_wrong(store: EditStore, number: int, author: str | None = None) -> Report:
