@@ -1,4 +1,4 @@
-// The inbox: reports of wrong answers, drafts from them, and their proof. page.js gives it what both use.
+// The inbox: reports of wrong answers, drafts from them, and their proof; samples, which may become reports. page.js gives it what both use.
 'use strict';
 window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proofOf}) => {
   function reportBody(report) {
@@ -58,5 +58,16 @@ window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proof
     $('drafted').hidden = false;
   }
 
-  return showReports;
+  async function showSamples() {
+    const {groups} = await api('inbox?state=sample');
+    const wrong = (sample) => button('This answer is wrong', tried(async () => {
+      await api('inbox/wrong', {reports: [sample.number]});
+      say('It is in the inbox.');
+      await showSamples();
+    }));
+    const rows = groups.flatMap((group) => group.reports).map((sample) => h('li', {'data-sample': sample.number}, h('div', {class: 'body'}, reportBody(sample)), h('div', {class: 'does'}, wrong(sample))));
+    fill($('samples'), ...(rows.length ? rows : [h('li', {class: 'none'}, 'No texts are kept. Start the gateway with --keep-samples N to keep some of each edit\u2019s answers.')]));
+  }
+
+  return {showReports, showSamples};
 };

@@ -195,20 +195,7 @@
     const none = (text) => h('li', {class: 'none'}, text);
     fill($('on'), ...(answer.edits.length ? answer.edits.map((edit) => healthRow(edit, false)) : [none('No answer under an edit yet. Switch edits on, and ask something that one of them concerns, through the gateway.')]));
     fill($('in-shadow'), ...(answer.shadow.length ? answer.shadow.map((edit) => healthRow(edit, true)) : [none('Nothing in shadow yet. In shadow mode, or for an edit in shadow, answers stay as they are and are counted here.')]));
-    await showSamples();
-  }
-
-  async function showSamples() {
-    const {groups} = await api('inbox?state=sample');
-    const wrong = (sample) => button('This answer is wrong', tried(async () => {
-      await api('inbox/wrong', {reports: [sample.number]});
-      say('It is in the inbox.');
-      await showSamples();
-    }));
-    const rows = groups.flatMap((group) => group.reports).map((sample) => h('li', {'data-sample': sample.number},
-      h('div', {class: 'body'}, h('div', {class: 'fact'}, sample.question, h('i', {}, '\u2192'), sample.answer), h('div', {class: 'small'}, `${sample.comment} \u00b7 `, when(sample.at), sample.model ? ` \u00b7 ${sample.model}` : '')),
-      h('div', {class: 'does'}, wrong(sample))));
-    fill($('samples'), ...(rows.length ? rows : [h('li', {class: 'none'}, 'No texts are kept. Start the gateway with --keep-samples N to keep some of each edit\u2019s answers.')]));
+    await inbox.showSamples();
   }
 
   async function openModes() {
@@ -272,7 +259,8 @@
 
   const shared = {$, api, h, fill, button, when, fact, tried, say, refresh, role: () => role};
   const edits = window.editView(shared);
-  const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, health: showHealth, gate: showGate, inbox: window.inboxView({...shared, ...edits})};
+  const inbox = window.inboxView({...shared, ...edits});
+  const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, health: showHealth, gate: showGate, inbox: inbox.showReports};
   const view = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : 'edits');
 
   async function refresh() {
