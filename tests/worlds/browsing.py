@@ -55,6 +55,14 @@ class Browser:
         actions = [{"type": kind, "value": key} for key in strokes for kind in ("keyDown", "keyUp")]
         self.call("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
 
+    def tab_to(self, label: str, most: int = 60) -> None:
+        """Move the focus to what has this text, as someone without a mouse does."""
+        for _ in range(most):
+            self.press("tab")
+            if self.run("document.activeElement.textContent.trim()") == label:
+                return
+        raise AssertionError(f"the keyboard does not reach {label!r}")
+
     def logs(self) -> list[str]:
         return [entry["message"] for entry in self.call("POST", "/se/log", type="browser")]
 
