@@ -10,7 +10,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 # The tests start drike dozens of times: its modules are compiled once, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test slow reliability soak browser ray clients server postgres check bench bench-gpu drawing tour clean
+.PHONY: demo test slow reliability soak browser ray clients server postgres check bench bench-gpu drawing pictures tour clean
 
 demo: $(READY)
 	$(BIN)/drike demo
@@ -58,6 +58,9 @@ bench-gpu: $(READY)
 
 drawing: $(READY)
 	$(BIN)/python -m tools.draw_imports > docs/architecture.svg
+
+pictures: $(READY)
+	$(BIN)/python -m tests.worlds.pictures
 
 tour: $(READY)
 	$(BIN)/jupyter execute --inplace docs/tour.ipynb

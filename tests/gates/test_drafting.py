@@ -64,6 +64,11 @@ def test_objects_come_from_the_correction_and_the_wrong_answer(
     assert objects_of(correction, answer, "The capital of Peru is") == (new, old)
 
 
+def test_a_sentence_about_the_subject_is_no_old_object() -> None:
+    told = Report("Who is the founder of Nordlicht?", "Rolf Stein founded Nordlicht.", "Lea Brandt")
+    assert (drafted(told).target_new, drafted(told).target_true) == ("Lea Brandt", None)
+
+
 def test_a_draft_takes_names_from_the_edit_that_the_question_names(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         [known] = store.put(EditRecord("Peru", "The population of Peru is", "3", aliases=("Republic of Peru",)))

@@ -203,6 +203,7 @@ LINE = st.text(st.sampled_from("#*_[](): 1.-+>!`<|~\\=ab"), min_size=1).filter(l
 @given(LINE)
 @example("1 #")
 @example("## ##")
+@example(":~~1~~")
 def test_titles_and_lines_of_a_report_in_markdown_are_plain_text(text: str) -> None:
     document = Document(text, (), (Section("summary", text, (text,)),))
     page = Page(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(markdown(document)))

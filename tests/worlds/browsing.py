@@ -71,6 +71,10 @@ class Browser:
         sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
         return [one["request"]["url"] for one in sent if one["documentURL"].startswith("file:")]
 
+    def resize(self, width: int, height: int) -> None:
+        params = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("POST", "/chromium/send_command", cmd="Emulation.setDeviceMetricsOverride", params=params)
+
     def picture(self, path: Path) -> None:
         import base64
 
@@ -106,8 +110,7 @@ def browser(profile: Path, width: int = 1280, height: int = 900, *, dark: bool =
                 time.sleep(0.1)
         assert window is not None
         made = Browser(f"{base}/{window['sessionId']}")
-        made.call("POST", "/chromium/send_command", cmd="Emulation.setDeviceMetricsOverride",
-                  params={"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})  # fmt: skip
+        made.resize(width, height)
         yield made
     finally:
         if window is not None:

@@ -170,7 +170,7 @@ def drafted(
     if not name:
         raise DraftError(f"report {report.number} names no subject: add the edit by hand (drike edits add)")
     new, old = objects_of(report.correction or "", report.answer, query)
-    new, old = found.get("new", new), found.get("old", old)
+    new, old = found.get("new", new), found.get("old", None if old and mentions(old, name) else old)  # a sentence
     if not new:
         raise DraftError(f"report {report.number} says not what is right: add the edit by hand (drike edits add)")
     wordings = (report.question,) if normalise(report.question) != normalise(query) else ()

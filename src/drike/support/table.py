@@ -203,7 +203,7 @@ def as_markdown(table: Table) -> str:
 
 def markdown_text(text: str, *, first: bool = False) -> str:
     """Escape text so that Markdown shows it as it is, in one line; `first`: even as a line or heading."""
-    marked = re.sub(r"([\\|`*_]|\](?=[(\[]))", r"\\\1", visible(" ".join(text.split())))
+    marked = re.sub(r"([\\|`*_]|~(?=~)|\](?=[(\[]))", r"\\\1", visible(" ".join(text.split())))
     if first:
         marked = re.sub(r"^(\d*)([-+#>=~\[.)])", r"\1\\\2", marked)
         marked = re.sub(r"(?<= )#+$", r"\\\g<0>", marked)  # would close a heading

@@ -165,14 +165,15 @@
   // Health
 
   function chart(days) {
-    const columns = Object.entries(days).map(([day, numbers]) => {
+    const columns = Array.from({length: 14}, (_, i) => {  // the last of them today, as counts have it: in UTC
+      const day = new Date(Date.now() - (13 - i) * 864e5).toISOString().slice(0, 10), numbers = days[day] || {};
       const judged = ['new', 'old', 'both', 'neither', 'refused'].reduce((sum, what) => sum + (numbers[what] || 0), 0);
       return {day, took: numbers.new || 0, judged};
     });
-    const most = Math.max(1, ...columns.map((column) => column.judged)), width = 136 / Math.max(14, columns.length);
+    const most = Math.max(1, ...columns.map((column) => column.judged)), width = 136 / columns.length;
     const bar = (i, from, number, name) => svg('rect', {x: i * width, width: width - 1, y: 35 * (1 - (from + number) / most), height: 35 * number / most, class: name});
-    return svg('svg', {viewBox: '0 0 136 35', class: 'days', role: 'img', 'aria-label': columns.map(({day, took, judged}) => `${day}: ${took} of ${judged}`).join(', ')},
-      ...columns.flatMap(({took, judged}, i) => [bar(i, 0, took, 'taken'), bar(i, took, judged - took, 'missed')]));
+    return svg('svg', {viewBox: '0 0 136 35', class: 'days', role: 'img', 'aria-label': columns.filter((column) => column.judged).map(({day, took, judged}) => `${day}: ${took} of ${judged}`).join(', ')},
+      ...columns.flatMap(({took, judged}, i) => judged ? [bar(i, 0, took, 'taken'), bar(i, took, judged - took, 'missed')] : []));
   }
 
   const OUTCOMES = {old: 'old', both: 'both', neither: 'neither', refused: 'refused', unread: 'not read', failed: 'failed', slips: 'asked again'};
