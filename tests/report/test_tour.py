@@ -71,4 +71,6 @@ def test_the_page_fits_without_errors_or_requests(tmp_path: Path, width: int) ->
     with browser(tmp_path / "profile", width=width) as window:
         window.open(path)
         assert window.run("document.documentElement.scrollWidth <= window.innerWidth")
+        narrow = "[...document.querySelectorAll('th, td')].filter((e) => e.offsetHeight > 8 * e.offsetWidth).length"
+        assert window.run(narrow) == 0  # no cell has a letter a line
         assert window.requests() == [path.as_uri()] and not window.logs()
