@@ -4,8 +4,12 @@ A pair is two edits of one subject with different objects: they contradict each 
 Pairs of the same relation are an edit with its published paraphrase, or with another wording of its relation; the
 others state another relation of the subject, contrary and inverse ones among them (mother and father, born and died).
 Pairs are split in two halves by the subject, those of our own wordings by the relation: the model and all thresholds
-were chosen on the first half, the figures are of the second. Many wordings are in both halves, so those pairs are also
-counted apart of which fitting has not seen both wordings.
+were chosen on the first half and on drike's own inventory of relations, the figures are of the second. Many wordings
+are in both halves, so those pairs are also counted apart of which fitting has not seen both wordings.
+
+Of the second half a first sample was looked at three times. The figures are of a second one, drawn after the first
+400 pairs of each data set and answer, and of contrary relations of our own that were written for it. Some pairs that
+the data sets list as other relations ask for the same ("Whom is X named after?", "X named after"); they count as false.
 
     python benchmarks/conflicts.py --fit    # the weights and the threshold that drike ships
     python benchmarks/conflicts.py          # the table, and the pairs that the rule judges wrongly
@@ -36,6 +40,7 @@ from drike.encoders.base import salient, unit
 from drike.gates import conflicts
 from drike.gates.calibrated import LogisticHead
 from drike.gates.conflicts import wordings as texts
+from drike.gates.inventory import built_in
 from drike.gates.relations import asked_parts
 from drike.stores.records import EditRecord, conflict_keys
 from drike.support.table import Estimate
@@ -46,7 +51,9 @@ from lib import pages
 TITLE = "Conflicts by meaning"
 
 MOST, FITTED = 400, 1200  # pairs of a data set, a half and an answer, for figures and for fitting
-RANK, DECAY, STEPS, START = 48, 3e-4, 120, 10.0  # of the space; chosen on wordings of the first half that were left out
+GIVEN = {"distance": -10.0, "opposite": -20.0}  # weights; opposites are never the same
+RANK, DECAY, STEPS = 24, 5e-5, 120  # of a space; chosen on wordings of the first half that were left out
+SEEDS = 3  # of the models whose mean is taken: their spaces side by side
 FOLDS = 3
 FALSE = 0.01  # the share of other relations of the first half that may pass the threshold
 VAGUE = ("P30 P17 P131 P276", "P103 P1412", "P364 P407", "P176 P178", "P108 P937")  # whose wordings do not tell
@@ -55,7 +62,7 @@ KINDS = (  # Wikidata's properties in CounterFact, of subjects of one kind
     "P36 P37 P30 P17 P190 P1376 P463",
     "P159 P740 P127 P176 P178 P449 P495 P364 P407 P131 P276 P138 P136",
 )
-OWN = (  # contrary relations, of each some wordings; every other group is of the test half
+OWN = (  # contrary relations, of each some wordings, to fit to
     (
         ("The father of {} is", "Who is {}'s father?", "{}'s dad is"),
         ("The mother of {} is", "Who is {}'s mother?", "{}'s mum is"),
@@ -126,6 +133,61 @@ OWN = (  # contrary relations, of each some wordings; every other group is of th
         ("{} closes at", "When does {} close?", "The closing time of {} is"),
     ),
 )
+FRESH = (  # the same, of the second half
+    (
+        ("The coach of {} is", "Who trains {}?", "{} is coached by"),
+        ("The captain of {} is", "Who captains {}?", "{} is led onto the pitch by"),
+        ("The main sponsor of {} is", "Who sponsors {}?"),
+    ),
+    (
+        ("The president of {} is", "Who is {}'s head of state?", "{} is presided over by"),
+        ("The prime minister of {} is", "Who heads the government of {}?"),
+        ("The foreign minister of {} is", "Who runs {}'s foreign policy?"),
+    ),
+    (
+        ("The highest mountain of {} is", "What is the tallest peak in {}?"),
+        ("The longest river of {} is", "Which river is the longest in {}?"),
+        ("The largest lake of {} is", "What is the biggest lake in {}?"),
+    ),
+    (
+        ("The landlord of {} is", "Who rents {} out?"),
+        ("The tenant of {} is", "Who lives in {} at the moment?"),
+        ("The architect of {} is", "Who designed {}?"),
+    ),
+    (
+        ("The lead singer of {} is", "Who sings in {}?", "{} is fronted by"),
+        ("The drummer of {} is", "Who plays the drums in {}?"),
+        ("The manager of {} is", "Who manages {}?"),
+    ),
+    (
+        ("A ticket to {} for an adult costs", "What do adults pay to get into {}?"),
+        ("A ticket to {} for a child costs", "What do children pay to get into {}?"),
+        ("Parking at {} costs", "How much is parking at {}?"),
+    ),
+    (
+        ("Returns to {} are accepted within", "How long do I have to send something back to {}?"),
+        ("The free trial of {} lasts", "For how long can I try {} for free?"),
+        ("The notice period of {} is", "How early must I cancel {}?"),
+    ),
+    (
+        ("The supplier of {} is", "Who supplies {}?", "{} gets its parts from"),
+        ("The largest customer of {} is", "Who buys most from {}?"),
+        ("The main competitor of {} is", "Who is {}'s biggest rival?"),
+    ),
+    (
+        ("{} runs on the operating system", "Which operating system does {} use?"),
+        ("{} is written in the programming language", "What language is {} coded in?"),
+        ("The licence of {} is", "Under which licence is {} released?"),
+    ),
+    (
+        ("The deadline of {} is", "When must {} be finished?", "{} has to be done by"),
+        ("{} begins on", "When does {} start?", "The first day of {} is"),
+        ("The next meeting about {} is on", "When do we talk about {} again?"),
+    ),
+)
+OURS, PUBLIC = "our contrary relations", "public data"
+INVENTORY, SHARE = "our inventory", 0.5  # a data set to fit to, and its weight beside the others'
+INVENTED, NEAREST = 12, 4  # its pairs of a relation and an answer, and the relations near one
 LISTED = 6
 INTERVALS = "In brackets 95 % intervals, edits resampled. Thresholds were set on the first half."
 NAMES = ("Norland", "Avery Quill", "Kestrel Works", "The Ninth Gate", "Tamsin Vale", "Port Ester")  # of subjects
@@ -202,32 +264,50 @@ def mquake_pairs(folder: Path) -> Iterator[Pair]:
                 yield Pair(entry, second, True, "MQuAKE", half_of(entry))
 
 
-def own_pairs() -> Iterator[Pair]:
+def own_pairs(half: int) -> Iterator[Pair]:
     """Our wordings of contrary relations, with made-up subjects."""
-    for half, group in zip(itertools.cycle((0, 1)), OWN, strict=False):
+    for group in (OWN, FRESH)[half]:
         texts = [(relation, text) for relation, wordings in enumerate(group) for text in wordings]
         for place, ((one, text), (other, rest)) in enumerate(itertools.combinations(texts, 2)):
             name = NAMES[place % len(NAMES)]
             first, second = (EditRecord(name, each.format(name), each[:9]) for each in (text, rest))
-            yield Pair(first, second, one == other, "our contrary relations", half, group[0][0])
+            yield Pair(first, second, one == other, OURS, half, group[0][0])
 
 
-def pairs(folder: Path, half: int, most: int) -> list[Pair]:
-    """The pairs of a half, each once, none that words alone show; at most `most` of a data set and an answer."""
+def inventory_pairs(encoder: TextEncoder) -> list[Pair]:
+    """Wordings of each relation of drike's inventory among themselves, and beside those of the relations near it."""
+    wordings = [[text for group in relation.groups[:2] for text in group] for relation in built_in()]
+    means = unit(np.stack([unit(salient(encoder).encode(texts)).mean(axis=0) for texts in wordings]))
+    near = np.argsort(-means @ means.T - 2 * np.eye(len(means)), axis=1)[:, 1 : NEAREST + 1]
+    rng, found = random.Random(0), []
+    for place, own in enumerate(wordings):
+        chosen = [(*rng.sample(own, 2), True) for _ in range(INVENTED)]
+        others = (wordings[rng.choice(near[place].tolist())] for _ in range(INVENTED))
+        for one, text, same in [*chosen, *((rng.choice(own), rng.choice(other), False) for other in others)]:
+            first, second = (EditRecord("it", each, each[:9]) for each in (one, text))
+            found.append(Pair(first, second, same, INVENTORY, 0, str(place)))
+    return found
+
+
+def pairs(folder: Path, half: int, most: int, begin: int = 0) -> list[Pair]:
+    """The pairs of a half, each once, none that words alone show; of a data set and an answer `most` from `begin` on.
+
+    Our own are there in any case.
+    """
     sets = {
         "PokeMQA": pokemqa(folder), "zsRE": knowedit(folder / ZSRE, "zsRE"),
         "WikiData-counterfact": knowedit(folder / WIKI, "WikiData-counterfact"), "QAEdit": qaedit(folder),
         "HalluEditBench": halluedit(folder), "HalluEditBench, new subjects": halluedit_llama3(folder),
     }  # fmt: skip
     found = [pair for name, data in sets.items() for pair in of_data(name, data)]
-    found += [*counterfact_pairs(folder), *mquake_pairs(folder), *own_pairs()]
+    found += [*counterfact_pairs(folder), *mquake_pairs(folder), *own_pairs(0)]
     random.Random(0).shuffle(found)
+    found += own_pairs(1)
     kept: dict[tuple[str, bool], list[Pair]] = defaultdict(list)
     for pair in dict.fromkeys(pair for pair in found if pair.half == half):
-        group = kept[pair.data, pair.same]
-        if len(group) < most and not conflict_keys(pair.first) & conflict_keys(pair.second):
-            group.append(pair)
-    return [pair for group in kept.values() for pair in group]
+        if not conflict_keys(pair.first) & conflict_keys(pair.second):
+            kept[pair.data, pair.same].append(pair)
+    return [pair for group in kept.values() for pair in group[0 if group[0].kind else begin :][:most]]
 
 
 def fitted(some: Sequence[Pair], encoder: TextEncoder) -> conflicts.SameRelation:
@@ -238,13 +318,15 @@ def fitted(some: Sequence[Pair], encoder: TextEncoder) -> conflicts.SameRelation
     ]
     apart, folds = ends[0] - ends[1], np.array([pair.fold for pair in some])
     same, scores = np.array([pair.same for pair in some]), np.zeros(len(some))
+    public = np.array([pair.data != INVENTORY for pair in some])
     for fold in range(FOLDS):
-        kept = folds != fold
+        kept = (folds != fold) | ~public
         head, space = fit(some, rows, apart, kept)
         for i in np.flatnonzero(~kept):
             scores[i] = head.logit(rows[i] | {"distance": float(((apart[i] @ space) ** 2).sum())})
-    threshold = float(np.quantile(scores[~same], 1 - FALSE))
-    print(f"left out: recall {(scores[same] >= threshold).mean():.3f} at {threshold:.2f}", file=sys.stderr)
+    threshold = float(np.quantile(scores[public & ~same], 1 - FALSE))
+    recall = (scores[public & same] >= threshold).mean()
+    print(f"left out: recall {recall:.3f} at {threshold:.2f}", file=sys.stderr)
     head, space = fit(some, rows, apart, np.ones(len(some), bool))
     return conflicts.SameRelation(head, space, threshold, encoder)
 
@@ -255,25 +337,31 @@ def fit(
     """The weights and the space, fitted to those pairs that are kept so that each data set counts alike."""
     import torch
 
-    torch.manual_seed(0)
-    names, use = conflicts.FEATURES[1:], np.flatnonzero(kept)
+    names, use = conflicts.FEATURES[len(GIVEN) :], np.flatnonzero(kept)
     known = torch.tensor([[rows[i][name] for name in names] for i in use])
     away, same = torch.tensor(apart[use]), torch.tensor([float(some[i].same) for i in use])
     counts = Counter((some[i].data, some[i].same) for i in use)
-    weights = torch.tensor([min(MOST / counts[some[i].data, some[i].same], 3.0) for i in use])
-    head = torch.nn.Linear(len(names), 1)
-    torch.nn.init.zeros_(head.weight)
-    space = torch.nn.Parameter(0.02 * torch.randn(apart.shape[1], RANK))
-    optimiser = torch.optim.Adam([{"params": head.parameters(), "lr": 0.05}, {"params": [space], "lr": 0.003}])
-    for _ in range(STEPS):
-        optimiser.zero_grad()
-        logits = head(known)[:, 0] - START * ((away @ space) ** 2).sum(1)
-        errors = torch.nn.functional.binary_cross_entropy_with_logits(logits, same, weights, reduction="sum")
-        (errors / weights.sum() + DECAY * (space**2).sum()).backward()
-        optimiser.step()
-    by_name = {"distance": -START} | dict(zip(names, head.weight[0].tolist(), strict=True))
-    kept_space = space.detach().numpy().astype(np.float16).astype(np.float32)
-    return LogisticHead(by_name, head.bias.item()), kept_space
+    weights = torch.tensor(
+        [(SHARE if some[i].data == INVENTORY else 1) * min(MOST / counts[some[i].data, some[i].same], 3.0) for i in use]
+    )
+    heads, spaces = [], []
+    for seed in range(SEEDS):
+        torch.manual_seed(seed)
+        head = torch.nn.Linear(len(names), 1)
+        torch.nn.init.zeros_(head.weight)
+        space = torch.nn.Parameter(0.02 * torch.randn(apart.shape[1], RANK))
+        optimiser = torch.optim.Adam([{"params": head.parameters(), "lr": 0.05}, {"params": [space], "lr": 0.003}])
+        for _ in range(STEPS):
+            optimiser.zero_grad()
+            logits = head(known)[:, 0] + GIVEN["distance"] * ((away @ space) ** 2).sum(1)
+            errors = torch.nn.functional.binary_cross_entropy_with_logits(logits, same, weights, reduction="sum")
+            (errors / weights.sum() + DECAY * (space**2).sum()).backward()
+            optimiser.step()
+        heads.append(np.append(head.weight[0].tolist(), head.bias.item()))
+        spaces.append(space.detach().numpy() / SEEDS**0.5)
+    *mean, bias = np.mean(heads, axis=0).tolist()
+    by_name = GIVEN | dict(zip(names, mean, strict=True))
+    return LogisticHead(by_name, bias), np.hstack(spaces).astype(np.float16).astype(np.float32)
 
 
 def save(model: conflicts.SameRelation, path: Path) -> None:
@@ -323,15 +411,18 @@ def table(some: Sequence[Pair], scores: Mapping[str, tuple[Judged, float]], seen
     """Print recall and false conflicts of each rule, all and by data set, with intervals by the edit."""
     same = np.array([pair.same for pair in some])
     new = np.array([not {texts(one)[0] for one in records(pair)} <= seen for pair in some])
-    groups = {"all pairs": np.ones(len(some), bool), "with a wording that fitting has not seen": new}
-    groups |= {name: np.array([pair.data == name for pair in some]) for name in dict.fromkeys(p.data for p in some)}
+    public = np.array([pair.data != OURS for pair in some])
+    whole = {PUBLIC: public, f"{PUBLIC}, a wording that fitting has not seen": public & new}
+    groups = whole | {
+        name: np.array([pair.data == name for pair in some]) for name in dict.fromkeys(p.data for p in some)
+    }
     names = np.array([pair.first.query for pair in some])
     last = np.flatnonzero(same), next(reversed(scores))
     rows = []
     for group, chosen in groups.items():
         cells = [(chosen & same), (chosen & ~same)]
         for name, (score, threshold) in scores.items():
-            if group not in ("all pairs", "with a wording that fitting has not seen") and name != last[1]:
+            if group not in whole and name != last[1]:
                 continue
             hits = score >= threshold
             shares = [share(hits[cell], names[cell]) for cell in cells]
@@ -399,13 +490,13 @@ def measure(options: argparse.Namespace) -> None:
         print(f"left out: there is no folder {options.data} with the public files (--data)", file=sys.stderr)
         return
     encoder = load_encoder(features=options.cache, keep=True)
-    fitting = pairs(options.data, 0, FITTED)
+    fitting = pairs(options.data, 0, FITTED) + inventory_pairs(encoder)
     if options.fit:
         save(fitted(fitting, encoder), Path(conflicts.__file__).with_name(conflicts.FILE))
         return
     model = conflicts.same_relation(encoder)
     assert model is not None
-    chosen, some = pairs(options.data, 0, MOST), pairs(options.data, 1, MOST)
+    chosen, some = pairs(options.data, 0, MOST), pairs(options.data, 1, MOST, MOST)
     cosine, apart = by_cosine(encoder), ~np.array([pair.same for pair in chosen])
     at = float(np.quantile(cosine(chosen)[apart], 1 - FALSE))
     scores = {

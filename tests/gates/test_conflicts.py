@@ -74,3 +74,7 @@ def test_the_model_knows_contrary_relations() -> None:
     asked = EditRecord("Ada", "Who is Ada's mother?", "Ida")
     assert rule.alike(mother, {7: father, 8: asked}) == [8]
     assert set(features(mother, [father, asked], encoder)) == {0, 1}
+    opens, closes = (EditRecord("Ada", f"The {time} time of Ada is", "9") for time in ("opening", "closing"))
+    shop = EditRecord("Ada", "When does Ada open?", "8")
+    assert rule.alike(opens, {7: closes, 8: shop}) == [8]
+    assert features(opens, [closes], encoder)[0]["opposite"] == 1

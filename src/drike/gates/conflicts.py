@@ -20,7 +20,7 @@ from drike.encoders.salience import content
 from drike.errors import EncoderError
 from drike.gates.calibrated import LogisticHead
 from drike.gates.inventory import inventory, probabilities
-from drike.gates.relations import answer_kind, asks_relation, contrary, share_said, trimmed
+from drike.gates.relations import answer_kind, asks_relation, contrary, opposite, share_said, trimmed
 from drike.gates.store_gate import encoder_of, open_gate
 from drike.matching import normalise
 from drike.stores.log import EditStore
@@ -28,8 +28,8 @@ from drike.stores.records import EditRecord, Status, StoreError, conflict_keys, 
 from drike.words import masked, words
 
 FILE = "conflicts.npz"
-FEATURES = (
-    *("distance", "cosine", "same", "relation", "other", "less", "more"),
+FEATURES = (  # the weights of the first two are given, not fitted
+    *("distance", "opposite", "cosine", "same", "relation", "other", "less", "more"),
     *("same_kind", "other_kind", "contrary", "vague", "asks"),
 )
 _LITTLE, _LEAST, _NEAR = 0.5, 0.01, 0.1  # as in `calibrated` and `wordings`
@@ -93,6 +93,7 @@ def features(
         claims = np.exp((near[[a, b]] - 1) / _NEAR) * (1 - relations[[b, a]])
         found[i] = {
             "distance": distance,
+            "opposite": float(opposite(one, other)),
             "cosine": float(vectors[a] @ vectors[b]),
             "same": log(_LEAST + float(p @ q)),
             "relation": float(np.sqrt(p) @ np.sqrt(q)),

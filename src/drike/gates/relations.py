@@ -27,28 +27,58 @@ def answer_kind(text: str) -> str | None:
     return next((kind for kind in _KINDS if kind in kinds), None)
 
 
-_CONTRARIES = [  # of each line, a fact is one of these
-    [frozenset(relation.split()) for relation in line.split("|")]
-    for line in (
-        "father dad | mother mom | spouse wife husband married marry | child children son daughter"
-        " | sibling siblings brother sister",
-        "follows follow | followed",
-        "predecessor | successor",
-        "born birth birthplace | died die death dead | buried burial",
-        "occupation profession job career | employer employs employed",
-        "city town | country nation citizenship | continent | state province | capital",
-        "author wrote written writer writes | publisher published | director directed | producer produced"
-        " | composer | performer performed sang",
-        "founded inception established started start begin began | dissolved abolished ended end closed",
-        "chief ceo | chairperson chairman chair | founder",
-    )
-]
+def _exclusive(*lines: str) -> list[list[frozenset[str]]]:
+    """Of each line, a fact is one of these."""
+    return [[frozenset(relation.split()) for relation in line.split("|")] for line in lines]
+
+
+_CONTRARIES = _exclusive(
+    "father dad | mother mom | spouse wife husband married marry | child children son daughter"
+    " | sibling siblings brother sister",
+    "follows follow | followed",
+    "predecessor | successor",
+    "born birth birthplace | died die death dead | buried burial",
+    "occupation profession job career | employer employs employed",
+    "city town | country nation citizenship | continent | state province | capital",
+    "author wrote written writer writes | publisher published | director directed | producer produced"
+    " | composer | performer performed sang",
+    "founded inception established started start begin began | dissolved abolished ended end closed",
+    "chief ceo | chairperson chairman chair | founder",
+)
+_OPPOSITES = _exclusive(
+    "before predecessor previous preceded precedes | after successor next",
+    "open opens opening | close closes closing",
+    "arrive arrives arrival | depart departs departure leave leaves",
+    "first | last | next",
+    "largest biggest | smallest",
+    "highest tallest | lowest",
+    "longest | shortest",
+    "oldest | youngest newest",
+    "maximum most | minimum least",
+    "import imports | export exports",
+    "buy buys buyer | sell sells seller",
+    "win wins winner | lose loses loser",
+    "north | south | east | west",
+    "width wide | height high tall | depth deep | length long | weight weighs heavy",
+    "phone telephone call | email mail | street | website",
+    "born birth | grew childhood",
+    "capital | largest biggest populous",
+)
 
 
 def contrary(first: str, second: str) -> bool:
     """Whether two texts ask for different relations of one kind, such as the father and the mother."""
+    return _exclude(first, second, _CONTRARIES)
+
+
+def opposite(first: str, second: str) -> bool:
+    """Whether two texts ask for opposites, such as the first and the last; for wordings of stored edits."""
+    return _exclude(first, second, _OPPOSITES)
+
+
+def _exclude(first: str, second: str, groups: list[list[frozenset[str]]]) -> bool:
     vocabularies = set(words(first)), set(words(second))
-    for group in _CONTRARIES:
+    for group in groups:
         relations = [{i for i, names in enumerate(group) if names & said} for said in vocabularies]
         if all(relations) and not relations[0] & relations[1]:
             return True
