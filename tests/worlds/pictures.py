@@ -111,8 +111,8 @@ def main() -> None:
         with scene(place) as gateway, browser(place / "profile", WIDE, 800) as window:
             for name in shown(window, gateway):
                 window.resize(WIDE, 800)
-                ends = window.run("document.querySelector('dialog[open]') ? 800 : document.querySelector('main').scrollHeight")
-                window.resize(WIDE, min(900, 130 + ends))
+                if not window.run("document.querySelector('dialog[open]')"):
+                    window.resize(WIDE, min(900, 130 + window.run("document.querySelector('main').scrollHeight")))
                 window.picture(PICTURES / f"{name}.png")
                 print(PICTURES / f"{name}.png", file=sys.stderr)
 
