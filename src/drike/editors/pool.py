@@ -71,6 +71,7 @@ class Pool:
         self._directions = directions(encoder.encode([query_block(r.edit, r.edit.query) for r in self.records]))
         self._known: dict[Edits, DemonstrationSet] = {}  # training and every editor need the same sets
         self._remembered = remembered
+        self._shared: dict[Demonstration, Demonstration] = {}  # sets have most in common
 
     def candidates(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
         """The demonstrations of each edit, in force alone. Raises PoolError if too few records suit an edit."""
@@ -140,7 +141,8 @@ class Pool:
         rng = random.Random(f"{self.seed}|{record.case_id}|{role}")
         probes = probes_for(record, role, edits)
         free = [probe for probe in probes if probe.query not in rewritten]
-        return demonstrate(record, rng.choice(free or probes), role)
+        made = demonstrate(record, rng.choice(free or probes), role)
+        return self._shared.setdefault(made, made)
 
 
 def rotations(edits: Sequence[Edit]) -> list[Edits]:
