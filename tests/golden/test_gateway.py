@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -188,6 +189,11 @@ def test_keys_and_what_they_permit(
 def test_the_names_of_metrics(gateway: Running) -> None:
     gateway.chat(ABOUT)
     gateway.ask("POST", "/v1/chat/completions", b"no JSON")  # counted by a reason
+    until = time.monotonic() + 10  # answers are judged beside the requests
+    while (
+        b"drike_answers_total{" not in (text := ask(f"{gateway.admin}/metrics", "GET")[2]) and time.monotonic() < until
+    ):
+        time.sleep(0.05)
     _, headers, text = ask(f"{gateway.admin}/metrics", "GET")
     lines = [line for line in text.decode().splitlines() if "_created" not in line]  # which can be turned off
     described = [line for line in lines if line.startswith("#")]
