@@ -76,7 +76,7 @@ class Around(NamedTuple):
     behind: str = ""
 
 
-def estimated_tokens(added: Iterable[Around]) -> int:
+def added_tokens(added: Iterable[Around]) -> int:
     """About how many tokens all this takes."""
     return sum(len("".join(parts).encode("utf-8", "replace")) for parts in added) // _BYTES_PER_TOKEN
 

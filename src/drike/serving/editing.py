@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from drike.conversations.following import Followed, Memory
-from drike.conversations.rendering import Placement, Restating, estimated_tokens
+from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError, encodable
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
@@ -151,7 +151,7 @@ class RequestEditor:
         return EditedRequest(
             body, scope, mode, followed.edits, followed.contradicted, keep, model=request.values.get("model"),
             asked=() if request.values.get("echo") else followed.asked, doubted=doubted,
-            tokens=estimated_tokens(followed.around.values()),
+            tokens=added_tokens(followed.around.values()),
             again=again if retries and not request.values.get("stream") else None,
             question=conversation.said if feed.watch.sampling.most else "",
         )  # fmt: skip
