@@ -15,6 +15,7 @@ from drike.stores.log import EditStore, snapshot
 from drike.stores.portable import edits_of, lines_of, restore, sync, whole_store
 from drike.stores.records import EditRecord, Status, StoreError
 from drike.stores.sqlite import SqliteStore
+from tests.worlds.stores import Opener
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), author="ann", reason="decree")
 CHILE = EditRecord("Chile", "The capital of Chile is", "Rome")
@@ -25,7 +26,7 @@ def written(store: EditStore, path: Path) -> str:
     return path.read_text("utf-8")
 
 
-def test_a_store_goes_to_another_one_and_back(store: EditStore, tmp_path: Path) -> None:
+def test_a_store_goes_to_another_one_and_back(store: EditStore, opener: Opener, tmp_path: Path) -> None:
     for record in (PERU, CHILE, replace(PERU, target_new="Bergen", status=Status.DRAFT)):
         store.put(record)
     log.retire(store, 2)
@@ -41,6 +42,12 @@ def test_a_store_goes_to_another_one_and_back(store: EditStore, tmp_path: Path) 
     restore(other, whole)
     assert snapshot(other) == snapshot(store) and other.gate() == store.gate()
     assert written(other, tmp_path / "b.jsonl") == text
+    back = opener(tmp_path / "back.db")
+    restored = whole_store(tmp_path / "b.jsonl")
+    assert restored is not None
+    restore(back, restored)
+    assert written(back, tmp_path / "c.jsonl") == text and snapshot(back) == snapshot(store)
+    back.close()
     assert required_approvals(other) == 2
     require_approvals(other, 0)
     with pytest.raises(StoreError, match="contradicts edit 1"):
