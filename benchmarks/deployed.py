@@ -36,9 +36,10 @@ from drike.evaluation.baseline_answers import baseline_answers, with_baseline_an
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, paired_differences, summary_of
 from drike.gates.by_name import Named
-from drike.gates.calibration import common_questions, default_gate
+from drike.gates.calibration import default_gate
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
+from drike.gates.naming import common_questions
 from drike.gates.store_gate import gate_encoder
 from drike.models.protocols import LanguageModel
 from drike.report.deployed import gate_table

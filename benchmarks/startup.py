@@ -2,13 +2,15 @@
 
 *Commands*: CPU seconds of a process of their own. They take turns, and the median of each is given, so that other work
 on the machine strikes all alike; the last column is in units of a process that only imports torch, in the same turns.
+Python keeps the modules it compiled, as pip does when it installs them.
 
 *Gateway*: seconds of the clock and of the CPU until `drike serve` says where it serves, in turns, the median; the
 vectors of the store's wordings are kept from the first start, whose time is given apart.
 
 *Installs*: each into an empty environment, from packages that are at hand: seconds, and megabytes without pip.
 
-    python benchmarks/startup.py [--turns 9] [--edits 20000]
+    python benchmarks/startup.py [--turns 9]
+    python benchmarks/startup.py --gateway [--edits 20000]
     python benchmarks/startup.py --installs     # minutes, and a package index
 """
 
@@ -47,14 +49,17 @@ def main() -> None:
     parser = pages.parser(__doc__)
     parser.add_argument("--turns", type=int, default=9, help="how often each command runs")
     parser.add_argument("--edits", type=int, default=20_000, help="in the larger of two stores")
+    parser.add_argument("--gateway", action="store_true", help="measure the gateway instead")
     parser.add_argument("--installs", action="store_true", help="measure installs instead")
     options = parser.parse_args()
+    os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # else each process compiles drike anew
     with pages.measured(options, TITLE, __doc__), tempfile.TemporaryDirectory() as folder:
         if options.installs:
             measure_installs(Path(folder))
+        elif options.gateway:
+            measure_gateway(Path(folder), options.edits, max(1, options.turns // 3))
         else:
             measure_commands(folder, options.turns)
-            measure_gateway(Path(folder), options.edits, max(1, options.turns // 3))
 
 
 def measure_commands(folder: str, turns: int) -> None:

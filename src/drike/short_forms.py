@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drike.words import Words, words
+from drike.words import Words
 
 PARTICLES = frozenset(
     ("al", "bin", "da", "de", "del", "den", "der", "di", "do", "dos", "du", "el", "ibn", "la", "le", "van", "von", "y")
@@ -154,13 +154,13 @@ def _last_of_legal_forms() -> frozenset[str]:
 def _demonyms() -> dict[str, tuple[str, ...]]:
     """The adjectives and nouns for what is of a country, by the country's names."""
     pairs = [[part.split(",") for part in line.split(":")] for line in _lines()["countries"]]
+    of_each = [(country, of) for countries, of in pairs for country in countries]
     return {
-        " ".join(words(country)): (
+        " ".join(name.folded()): (
             *(d.strip() for d in of),
             *(f"{d.strip()}s" for d in of if not d.endswith(("h", "s", "e", "hman", "hmen"))),
         )
-        for countries, of in pairs
-        for country in countries
+        for name, (_, of) in zip(Words.of_each([country for country, _ in of_each]), of_each, strict=True)
     }
 
 

@@ -23,6 +23,11 @@ def test_progress_is_printed_as_lines_where_no_bar_can_be_drawn(
     assert "encoding: 1,200 of 1,200\n" in capsys.readouterr().err
 
 
+def test_a_sentence_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    showing.say("target_new: [red] :key: 1,000")
+    assert capsys.readouterr().out == "target_new: [red] :key: 1,000\n"
+
+
 @pytest.mark.parametrize("interval", ["[.00,1.00]", "[-.25,-.01]", "[-1.00,-.01]"])
 def test_tables_break_no_name_or_number_at_80_columns(interval: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))

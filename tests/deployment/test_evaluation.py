@@ -15,7 +15,7 @@ from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import summarise
 from drike.gates.by_name import Named
-from drike.gates.calibration import common_questions
+from drike.gates.naming import common_questions
 from drike.prompts import Prompt
 from drike.report.deployed import gate_table, near_misses
 from drike.runs.folder import read_outcomes

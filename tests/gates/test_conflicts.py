@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from drike.gates.alike import AlikeEdits
 from drike.gates.calibration import default_gate
-from drike.gates.conflicts import AlikeEdits, features, same_relation
+from drike.gates.conflicts import features, same_relation
 from drike.gates.store_gate import encoder_of
 from drike.stores import log, moves
 from drike.stores.log import EditStore

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,10 +18,11 @@ from drike.support.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 PERU = ("edits", "add", "--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
+VERIFY = ("edits", "verify", "--gateway", "http://127.0.0.1:9/v1", "--model", "m", "--dry-run")
 WORK: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "": (("--version",), PERU, ("edits", "list"), ("edits", "show", "1"), ("edits", "export", "e.jsonl"),
-         ("keys", "list"), ("doctor",)),
-    "encoder": (PERU, ("edits", "list"), ("doctor",)),
+         ("keys", "list"), VERIFY, ("doctor",)),
+    "encoder": (PERU, ("edits", "list"), VERIFY, ("doctor",)),
 }  # fmt: skip
 GATE = """
 import sys, drike
@@ -87,6 +89,7 @@ def test_commands_work_without_the_packages_of_other_extras(install: str, tmp_pa
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     demo_missing = {"doctor": 1}  # as it says by its exit code
     assert ends == [f"ended {demo_missing.get(command, 0)}: {command}" for command in commands], done.stderr
+    assert "Error" not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -125,10 +128,18 @@ def test_an_install_in_an_empty_environment_does_what_it_promises(install: str, 
     for arguments in WORK[install]:
         command = [str(tmp_path / "env" / "bin" / "drike"), *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=home, capture_output=True, text=True, check=False)
-        assert done.returncode == (arguments == ("doctor",)), done.stderr
+        assert done.returncode == (arguments == ("doctor",)) and "Error" not in done.stderr, done.stderr
     if install == "encoder":
         command = [str(python), "-c", GATE, str(locate().path)]
         assert (
             subprocess.run(command, cwd=tmp_path, env=home, capture_output=True, text=True, check=True).stdout
             == "[1, 0]\n"
         )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
+def test_uv_runs_drike_from_an_environment_that_it_makes(tmp_path: Path) -> None:
+    command = ["uv", "tool", "run", "--constraints", ROOT / "constraints.txt", "--from", ROOT, "drike", *PERU]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "edits.db is a new store of edits" in done.stdout, done.stderr

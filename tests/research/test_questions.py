@@ -16,9 +16,9 @@ from benchmarks.questions import AT, FOLDER, KINDS, TEST, TUNE, by_kind, counted
 from benchmarks.questions import Asked as Question
 from benchmarks.questions import stored_index as index_of
 from drike.encoders import HashingEncoder
-from drike.gates.calibration import common_questions
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.index import EditIndex
+from drike.gates.naming import common_questions
 from drike.stores.importing import read_edits
 from drike.stores.records import EditRecord, holds_at, stamp
 from drike.support.table import Number

@@ -22,6 +22,7 @@ from rich.text import Text
 from drike.support.escape import visible
 from drike.support.table import Table
 
+NOTHING = "(nothing)"  # for an empty answer
 _LINES_EVERY = 10.0  # seconds
 _ASCII = {"…": "...", "–": "-", "—": "-", "→": "->"}
 
@@ -56,8 +57,8 @@ class SafeConsole(Console):
         return super().render(renderable, options)
 
 
-console = SafeConsole(highlight=False)
-errors = SafeConsole(stderr=True)
+console = SafeConsole(highlight=False, emoji=False)
+errors = SafeConsole(stderr=True, emoji=False)
 
 
 def typer_messages() -> Any:

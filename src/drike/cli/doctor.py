@@ -20,8 +20,7 @@ from drike.errors import EncoderError, ModelError
 from drike.matching import first_line
 from drike.models import EMBEDDED, ApiOptions, Template, load
 from drike.models.served.address import is_served, parse_address
-from drike.runs.folder import versions
-from drike.support.extras import EXTRAS, installed, missing_extra
+from drike.support.extras import EXTRAS, installed, missing_extra, versions
 from drike.support.table import Table
 
 Finding = tuple[str, str, str]

@@ -149,3 +149,13 @@ def bound(calls: int, read: int, written: int, api: ApiOptions) -> Table:
         ("money", "n/a" if money is None else f"{money:.4f}", remark),
     )
     return Table("At most; nothing was sent", ("what", "at most", "how it is counted"), rows, wide=True)
+
+
+def usage_sentence(used: Usage) -> str:
+    """Calls, tokens and money in a sentence."""
+    calls = f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache"
+    tokens = f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated"
+    shared = f"{used.tokens_shared:,} prompt tokens from the server's own cache" if used.tokens_shared else ""
+    estimated = f"token counts of {used.estimated:,} calls estimated" if used.estimated else ""
+    cost = "" if used.money is None else f"cost {used.money:.4f}"
+    return "; ".join(filter(None, (calls, tokens, shared, estimated, cost)))

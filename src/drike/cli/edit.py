@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drike.cli.console import console, draw, say
+from drike.cli.console import NOTHING, console, draw, say
 from drike.cli.dry_run import count_only
 from drike.cli.edits import parse_fact
 from drike.cli.encoding import watched_encoder
@@ -24,8 +24,6 @@ from drike.gates.store_gate import open_gate
 from drike.models.served.spending import ApiOptions
 from drike.support.table import Table
 from drike.words import mentions
-
-NOTHING = "(nothing)"
 
 
 @command(f"{RUN_DECIDES}\n\n{VALUES}")

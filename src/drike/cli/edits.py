@@ -132,16 +132,17 @@ def add(
                                        "subject", DATA)] = None,
 ) -> None:  # fmt: skip
     """Add an edit."""
-    from drike.gates.calibration import common_questions
-    from drike.gates.conflicts import watch_meaning
-    from drike.gates.index import EditIndex
-    from drike.gates.naming import name_report
-    from drike.serving.requests import read_questions
+    from drike.gates.alike import watch_meaning
+    from drike.gates.naming import common_questions, name_report, naming
 
     if propose is None and (model or yes):
         raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
     record = edit.record()  # before the store is opened, which makes its file
-    logged = common_questions() if log is None else [asked.said for asked in read_questions(log)]
+    questions: Sequence[str] = common_questions()
+    if log is not None:
+        from drike.serving.requests import read_questions
+
+        questions = [asked.said for asked in read_questions(log)]
     writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(watch_meaning(open_store(store))) as opened:
         entered = moves.entering(opened, record, decides=True)
@@ -160,15 +161,14 @@ def add(
     for name, ids in report.ambiguous.items():
         shared = f" ({' and '.join(f'edit {id}' for id in ids[:3])} may be meant)" if ids else ""
         note(f'"{name}" may mean something else{shared}: {AMBIGUOUS}')
-    index = EditIndex.of(changes[-1:])
-    naming = [question for question in logged if index.named(question)]
+    named = naming(changes[-1], questions)
     kind = "common" if log is None else "logged"
-    if naming:
-        questions = f"{len(naming):,} of {len(logged):,} {kind} questions, such as {naming[0]!r}"
+    if named:
+        share = f"{len(named):,} of {len(questions):,} {kind} questions, such as {named[0]!r}"
         remedy = "if they do not concern it, give a longer name, or such questions as --never"
-        note(f"a subject or alias of this edit is named in {questions}: {remedy}")
+        note(f"a subject or alias of this edit is named in {share}: {remedy}")
     elif log is not None:
-        say(f"No subject or alias of this edit is named in {len(logged):,} logged questions")
+        say(f"No subject or alias of this edit is named in {len(questions):,} logged questions")
 
 
 @command()
@@ -202,7 +202,7 @@ def rollback(
     reason: Reason = None, supersede: Supersede = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Go back to an earlier version of an edit; this makes a new version."""
-    from drike.gates.conflicts import watch_meaning
+    from drike.gates.alike import watch_meaning
 
     with closing(watch_meaning(open_store(store, create=False))) as opened:
         print_changes(stores.rollback(opened, edit, version, author=author(), reason=reason, supersede=supersede))

@@ -40,7 +40,7 @@ def import_(
     supersede: Supersede = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
-    from drike.gates.conflicts import watch_meaning
+    from drike.gates.alike import watch_meaning
     from drike.gates.naming import ambiguous_names
     from drike.stores import portable
     from drike.stores.importing import Imported, edits_of, import_edits, scan, write_refused
@@ -87,7 +87,7 @@ def _columns(text: str | None) -> dict[str, str]:
 
 def _tried(rows: Sequence[ReadRow], store: str, supersede: bool) -> Imported:
     """What an import would do to a store; it is given up."""
-    from drike.gates.conflicts import watch_meaning
+    from drike.gates.alike import watch_meaning
     from drike.stores.importing import import_edits
 
     with TemporaryDirectory() as folder:
@@ -129,7 +129,7 @@ def sync(
     store: Store = FILE,
 ) -> None:  # fmt: skip
     """Keep one JSON file for each edit in FOLDER, and take over what changed there; fails if both sides changed."""
-    from drike.gates.conflicts import watch_meaning
+    from drike.gates.alike import watch_meaning
     from drike.stores import portable
 
     with closing(watch_meaning(open_store(store))) as opened:

@@ -53,7 +53,7 @@ def approve(
     supersede: Supersede = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Approve what is proposed; it is in force once enough people have."""
-    from drike.gates.conflicts import watch_meaning
+    from drike.gates.alike import watch_meaning
 
     with closing(watch_meaning(open_store(store, create=False))) as opened:
         changes = moves.approve(opened, edit, author=author(), reason=reason, version=version, supersede=supersede)
@@ -83,7 +83,7 @@ def change(
     version: Version = None, supersede: Supersede = False, reason: Reason = None, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Change an edit, or what is proposed; repeatable options add to what it has."""
-    from drike.gates.conflicts import watch_meaning
+    from drike.gates.alike import watch_meaning
 
     changes = fields.values() | ({} if subject is None else {"subject": subject})
     if fact is not None:

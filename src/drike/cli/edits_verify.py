@@ -17,12 +17,11 @@ from urllib.parse import urlsplit
 import typer
 
 from drike.cli.console import complain, draw, note, progress, say
-from drike.cli.dry_run import bound, token_counter
+from drike.cli.dry_run import bound, token_counter, usage_sentence
 from drike.cli.edits import FILE, Store, edit_id
 from drike.cli.encoding import watched_encoder
 from drike.cli.options import METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, AskModel, GateOptions, command, flag, option
 from drike.cli.verified import compare_runs, junit_of, show, since_the_one_before, values_of
-from drike.cli.watching import usage_sentence
 from drike.conversations.turns import Api
 from drike.errors import DrikeError, UsageError
 from drike.gates.store_gate import needs_recalibration

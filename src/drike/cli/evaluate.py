@@ -33,7 +33,7 @@ from drike.evaluation.judge import RULES, Judge, Rule, RuleName
 from drike.evaluation.metrics import Outcome, counted
 from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.gates.by_name import Named
-from drike.gates.calibration import common_questions
+from drike.gates.naming import common_questions
 from drike.gates.store_gate import open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
 from drike.models import ApiOptions, LanguageModel

@@ -23,7 +23,6 @@ from typer.core import TyperCommand
 from drike.cli.console import SafeHelp
 from drike.datasets import PUBLISHED, SUBSETS, Paraphrases, Target
 from drike.errors import UsageError
-from drike.evaluation.judge import RULES
 from drike.models import SERVICES, Template
 
 DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
@@ -120,8 +119,8 @@ OPTIONS: Mapping[str, Any] = {
     "calibrate_on": option("N", "Number of edits held out for --guarantee (default: 100)", METHOD, minimum=1),
     "epochs": option("N", "Passes over the training edits", METHOD, minimum=1),
     "budget": option("NAME", "Number of retains: threshold (DR-IKE), all, half", METHOD),
-    "judge": option("NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
-                    METHOD),
+    "judge": option("NAME", "When answers are right: greedy, generate, likelihood (default: greedy, or generate "
+                    "without scores)", METHOD),
     "probes": option("NAME", "What is asked of each edit: published (the data set's own), or all (also what drike "
                      "generates)", METHOD),
     "demonstrations": option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone",

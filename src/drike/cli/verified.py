@@ -10,8 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from drike.cli.console import draw, say
-from drike.cli.edit import NOTHING
+from drike.cli.console import NOTHING, draw, say
 from drike.datasets.rows import shown
 from drike.errors import UsageError
 from drike.stated import Stated

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from drike.cli.console import progress, say
+from drike.cli.dry_run import usage_sentence
 from drike.evaluation.answer_matrix import CaseAnswers
-from drike.models.protocols import LanguageModel, Usage
+from drike.models.protocols import LanguageModel
 from drike.runs.evaluating import CaseEvaluated
 from drike.runs.folder import add_usage
 from drike.runs.recording import PhaseStarted
@@ -48,16 +49,6 @@ def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
     finally:
         if model.info.served:
             say(f"\nUsed: {usage_sentence(model.usage)}")
-
-
-def usage_sentence(used: Usage) -> str:
-    """Calls, tokens and money in a sentence."""
-    calls = f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache"
-    tokens = f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated"
-    shared = f"{used.tokens_shared:,} prompt tokens from the server's own cache" if used.tokens_shared else ""
-    estimated = f"token counts of {used.estimated:,} calls estimated" if used.estimated else ""
-    cost = "" if used.money is None else f"cost {used.money:.4f}"
-    return "; ".join(filter(None, (calls, tokens, shared, estimated, cost)))
 
 
 def live_usage(model: LanguageModel) -> Callable[[], str] | None:

@@ -25,7 +25,7 @@ from drike.conversations.placements import Trial
 from drike.conversations.rendering import Facts, Placement
 from drike.evaluation.metrics import harmonic_mean
 from drike.evaluation.risk_control import exceeds
-from drike.gates.calibration import common_questions
+from drike.gates.naming import common_questions
 from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.models.served.spending import estimated_tokens

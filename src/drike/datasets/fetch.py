@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from drike.datasets.rows import shown
 from drike.errors import DataError
 from drike.support.files import cache_folder, sha256, write_bytes, write_text
-from drike.support.parallel import run_with_timeout
 
 TIMEOUT, DEADLINE = 30.0, 900.0  # seconds without a byte, and for all of a file
 LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
@@ -82,6 +81,8 @@ def _download(address: str) -> bytes:
     """The whole content at an address. Raises DataError, whatever the server sends and however slowly."""
     import http.client
     import urllib.request
+
+    from drike.support.parallel import run_with_timeout
 
     def read() -> tuple[bytes, str | None]:
         request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only

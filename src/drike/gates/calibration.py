@@ -315,9 +315,3 @@ def gate_of(content: str | bytes, name: str) -> Calibrated:
 def default_gate() -> Calibrated:
     """The gate that comes with drike, for stores without probes; docs/results/gate.md says how it was made."""
     return gate_of(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")
-
-
-@cache
-def common_questions() -> tuple[str, ...]:
-    """Questions and requests such as assistants get, in our own words, which concern no edit."""
-    return tuple(resources.files("drike.gates").joinpath("questions.txt").read_text("utf-8").splitlines())

@@ -123,7 +123,7 @@ class NameIndex:
         """
         some = self.known.may_have(words.keys, WORD)
         (_, _, names), free = self._spelled(words, some)
-        wholes = self.known.sorted[np.unique(names)] ^ np.uint64(WHOLE)
+        wholes = self.known.sorted[list(set(names.tolist()))] ^ np.uint64(WHOLE)
         shorter = wholes[self.known.may_have(wholes, SHORTER)]
         found = {
             id
@@ -231,10 +231,11 @@ class NameIndex:
         places = np.delete(places, self.known.find(words.keys[places], WORD)[0])
         places = _first_or_last(places, 2 * _TYPOS)
         guesses = self._with_s(words, places)
-        places = np.setdiff1d(places, [place for place, _, _ in guesses])
+        guessed = {place for place, _, _ in guesses}
         guesses += [
             (place, word, right)
             for place in places.tolist()
+            if place not in guessed
             for word in words.folded(place, place + 1)
             for right in sorted({right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())})
             if _one_typo(word, right)

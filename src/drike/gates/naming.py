@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from importlib import resources
 from typing import NamedTuple
 
 from drike.gates.name_forms import forms_of
@@ -49,3 +51,15 @@ def ambiguous_names(edits: Iterable[EditVersion]) -> list[str]:
     """The names and short forms of edits that may mean something else, whatever is stored."""
     forms = forms_of({edit.id: edit.record.names for edit in edits})
     return list(dict.fromkeys(name for of in forms.values() for name in of.written))
+
+
+def naming(edit: EditVersion, questions: Iterable[str]) -> list[str]:
+    """The questions that name the subject of an edit or an alias, as gates find them."""
+    index = NameIndex().changed({}, {edit.id: edit.record.names})
+    return [question for question in questions if index.ids(Words.of(question))]
+
+
+@cache
+def common_questions() -> tuple[str, ...]:
+    """Questions and requests such as assistants get, in our own words, which concern no edit."""
+    return tuple(resources.files("drike.gates").joinpath("questions.txt").read_text("utf-8").splitlines())

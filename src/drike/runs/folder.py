@@ -24,11 +24,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +43,6 @@ ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
 TRAINING_ANSWERS = "training_answers.json"
 OUTCOMES, DEPLOYED, GATE = "outcomes", "deployed", "gate.jsonl"
 EVALUATIONS = "evaluations"
-_PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
 
 @dataclass(frozen=True)
@@ -53,17 +50,6 @@ class _UsageRecord(Usage):
     """The work of a part as usage.json has it."""
 
     tokens_shared: object = None  # type: ignore[assignment]  # follows from the others
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages a result depends on."""
-    known = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in _PACKAGES:
-        try:
-            known[package] = version(package)
-        except PackageNotFoundError:
-            known[package] = "not installed"
-    return known
 
 
 def write_record(folder: Path, name: str, record: Mapping[str, object]) -> None:

@@ -16,6 +16,7 @@ from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.metrics import Outcome
 from drike.runs import folder as files
 from drike.runs.run import Run, Setup
+from drike.support.extras import versions
 from drike.training.rewards import RecordedRollout
 
 
@@ -35,7 +36,7 @@ def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_s
     if run.record.trained_sha256 != trained_sha256:
         raise RunError(f"{folder} was begun with another trained policy than its --run holds now: start a new run")
     before = run.record.versions
-    return [name for name, now in files.versions().items() if before and before.get(name) != now]
+    return [name for name, now in versions().items() if before and before.get(name) != now]
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from drike.evaluation.judge import RuleName
 from drike.models.protocols import Template
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import versions, write_record
+from drike.runs.folder import write_record
+from drike.support.extras import versions
 from drike.support.files import checksum_ok, with_checksum
 from drike.support.records import parse, read
 

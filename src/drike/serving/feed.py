@@ -16,7 +16,7 @@ from drike.conversations.rendering import Placement
 from drike.deployment.routing import route
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
-from drike.gates.conflicts import AlikeEdits
+from drike.gates.alike import AlikeEdits
 from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import encoder_of, stored_gate, usual_gate

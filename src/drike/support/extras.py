@@ -1,8 +1,9 @@
-"""The extras of drike, whose packages an install may lack."""
+"""The extras of drike, whose packages an install may lack, and the versions of those that are here."""
 
 from __future__ import annotations
 
-from importlib.metadata import version
+import platform
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 EXTRAS = {
@@ -12,11 +13,23 @@ EXTRAS = {
     "postgres": ("psycopg",),
     "ray": ("ray",),
 }  # with the packages that each brings
+_OF_RESULTS = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
 
 def installed(extra: str) -> bool:
     """Whether all packages of an extra are here."""
     return all(map(find_spec, EXTRAS[extra]))
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages a result depends on."""
+    known = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in _OF_RESULTS:
+        try:
+            known[package] = version(package)
+        except PackageNotFoundError:
+            known[package] = "not installed"
+    return known
 
 
 def version_and_extras() -> str:

@@ -1,0 +1,93 @@
+"""Which active edits of a store may say in other words what a new one says, for `conflicts` to compare.
+
+It is loaded once there are some: most new edits share no name with another, and are stored without encoder and gate.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from functools import cache
+from typing import TYPE_CHECKING
+
+from drike.errors import EncoderError
+from drike.matching import normalise
+from drike.stores.log import EditStore
+from drike.stores.records import EditRecord, Status, StoreError, conflict_keys, overlap
+from drike.words import words
+
+if TYPE_CHECKING:
+    from drike.encoders.base import TextEncoder
+
+
+class AlikeEdits:
+    """The active edits of a store that say in other words what a record says, for `EditStore.alike`.
+
+    Only edits that share a name with it are compared; none that claim the same words, as the store knows of these, and
+    none of which either has a wording of the other as a negative exemplar. encoder: called once one is needed; None
+    where words alone decide. It reads what is new in the store.
+    """
+
+    def __init__(self, encoder: Callable[[], TextEncoder | None]) -> None:
+        self._encoder, self._number, self._head = encoder, 0, ""
+        self._records: dict[int, EditRecord] = {}
+        self._named: dict[str, set[int]] = defaultdict(set)
+
+    def __call__(self, store: EditStore, record: EditRecord) -> Collection[int]:
+        """Their ids, inside a transaction of the store. Raises StoreError."""
+        self._read(store)
+        ids = {id for name in record.names for id in self._named.get(_key(name), ())}
+        keys, known = conflict_keys(record), {id: self._records[id] for id in sorted(ids)}
+        known = {id: other for id, other in known.items() if keys.isdisjoint(conflict_keys(other))}
+        others = {id: other for id, other in known.items() if _comparable(record, other)}
+        encoder = self._encoder() if others else None
+        if encoder is None:
+            return ()
+        from drike.gates.conflicts import same_relation
+
+        rule = same_relation(encoder)
+        return () if rule is None else rule.alike(record, others)
+
+    def _read(self, store: EditStore) -> None:
+        changes = store.changes(max(self._number - 1, 0))
+        if self._number and (not changes or changes[0].checksum != self._head):  # another history, or a rolled back one
+            self._number, self._records = 0, {}
+            self._named.clear()
+            changes = store.changes()
+        for change in changes[1 if self._number else 0 :]:
+            if change.record.replaces(self._records.get(change.id)):
+                self._records[change.id] = change.record
+                for name in change.record.names:
+                    self._named[_key(name)].add(change.id)
+        if changes:
+            self._number, self._head = changes[-1].number, changes[-1].checksum
+
+
+def watch_meaning(store: EditStore) -> EditStore:
+    """Let a store refuse edits that contradict others in different words, if its gate's encoder is installed."""
+
+    @cache
+    def encoder() -> TextEncoder | None:
+        from drike.gates.store_gate import encoder_of, open_gate
+
+        try:
+            return encoder_of(open_gate(store))
+        except (EncoderError, StoreError):  # of a gate that is told about elsewhere
+            return None
+
+    store.alike = AlikeEdits(encoder)
+    return store
+
+
+def _comparable(record: EditRecord, other: EditRecord) -> bool:
+    if other.status is not Status.ACTIVE or not overlap(record, other):
+        return False
+    texts = ((one.query, *one.paraphrases) for one in (record, other))
+    for negatives, of_other in zip((other.negatives, record.negatives), texts, strict=True):
+        if negatives and not {*map(normalise, negatives)}.isdisjoint(map(normalise, of_other)):
+            return False
+    return True
+
+
+def _key(name: str) -> str:
+    return " ".join(words(name)) or name
