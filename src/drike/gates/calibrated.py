@@ -13,6 +13,7 @@ from drike.encoders.base import FloatArray
 from drike.encoders.salience import content
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
+from drike.gates.glossary import glossed
 from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
@@ -222,7 +223,7 @@ def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str
 
 def _relation_features(part: str, edit: EditVersion) -> dict[str, float]:
     """Whether a question, with "it" for the subject, asks for what an edit's query asks for, by its words."""
-    stored = masked(edit.record.query, edit.record.names)
+    stored = glossed(masked(edit.record.query, edit.record.names))
     kind, wanted = answer_kind(part), answer_kind(stored)
     return {
         "same_kind": float(kind is not None and kind == wanted),

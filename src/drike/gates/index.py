@@ -14,6 +14,7 @@ import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.gates.asked import Asked, inside, leans_back, read
+from drike.gates.glossary import glossed
 from drike.gates.inventory import inventory
 from drike.gates.names import Mention, NameIndex
 from drike.gates.objects import SHARING, objects_in
@@ -253,7 +254,7 @@ class ParsedQuery:
             named = [span for span in around if part[0] <= span[0] < part[1]]
             places |= {*named[:1], *named[-1:], ending(text)}
         return tuple(
-            (composed(text[start:stop]), trimmed(composed(words.replaced(spans, "it", start, stop))))
+            (composed(text[start:stop]), glossed(trimmed(composed(words.replaced(spans, "it", start, stop)))))
             for start, stop in sorted(places)
         )
 
@@ -335,7 +336,7 @@ def _texts_of(edits: Mapping[int, EditVersion]) -> Texts:
 
 def _masked_texts(edits: Mapping[int, EditVersion]) -> Texts:
     texts = _texts_of(edits)
-    masked = iter(masked_each([(text, edits[id].record.names) for id, own in texts.items() for text in own]))
+    masked = map(glossed, masked_each([(text, edits[id].record.names) for id, own in texts.items() for text in own]))
     return {id: tuple(islice(masked, len(own))) for id, own in texts.items()}
 
 

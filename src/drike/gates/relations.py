@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import islice
 
 from drike.encoders.salience import content
+from drike.gates.glossary import glossed
 from drike.stores.records import EditRecord
 from drike.words import Words, masked, mentions, words
 
@@ -95,7 +96,7 @@ def share_said(question: str, record: EditRecord) -> float:
 @lru_cache(4_096)
 def _weights(wording: str, names: tuple[str, ...]) -> dict[str, float]:
     """What each word of a wording counts for that says what is asked about its subject."""
-    return {word: content(word) for word in words(masked(wording, names)) if not _EMPTY.fullmatch(word)}
+    return {word: content(word) for word in words(glossed(masked(wording, names))) if not _EMPTY.fullmatch(word)}
 
 
 _BESIDES = re.compile(
