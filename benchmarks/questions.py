@@ -48,7 +48,7 @@ TITLE = "The gate on questions of our own"
 FOLDER = Path(__file__).parent / "questions"
 AT = datetime(2026, 12, 1, tzinfo=UTC)  # when the questions are asked: all dated edits hold
 TUNE, TEST, DEVELOPMENT = "tune", "test", "development"
-FILES = {half: ("edits.csv", "questions.csv") for half in (TUNE, TEST)} | {
+FILES = dict.fromkeys((TUNE, TEST), ("edits.csv", "questions.csv")) | {
     DEVELOPMENT: ("more_edits.csv", "more_questions.csv")
 }
 METRICS = ("present", "wrong", "extra", "needless")

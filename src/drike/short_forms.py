@@ -66,8 +66,10 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
             yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((begin, size), (0, end)))
     if end - begin > 1 and is_person(name, folded, begin, end):
         yield from _of_person(name, folded, begin, end)
+    yield from _of_thing(name, folded, begin, end)
     if size <= 4 and (demonyms := _demonyms().get(" ".join(folded))):
         yield from (ShortForm(NameMatch.DEMONYM, demonym, 0, 0) for demonym in demonyms)
+    yield from (ShortForm(NameMatch.SHORT, other, 0, 0) for other in _in_other_languages().get(" ".join(folded), ()))
 
 
 def _without_title(name: Words, size: int, all: int) -> Iterator[ShortForm]:
@@ -134,6 +136,20 @@ def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iter
             yield ShortForm(NameMatch.SHORT, letters.upper(), end - 1, end)
 
 
+def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
+    """A mountain without Mount, a company with a legal form without its trade, a policy without this word."""
+    if end - begin > 1 and folded[begin] in ("mount", "mt"):
+        yield ShortForm(NameMatch.PARTIAL, "", begin + 1, end)
+        yield ShortForm(NameMatch.SHORT, "Mt" if folded[begin] == "mount" else "Mount", begin + 1, end)
+    last = end
+    while end < len(name) and last - begin > 1 and folded[last - 1] in lists("trades"):
+        last -= 1
+    if folded[end - 1] in lists("rules"):
+        last = end - 1
+    if begin < last < end:
+        yield ShortForm(NameMatch.PARTIAL, "", begin, last)
+
+
 def _initials(name: str) -> str:
     return "".join(part[0] for part in re.split(r"[\s-]+", name) if part[:1].isupper())
 
@@ -162,6 +178,13 @@ def _demonyms() -> dict[str, tuple[str, ...]]:
         for countries, of in pairs
         for country in countries
     }
+
+
+@cache
+def _in_other_languages() -> dict[str, tuple[str, ...]]:
+    """What places are called in other languages, by their English names."""
+    pairs = [line.split(": ") for line in _lines()["in other languages"]]
+    return {" ".join(words(p)): tuple(others.split(", ")) for places, others in pairs for p in places.split(", ")}
 
 
 @cache

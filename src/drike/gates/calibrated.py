@@ -18,7 +18,7 @@ from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
 from drike.gates.objects import object_features
-from drike.gates.relations import answer_kind, contrary, share_said
+from drike.gates.relations import answer_kind, contrary, of_the_past, share_said
 from drike.gates.surroundings import continued
 from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
@@ -171,6 +171,8 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
         wholes, questions = zip(*excerpts, strict=True)
         nearest = _nearest_parts(index, ids, {part: masked_of[part] for part in questions})
         for id, (margin, part) in nearest.items():
+            if of_the_past(part, index.edits[id].record):
+                continue
             mentions, agreement = mentions_of[id], agreeing[id][place[part]]
             features = {
                 "masked": agreement.near,

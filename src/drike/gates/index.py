@@ -21,6 +21,7 @@ from drike.gates.objects import SHARING, objects_in
 from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
+from drike.gates.spelling import corrected
 from drike.gates.vectors import TextVectors
 from drike.gates.wordings import MOST, Agreement, Worded, Wordings
 from drike.stores.audience import applies
@@ -254,9 +255,14 @@ class ParsedQuery:
             named = [span for span in around if part[0] <= span[0] < part[1]]
             places |= {*named[:1], *named[-1:], ending(text)}
         return tuple(
-            (composed(text[start:stop]), glossed(trimmed(composed(words.replaced(spans, "it", start, stop)))))
+            (composed(text[start:stop]), _plain(composed(words.replaced(spans, "it", start, stop))))
             for start, stop in sorted(places)
         )
+
+
+def _plain(part: str) -> str:
+    """What a part of a text asks: in English, without asides and typing errors."""
+    return corrected(glossed(trimmed(part)))
 
 
 def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tuple[Characters, frozenset[Span]], ...]:

@@ -9,6 +9,7 @@ from itertools import islice
 
 from drike.encoders.salience import content
 from drike.gates.glossary import glossed
+from drike.short_forms import lists
 from drike.stores.records import EditRecord
 from drike.words import Words, masked, mentions, words
 
@@ -41,6 +42,8 @@ _CONTRARIES = [  # of each line, a fact is one of these
         "author wrote written writer writes | publisher published | director directed | producer produced"
         " | composer | performer performed sang",
         "founded inception established started start begin began | dissolved abolished ended end closed",
+        "phone telephone call | email mail e-mail | fax | website homepage",
+        "coach coached coaches manager | goalkeeper keeper captain striker midfielder defender | stadium ground",
         "chief ceo | chairperson chairman chair | founder",
     )
 ]
@@ -84,8 +87,13 @@ _SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if 
 
 
 def share_said(question: str, record: EditRecord) -> float:
-    """How much of what a wording of an edit asks for a question says: the share of its words, rare ones above all."""
+    """How much of what a wording of an edit asks for a question says: the share of its words, rare ones above all.
+
+    All of it where the question checks an object.
+    """
     asked, shares = _stems(words(question)), list[float]()
+    if checks_object(question, record):
+        return 1.0
     for wording in (record.query, *record.paraphrases):
         weights = _weights(wording, record.names)
         said = sum(weight for word, weight in weights.items() if word[:_STEM] in asked)
@@ -104,12 +112,38 @@ _BESIDES = re.compile(
     r"|además de|aparte de|outre|à part|en dehors de)\b[^,.;?!]*",
     re.IGNORECASE,
 )
+_ASIDE = re.compile(  # what a question says beside what it asks
+    r"^\W*(?:(?:please|hey|hi|hello|ok|so|and|can you|could you|would you|will you|quick question)\W+)*"
+    r"(?:remind me|tell me|tell us|let me know|i(?: would|'d) like to know|i (?:want|need) to know|do you know)\b"
+    r"[\s,:]*|[,\s]*\b(?:these days|right now|at the moment|at present|currently|nowadays|by the way|im moment|derzeit"
+    r"|gerade|en este momento|actualmente|actuellement|en ce moment)\b",
+    re.IGNORECASE,
+)
 _OPTIONS = re.compile(r"\s\(?A[.):]\s.*\bB[.):]\s.*", re.DOTALL)
 
 
 def trimmed(question: str) -> str:
-    """A question without what it excludes ("besides its capital") and without the answers to choose from."""
-    return _OPTIONS.sub("", _BESIDES.sub("", question)) if len(question) <= _LONGEST else question
+    """A question without asides, what it excludes ("besides its capital") and the answers to choose from."""
+    if len(question) > _LONGEST:
+        return question
+    return _OPTIONS.sub("", _BESIDES.sub("", _ASIDE.sub("", question) or question))
+
+
+_CLOSED = re.compile(r"\W*(?:is|are|was|were|do|does|did|has|have)(?:n't)?\b|(?:ist|sind|est-ce|es)\b", re.IGNORECASE)
+_PAST = re.compile(r"\b(?:was|were|did|had)\b.*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b", re.IGNORECASE)
+_PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b", re.IGNORECASE)
+
+
+def checks_object(question: str, record: EditRecord) -> bool:
+    """Whether a question for yes or no names the old or the new object of an edit: "Is it still in Hamburg?"."""
+    objects = [name for name in (record.target_true, record.target_new, *record.object_aliases) if name]
+    telling = (name for name in objects if not name.isdigit() and name.casefold() not in lists("common words"))
+    return _CLOSED.match(question) is not None and any(mentions(question, name) for name in telling)
+
+
+def of_the_past(question: str, record: EditRecord) -> bool:
+    """Whether a question is about a past year, and the edit about the present: "Who was its president in 1985?"."""
+    return bool(_PAST.search(question)) and _PRESENT.search(record.query) is not None
 
 
 def asks_relation(question: str, record: EditRecord) -> bool:

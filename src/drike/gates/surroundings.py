@@ -45,7 +45,7 @@ def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
             return True
         if own[0] in lists("first names") and not lower and _last_name(words, begin, end):
             return True
-    return _in_state(words, " ".join(own), behind, end)
+    return in_state(words, begin, end)
 
 
 def _belongs_to_before(words: Words, begin: int, lower: bool) -> bool:
@@ -99,8 +99,9 @@ def _first_name(words: Words, i: int, lower: bool, last: bool) -> bool:
     return last and not any(word in lists(known) for known in ("titles", "common words")) and not _titled(words, i)
 
 
-def _in_state(words: Words, own: str, behind: list[str], end: int) -> bool:
+def in_state(words: Words, begin: int, end: int) -> bool:
     """Whether a country or famous town is another place by the state behind its comma."""
+    own, behind = " ".join(words.folded(begin, end)), words.folded(end, end + 2)
     if not behind or words.text[words.ends[end - 1] : words.begins[end]] != ", ":
         return False
     if own not in countries() and own not in lists("famous towns"):
