@@ -69,7 +69,6 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
     yield from _of_thing(name, folded, begin, end)
     if size <= 4 and (demonyms := _demonyms().get(" ".join(folded))):
         yield from (ShortForm(NameMatch.DEMONYM, demonym, 0, 0) for demonym in demonyms)
-    yield from (ShortForm(NameMatch.SHORT, other, 0, 0) for other in _in_other_languages().get(" ".join(folded), ()))
 
 
 def _without_title(name: Words, size: int, all: int) -> Iterator[ShortForm]:
@@ -181,7 +180,7 @@ def _demonyms() -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def _in_other_languages() -> dict[str, tuple[str, ...]]:
+def in_other_languages() -> dict[str, tuple[str, ...]]:
     """What places are called in other languages, by their English names."""
     pairs = [line.split(": ") for line in _lines()["in other languages"]]
     return {" ".join(words(p)): tuple(others.split(", ")) for places, others in pairs for p in places.split(", ")}

@@ -72,11 +72,11 @@ def read(text: str) -> Asked:
         parts = _joined((s.start, s.stop) for s in sentences)
     elif not parts and not code and not worked:
         parts = _items(text, sentences) or [(0, len(text))]
+    parts = [own for part in parts for own in _passed_on(text, part) or [part]]
     if len(parts) > MOST_PARTS:
         parts = parts[: MOST_PARTS // 2] + parts[-MOST_PARTS // 2 :]
     if len(parts) == 1 and not text[: parts[0][0]].strip() and not text[parts[0][1] :].strip():
         parts = [(0, len(text))]
-    parts = [own for part in parts for own in _passed_on(text, part) or [part]]
     quotes = [quote for part in parts for quote in _sayings(text, part)]
     return Asked(tuple(parts), tuple(_joined(sorted({*code, *worked, *quotes}))))
 
@@ -275,11 +275,13 @@ def _items(text: str, sentences: list[Sentence]) -> list[Span]:
 
 def _passed_on(text: str, part: Span) -> list[Span]:
     """The questions in a part that somebody else asked, if the text wants an answer to give."""
-    quotes = [(part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(text[slice(*part)][:LINE])]
+    quotes = [
+        (part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(text[part[0] : min(part[1], part[0] + LINE)])
+    ]
     quotes = [quote for quote in quotes if _ASKS.search(text[slice(*quote)])]
     if not quotes or held(text[part[0] : quotes[0][0]], "asking") is None:
         return []
-    return quotes if held(text[quotes[-1][1] :][:PASSAGE], "replying") is not None else []
+    return quotes if held(text[quotes[-1][1] : quotes[-1][1] + PASSAGE], "replying") is not None else []
 
 
 def _sayings(text: str, part: Span) -> list[Span]:

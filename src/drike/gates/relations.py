@@ -130,7 +130,8 @@ def trimmed(question: str) -> str:
 
 
 _CLOSED = re.compile(r"\W*(?:is|are|was|were|do|does|did|has|have)(?:n't)?\b|(?:ist|sind|est-ce|es)\b", re.IGNORECASE)
-_PAST = re.compile(r"\b(?:was|were|did|had)\b.*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b", re.IGNORECASE)
+_WAS = re.compile(r"\b(?:was|were|did|had)\b", re.IGNORECASE)
+_PAST = re.compile(rf"{_WAS.pattern}.*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b", re.IGNORECASE)
 _PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b", re.IGNORECASE)
 
 
@@ -143,7 +144,9 @@ def checks_object(question: str, record: EditRecord) -> bool:
 
 def of_the_past(question: str, record: EditRecord) -> bool:
     """Whether a question is about a past year, and the edit about the present: "Who was its president in 1985?"."""
-    return bool(_PAST.search(question)) and _PRESENT.search(record.query) is not None
+    if _CLOSED.match(question) or not _PAST.search(question):
+        return False
+    return _PRESENT.search(record.query) is not None and not _WAS.search(record.query)
 
 
 def asks_relation(question: str, record: EditRecord) -> bool:
