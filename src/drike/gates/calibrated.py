@@ -18,7 +18,7 @@ from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
 from drike.gates.objects import object_features
-from drike.gates.relations import answer_kind, contrary, of_the_past, share_said
+from drike.gates.relations import about_another, answer_kind, contrary, share_said
 from drike.gates.surroundings import continued
 from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
@@ -28,7 +28,7 @@ from drike.words import masked, words
 Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
-_PAST = "past"  # said of a question about a past year, which no edit about the present concerns
+_ANOTHER = "another"  # said of a question about another time, person or case, which does not concern the edit
 _LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
 _LEAST = 0.01  # of the probability that a question and an edit ask for the same, whose logarithm is a feature
 _KNOWN = 0.2  # probability of the likeliest relation, below which the relation of a question is unknown
@@ -124,7 +124,7 @@ class Calibrated:
 
     def _probability(self, edit: EditVersion, name: str | None, features: Features) -> float:
         head = self.unnamed if name is None else self.named
-        if features.get(_PAST):
+        if features.get(_ANOTHER):
             return 0.0
         logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
         return 1 / (1 + exp(-logit)) if logit > -700 else 0.0
@@ -184,7 +184,7 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
                 "other": agreement.other,
                 "known": agreement.known,
                 "said": share_said(part, index.edits[id].record),
-                _PAST: float(of_the_past(part, index.edits[id].record)),
+                _ANOTHER: float(about_another(part, index.edits[id].record)),
                 **_relation_features(part, index.edits[id]),
                 **_name_features(parsed, mentions),
                 **({} if subjects is None else object_features(part, mentions, subjects)),

@@ -285,8 +285,10 @@ class NameIndex:
         begins, ends, names = _outermost(begins, ends, names, len(words))
         pairs = self.known.sorted[names].tolist()
         for begin, end, name in zip(begins.tolist(), ends.tolist(), pairs, strict=True):
-            middle = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
-            if all(word in PARTICLES or words.text[at].isupper() for word, at in middle):
+            between = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
+            middle = [words.text[at] for word, at in between if word not in PARTICLES]
+            may_add = not middle or self.known.may_have(np.array([name], np.uint64), SHORTER)[0]
+            if may_add and all(map(str.isupper, middle)):
                 text = composed(words.between(begin, end))
                 people = self._read(words, name, begin, end, (NameMatch.PARTIAL,))
                 mentions += [replace(mention, name=text) for mention in people]

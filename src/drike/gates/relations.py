@@ -129,24 +129,62 @@ def trimmed(question: str) -> str:
     return _OPTIONS.sub("", _BESIDES.sub("", _ASIDE.sub("", question) or question))
 
 
-_CLOSED = re.compile(r"\W*(?:is|are|was|were|do|does|did|has|have)(?:n't)?\b|(?:ist|sind|est-ce|es)\b", re.IGNORECASE)
-_WAS = re.compile(r"\b(?:was|were|did|had)\b", re.IGNORECASE)
-_PAST = re.compile(rf"{_WAS.pattern}.*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b", re.IGNORECASE)
-_PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b", re.IGNORECASE)
+_OPEN = re.compile(  # questions for a name; yes or no is no question for the subject of an edit
+    r"\b(?:who|whom|whose|what|which|where|when|how|wer|wen|wem|wessen|welche[rmns]?|wo|wann|qui|quels?|quelles?|où"
+    r"|quand|lequel|laquelle|quién|quiénes|qué|cuál|cuáles|dónde|cuándo|chi|quale|quali|dove|quando|quem|qual|wie|welk)\b"
+    r"|[誰何谁哪]|どこ|いつ|кто|что|как(?:ой|ая|ое|ие)|где|когда|누구|무엇|어느|어디",
+    re.IGNORECASE,
+)
+_PAST = re.compile(r"\b(?:was|were|did|had)\b.*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b", re.IGNORECASE)
+_PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.IGNORECASE)
+_OTHERS = re.compile(  # another than the one that an edit is about: a relative, who was it before, part of it
+    r"\bit(?:['’]?s)? (?P<kin>brother|sister|father|mother|parent|wife|husband|spouse|son|daughter|uncle|aunt|cousin"
+    r"|friend)s?\b"
+    r"|\b(?P<other>first|second|third|former|previous|next|last)\W(?:\w+\W){0,2}(?:president|minister|chancellor|ceo|chief"
+    r"|head|coach|manager|mayor|owner|king|queen|leader|director|chair\w*|captain)\b|\b(?P<time>before) the current\b"
+    r"|\b(?P<part>women|youth)['’]?s?\b",
+    re.IGNORECASE,
+)
+_OPPOSITES = [
+    tuple(frozenset(side.split()) for side in pair.split("|"))
+    for pair in (
+        "minimum min lowest | maximum max highest",
+        "child children kids infants | adult adults",
+        "open opens opening opened | close closes closing closed",
+        "smallest | largest biggest",
+        "oldest | youngest",
+    )
+]
+
+
+def is_open(question: str) -> bool:
+    """Whether a question asks for a name or another thing, and not for yes or no."""
+    return _OPEN.search(question) is not None
 
 
 def checks_object(question: str, record: EditRecord) -> bool:
     """Whether a question for yes or no names the old or the new object of an edit: "Is it still in Hamburg?"."""
     objects = [name for name in (record.target_true, record.target_new, *record.object_aliases) if name]
     telling = (name for name in objects if not name.isdigit() and name.casefold() not in lists("common words"))
-    return _CLOSED.match(question) is not None and any(mentions(question, name) for name in telling)
+    return not is_open(question) and any(mentions(question, name) for name in telling)
 
 
-def of_the_past(question: str, record: EditRecord) -> bool:
-    """Whether a question is about a past year, and the edit about the present: "Who was its president in 1985?"."""
-    if _CLOSED.match(question) or not _PAST.search(question):
-        return False
-    return _PRESENT.search(record.query) is not None and not _WAS.search(record.query)
+def about_another(question: str, record: EditRecord) -> bool:
+    """Whether a question is, by its words, about another time, person or case than an edit.
+
+    "Who was its president in 1985?", "Who is it's brother?", "What is the minimum dose of it?".
+    """
+    if is_open(question) and _PAST.search(question) and _PRESENT.search(record.query):
+        return True
+    asked, stored = set(words(question)), {word for text in (record.query, *record.paraphrases) for word in words(text)}
+    for match in _OTHERS.finditer(question):
+        if not any(word and word.casefold() in stored for word in match.groups()):
+            return True
+    return any(
+        asked & one and stored & other and not (asked & other or stored & one)
+        for pair in _OPPOSITES
+        for one, other in (pair, pair[::-1])
+    )
 
 
 def asks_relation(question: str, record: EditRecord) -> bool:

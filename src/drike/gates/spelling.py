@@ -12,9 +12,9 @@ from drike.gates.inventory import built_in
 from drike.gates.names import one_typo, shortened
 from drike.short_forms import lists
 
-_WORD = re.compile(r"(?<!\w)[a-z]{6,20}(?!\w)")
+_WORD = re.compile(r"(?<!\w)[a-z]{5,20}(?!\w)")
 _KNOWN = re.compile(r"[a-z]{5,}")
-_LEAST = 6  # letters of the right word
+_LEAST = 5  # letters of the right word; in one of five, letters are only swapped
 _LONGEST = 1_000  # characters of a text
 
 
@@ -33,7 +33,7 @@ def _right(word: str) -> str:
         return word
     near = {right for part in shortened(word) for right in by_part.get(part, ()) if one_typo(word, right)}
     near = {w for w in near if (w[0], w[-1]) == (word[0], word[-1])}
-    near = {w for w in near if len(w) != len(word) or sorted(w) == sorted(word)}  # an exchanged letter: another word
+    near = {w for w in near if sorted(w) == sorted(word) or len(word) != len(w) > _LEAST}  # no exchanged letter
     return near.pop() if len(near) == 1 else word
 
 
