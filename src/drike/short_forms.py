@@ -136,10 +136,13 @@ def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iter
 
 
 def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
-    """A mountain without Mount, a company with a legal form without its trade, a policy without this word."""
+    """A mountain without Mount, a club without FC, a company with a legal form without its trade, X of an X policy."""
+    if end - begin > 2 and folded[begin] in lists("clubs"):
+        yield ShortForm(NameMatch.SHORT, "", begin + 1, end)
+    if end - begin > 2 and folded[end - 1] in lists("clubs"):
+        yield ShortForm(NameMatch.SHORT, "", begin, end - 1)
     if end - begin > 1 and folded[begin] in ("mount", "mt"):
         yield ShortForm(NameMatch.PARTIAL, "", begin + 1, end)
-        yield ShortForm(NameMatch.SHORT, "Mt" if folded[begin] == "mount" else "Mount", begin + 1, end)
     last = end
     while end < len(name) and last - begin > 1 and folded[last - 1] in lists("trades"):
         last -= 1

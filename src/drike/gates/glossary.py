@@ -53,7 +53,7 @@ def glossed(text: str) -> str:
     said = [word for _, _, word in read if word != "it"]
     counts = {name: sum(map(language.knows, said)) for name, language in _languages().items() if name != _JAPANESE}
     most = max(counts, key=lambda name: counts[name])  # English is the first
-    if most == _ENGLISH or 2 * counts[most] < len(said):
+    if most == _ENGLISH or counts[most] < min(2, len(said)) or 2 * counts[most] < len(said):
         return text
     language, done, pieces, i = _languages()[most], 0, list[str](), 0
     while i < len(read):
