@@ -139,11 +139,18 @@ _PAST = re.compile(r"\b(?:was|were|did|had)\b.*\b(?:in|during|until|before|aroun
 _PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.IGNORECASE)
 _OTHERS = re.compile(  # another than the one that an edit is about: a relative, who was it before, part of it
     r"\bit(?:['’]?s)? (?P<kin>brother|sister|father|mother|parent|wife|husband|spouse|son|daughter|uncle|aunt|cousin"
-    r"|friend)s?\b"
+    r"|friend)s?\b(?!\W+(?:tongue|company))"
     r"|\b(?P<other>first|second|third|former|previous|next|last)\W(?:\w+\W){0,2}(?:president|minister|chancellor|ceo|chief"
     r"|head|coach|manager|mayor|owner|king|queen|leader|director|chair\w*|captain)\b|\b(?P<time>before) the current\b"
     r"|\b(?P<part>women|youth)['’]?s?\b",
     re.IGNORECASE,
+)
+_FAMILY = frozenset(
+    re.findall(
+        r"\w+",
+        "brother sister sibling siblings father mother parent parents wife husband spouse married marry son daughter"
+        " child children uncle aunt cousin friend friends family",
+    )
 )
 _OPPOSITES = [
     tuple(frozenset(side.split()) for side in pair.split("|"))
@@ -178,7 +185,8 @@ def about_another(question: str, record: EditRecord) -> bool:
         return True
     asked, stored = set(words(question)), {word for text in (record.query, *record.paraphrases) for word in words(text)}
     for match in _OTHERS.finditer(question):
-        if not any(word and word.casefold() in stored for word in match.groups()):
+        kept = _FAMILY if match["kin"] else {word.casefold() for word in match.groups() if word}
+        if not kept & stored:
             return True
     return any(
         asked & one and stored & other and not (asked & other or stored & one)
