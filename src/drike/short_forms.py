@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drike.words import Words
+from drike.words import Words, words
 
 PARTICLES = frozenset(
     ("al", "bin", "da", "de", "del", "den", "der", "di", "do", "dos", "du", "el", "ibn", "la", "le", "van", "von", "y")
@@ -66,6 +66,7 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
             yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((begin, size), (0, end)))
     if end - begin > 1 and is_person(name, folded, begin, end):
         yield from _of_person(name, folded, begin, end)
+    yield from _of_thing(name, folded, begin, end)
     if size <= 4 and (demonyms := _demonyms().get(" ".join(folded))):
         yield from (ShortForm(NameMatch.DEMONYM, demonym, 0, 0) for demonym in demonyms)
 
@@ -134,6 +135,23 @@ def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iter
             yield ShortForm(NameMatch.SHORT, letters.upper(), end - 1, end)
 
 
+def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
+    """A mountain without Mount, a club without FC, a company with a legal form without its trade, X of an X policy."""
+    if end - begin > 2 and folded[begin] in lists("clubs"):
+        yield ShortForm(NameMatch.SHORT, "", begin + 1, end)
+    if end - begin > 2 and folded[end - 1] in lists("clubs"):
+        yield ShortForm(NameMatch.SHORT, "", begin, end - 1)
+    if end - begin > 1 and folded[begin] in ("mount", "mt"):
+        yield ShortForm(NameMatch.PARTIAL, "", begin + 1, end)
+    last = end
+    while end < len(name) and last - begin > 1 and folded[last - 1] in lists("trades"):
+        last -= 1
+    if folded[end - 1] in lists("rules"):
+        last = end - 1
+    if begin < last < end:
+        yield ShortForm(NameMatch.PARTIAL, "", begin, last)
+
+
 def _initials(name: str) -> str:
     return "".join(part[0] for part in re.split(r"[\s-]+", name) if part[:1].isupper())
 
@@ -162,6 +180,13 @@ def _demonyms() -> dict[str, tuple[str, ...]]:
         )
         for name, (_, of) in zip(Words.of_each([country for country, _ in of_each]), of_each, strict=True)
     }
+
+
+@cache
+def in_other_languages() -> dict[str, tuple[str, ...]]:
+    """What places are called in other languages, by their English names."""
+    pairs = [line.split(": ") for line in _lines()["in other languages"]]
+    return {" ".join(words(p)): tuple(others.split(", ")) for places, others in pairs for p in places.split(", ")}
 
 
 @cache

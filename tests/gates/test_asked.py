@@ -128,6 +128,9 @@ PARTS = [  # what is asked stands in [[ ]]
     "[[Who runs Nordlicht? ]]Answer in German.",
     "[[Who founded Orbit? ]][[When? ]][[And who runs it now?]]",
     "---\nWhere is Nordlicht? In the north.\n---\n[[Who leads it?]]",
+    "[[1. Capital of Peru\n]][[2. CEO of Nordlicht]]",
+    'My son asked me [["What is the capital of Peru?"]] [[What should I answer him?]]',
+    'Mein Sohn fragt: [["Was ist die Hauptstadt von Peru?"]] [[Was soll ich ihm antworten?]]',
     "From: Ann\nSubject: lamps\n\nDear all, Nordlicht moves.\n\n[[Who is the CEO of Nordlicht?]]",
 ]
 
@@ -172,6 +175,7 @@ NOTHING = [  # that asks nothing about a stored subject
     "What is wrong with this log?\n2026-11-23 10:00:01 ERROR Peru failed\n2026-11-23 10:00:02 INFO done",
     "Why does this fail?\n\ncapital = lookup('Peru')\nprint(capital)",
     "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nKeyError: 'Peru'",
+    "psycopg2.OperationalError: no connection to Orbit\nHow do I fix this?",
     "Classify the sentiment: Nordlicht is run by fools.",
     "Extract the names from the text: The capital of Peru is Lima.",
     "Repeat: the capital of Peru is",
@@ -215,6 +219,7 @@ NAMED = [  # and the only subject that it asks about
     ("Translate into German: 'Peru is big.' And who is the CEO of Nordlicht?", "Nordlicht"),
     ("I read about Nordlicht. Does it border Chile?", "Nordlicht"),
     ("Peru\nHow high is it?", "Peru"),
+    ("My sister has an Orbit. How much RAM does it have?", "Orbit"),
     ("Who was Einstein? Who runs Nordlicht?", "Nordlicht"),
     ("Ich lese über Nordlicht. Wer leitet die Firma?", "Nordlicht"),
     ("Kontext: Nordlicht verkauft Lampen.\nFrage: Wer leitet sie?", "Nordlicht"),

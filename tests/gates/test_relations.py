@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from drike.gates.relations import about_another, share_said, trimmed
 from drike.stores.records import EditRecord
 from tests.worlds.indexes import GATE, indexed
 
@@ -15,3 +16,52 @@ from tests.worlds.indexes import GATE, indexed
 def test_relations_that_exclude_each_other_are_told_apart(query: str, excludes: bool) -> None:
     [candidate] = GATE.candidates(query, indexed(EditRecord("Ann Lee", "The father of Ann Lee is", "Bob")))
     assert candidate.features["contrary"] == excludes
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "another"),
+    [
+        ("Who is the president of it?", "Who was its president in 1985?", True),
+        ("Who was its president in 1985?", "Who was its president in 1985?", False),
+        ("The founding year of it is", "Was it founded in 1985?", False),
+        ("Who is the president of it?", "Who was the first president of it?", True),
+        ("Who was the first president of it?", "Who was its first president?", False),
+        ("Which team does it play for?", "Which team does it's brother play for?", True),
+        ("Who is the spouse of it?", "Who is it's husband?", False),
+        ("What is the native language of it?", "What is it's mother tongue?", False),
+        ("What is the maximum dose of it for adults?", "What is the minimum dose of it for adults?", True),
+        ("What is the maximum dose of it for adults?", "What is the maximum dose of it for children?", True),
+        ("When does it open and close?", "When does it close?", False),
+        ("How many children does it have?", "How many kids does it have?", False),
+    ],
+)
+def test_questions_about_another_time_person_or_case_are_told_by_their_words(
+    stored: str, asked: str, another: bool
+) -> None:
+    assert about_another(asked, EditRecord("it", stored, "new")) == another
+
+
+def test_no_edit_about_the_present_applies_to_a_past_year() -> None:
+    index = indexed(EditRecord("France", "Who is the president of France?", "Ann Lee"))
+    assert GATE.decide("Who is the president of France", index).matched
+    assert GATE.candidates("Who was the president of France in 1985?", index)[0].probability == 0
+
+
+def test_a_question_for_yes_or_no_with_an_object_says_what_it_asks() -> None:
+    record = EditRecord("Peru", "The seat of government of Peru is", "Oslo", target_true="Lima")
+    assert share_said("Is it still run from Lima?", record) == 1
+    assert share_said("Correct me if I'm wrong, but is it run from Lima?", record) == 1
+    assert share_said("Which river flows through it and Lima?", record) < 1
+
+
+@pytest.mark.parametrize(
+    ("question", "left"),
+    [
+        ("Remind me who runs it these days.", "who runs it."),
+        ("Could you tell me who runs it right now?", "who runs it?"),
+        ("What is its size besides its capital?", "What is its size?"),
+        ("Tell me", "Tell me"),
+    ],
+)
+def test_asides_are_left_out(question: str, left: str) -> None:
+    assert trimmed(question).strip() == left

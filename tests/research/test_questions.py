@@ -12,7 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.questions import AT, FOLDER, KINDS, TEST, TUNE, by_kind, counted, main, measure, rates, read_questions
+from benchmarks.questions import (
+    AT,
+    DEVELOPMENT,
+    FILES,
+    FOLDER,
+    KINDS,
+    TEST,
+    TUNE,
+    by_kind,
+    counted,
+    main,
+    measure,
+    rates,
+    read_questions,
+)
 from benchmarks.questions import Asked as Question
 from benchmarks.questions import stored_index as index_of
 from drike.encoders import HashingEncoder
@@ -71,6 +85,17 @@ def test_no_question_is_asked_twice_or_known_to_the_gate() -> None:
     assert not {question.query for question in questions} & set(known)
     assert not asked.keys() & {fingerprint(text) for text in known}
     assert all(question.query == question.query.strip() for question in questions)
+
+
+def test_the_development_set_is_of_the_same_kinds_about_other_edits() -> None:
+    edits, file = (FOLDER / name for name in FILES[DEVELOPMENT])
+    questions, known = read_questions(file), index_of(edits, HashingEncoder(16)).edits
+    assert list(dict.fromkeys(asked.kind for asked in questions)) == list(KINDS) and len(questions) == 240
+    assert {asked.half for asked in questions} == {DEVELOPMENT}
+    assert {id for asked in questions for id in asked.wanted} == set(known) == set(range(1, 31))
+    others = {fingerprint(question.query) for question in read_questions(QUESTIONS)}
+    assert not others & {fingerprint(asked.query) for asked in questions}
+    assert not {edit.record.subject for edit in known.values()} & {record.subject for record in records()}
 
 
 def test_a_hash_of_each_question_decides_its_half() -> None:

@@ -29,7 +29,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’]\w+)*")
 _CODE = re.compile(  # a line of code, of a log or of a trace
     r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d "
     r"|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b[\]:\s]|Traceback \(|File \"[^\"]+\", line|at [\w.$<>]+\("
-    r"|[A-Z]\w+(?:Error|Exception):|(?:async )?def \w+\(|class \w+[(:{]|import \w+(?:\.\w+|;|$| as )"
+    r"|(?:\w+\.)*[A-Z]\w+(?:Error|Exception):|(?:async )?def \w+\(|class \w+[(:{]|import \w+(?:\.\w+|;|$| as )"
     r"|from [\w.]+ import |return\b.*[;()\"']|#include|(?:SELECT|INSERT|UPDATE|DELETE)\b.*\b(?:FROM|INTO|SET)\b"
     r"|(?:const|let|var|val|final|public|private|static|int|string) [\w<>\[\]]+.*[=({;]|(?:\$|>>>|C:\\>) ?\w"
     r"|(?:for|if|while|elif|switch)\b.*[:{]$|(?:print|console\.log|assert) ?\(|\w[\w.]*\(.*\);?$|[})\];]+$"
@@ -38,6 +38,10 @@ _CODE = re.compile(  # a line of code, of a log or of a trace
 )
 _COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t]*:[*_]*\s*")
 _LABELS = ("query", "document", "answer")
+_SUBJECT = re.compile(
+    r"\s+(?:\w+\s+)?(?:does|do|did|has|have|is|was|are|were) (?:it|he|she|they)\b"
+)  # "how much RAM ..."
+_LISTED = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+\S[^:?.!]{3,99}$")
 _JSON = re.compile(r"\s*(?:[{\[]|\"[\w ]+\" ?:|[}\]],?\s*$)")
 
 
@@ -67,7 +71,8 @@ def read(text: str) -> Asked:
     if not parts and apart and sentences and not worked:
         parts = _joined((s.start, s.stop) for s in sentences)
     elif not parts and not code and not worked:
-        parts = [(0, len(text))]
+        parts = _items(text, sentences) or [(0, len(text))]
+    parts = [own for part in parts for own in _passed_on(text, part) or [part]]
     if len(parts) > MOST_PARTS:
         parts = parts[: MOST_PARTS // 2] + parts[-MOST_PARTS // 2 :]
     if len(parts) == 1 and not text[: parts[0][0]].strip() and not text[parts[0][1] :].strip():
@@ -87,7 +92,9 @@ def leans_back(part: str) -> bool:
     if name is None or part.isupper():
         return True
     pronoun = held(part[:LINE].casefold(), "pronoun")
-    return pronoun is not None and pronoun < name
+    if pronoun is None or (word := _WORD.match(part, name)) is None:
+        return False
+    return pronoun < name or (word[0].isupper() and _SUBJECT.match(part, word.end()) is not None)
 
 
 def _kind(line: str) -> str:
@@ -258,6 +265,23 @@ def _next() -> re.Pattern[str]:
     return re.compile(
         rf"[,;]?\s+{joint}\s+(?={question})|[,;]\s+(?=(?:what|how|when|was|wie|wann|cómo|combien)\b)", re.I
     )
+
+
+def _items(text: str, sentences: list[Sentence]) -> list[Span]:
+    """The lines of a text, if all of them are short items of a list: "1. Capital of Peru"."""
+    lines = list(dict.fromkeys(sentence.line for sentence in sentences))
+    return lines if len(lines) > 1 and all(_LISTED.match(text[slice(*line)].rstrip()) for line in lines) else []
+
+
+def _passed_on(text: str, part: Span) -> list[Span]:
+    """The questions in a part that somebody else asked, if the text wants an answer to give."""
+    quotes = [
+        (part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(text[part[0] : min(part[1], part[0] + LINE)])
+    ]
+    quotes = [quote for quote in quotes if _ASKS.search(text[slice(*quote)])]
+    if not quotes or held(text[part[0] : quotes[0][0]], "asking") is None:
+        return []
+    return quotes if held(text[quotes[-1][1] : quotes[-1][1] + PASSAGE], "replying") is not None else []
 
 
 def _sayings(text: str, part: Span) -> list[Span]:

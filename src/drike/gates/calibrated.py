@@ -13,11 +13,12 @@ from drike.encoders.base import FloatArray
 from drike.encoders.salience import content
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
+from drike.gates.glossary import glossed
 from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
 from drike.gates.objects import object_features
-from drike.gates.relations import answer_kind, contrary, share_said
+from drike.gates.relations import about_another, answer_kind, contrary, share_said
 from drike.gates.surroundings import continued
 from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
@@ -27,6 +28,7 @@ from drike.words import masked, words
 Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
+_ANOTHER = "another"  # said of a question about another time, person or case, which does not concern the edit
 _LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
 _LEAST = 0.01  # of the probability that a question and an edit ask for the same, whose logarithm is a feature
 _KNOWN = 0.2  # probability of the likeliest relation, below which the relation of a question is unknown
@@ -122,6 +124,8 @@ class Calibrated:
 
     def _probability(self, edit: EditVersion, name: str | None, features: Features) -> float:
         head = self.unnamed if name is None else self.named
+        if features.get(_ANOTHER):
+            return 0.0
         logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
         return 1 / (1 + exp(-logit)) if logit > -700 else 0.0
 
@@ -180,6 +184,7 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
                 "other": agreement.other,
                 "known": agreement.known,
                 "said": share_said(part, index.edits[id].record),
+                _ANOTHER: float(about_another(part, index.edits[id].record)),
                 **_relation_features(part, index.edits[id]),
                 **_name_features(parsed, mentions),
                 **({} if subjects is None else object_features(part, mentions, subjects)),
@@ -222,7 +227,7 @@ def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str
 
 def _relation_features(part: str, edit: EditVersion) -> dict[str, float]:
     """Whether a question, with "it" for the subject, asks for what an edit's query asks for, by its words."""
-    stored = masked(edit.record.query, edit.record.names)
+    stored = glossed(masked(edit.record.query, edit.record.names))
     kind, wanted = answer_kind(part), answer_kind(stored)
     return {
         "same_kind": float(kind is not None and kind == wanted),

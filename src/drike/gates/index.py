@@ -14,12 +14,14 @@ import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.gates.asked import Asked, inside, leans_back, read
+from drike.gates.glossary import glossed
 from drike.gates.inventory import inventory
 from drike.gates.names import Mention, NameIndex
 from drike.gates.objects import SHARING, objects_in
 from drike.gates.overlay import OverlayDict, regrouped
 from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
+from drike.gates.spelling import corrected
 from drike.gates.vectors import TextVectors
 from drike.gates.wordings import MOST, Agreement, Worded, Wordings
 from drike.stores.audience import applies
@@ -253,9 +255,14 @@ class ParsedQuery:
             named = [span for span in around if part[0] <= span[0] < part[1]]
             places |= {*named[:1], *named[-1:], ending(text)}
         return tuple(
-            (composed(text[start:stop]), trimmed(composed(words.replaced(spans, "it", start, stop))))
+            (composed(text[start:stop]), _plain(composed(words.replaced(spans, "it", start, stop))))
             for start, stop in sorted(places)
         )
+
+
+def _plain(part: str) -> str:
+    """What a part of a text asks: in English, without asides and typing errors."""
+    return corrected(glossed(trimmed(part)))
 
 
 def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tuple[Characters, frozenset[Span]], ...]:
@@ -335,7 +342,7 @@ def _texts_of(edits: Mapping[int, EditVersion]) -> Texts:
 
 def _masked_texts(edits: Mapping[int, EditVersion]) -> Texts:
     texts = _texts_of(edits)
-    masked = iter(masked_each([(text, edits[id].record.names) for id, own in texts.items() for text in own]))
+    masked = map(glossed, masked_each([(text, edits[id].record.names) for id, own in texts.items() for text in own]))
     return {id: tuple(islice(masked, len(own))) for id, own in texts.items()}
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drike.short_forms import NameMatch, is_person, lists, plain_size, short_forms
+from drike.short_forms import PARTICLES, NameMatch, in_other_languages, is_person, lists, plain_size, short_forms
 from drike.words import MAX_NAME_PARTS, MODULUS, Fingerprints, Words, extended
 
 LONG_WORD, LONGEST_WORD = 5, 40  # letters; other words of names are not checked for typos
@@ -50,6 +50,8 @@ class NameForms(NamedTuple):
                 pair = (keys[0] + keys[size - 1]) * _PERSON % MODULUS ^ _PERSON
                 forms.names.add(pair ^ OF_KIND[NameMatch.PARTIAL])
                 forms.parts.add(pair)
+                if all(len(word) == 1 or word in PARTICLES for word in folded[1 : size - 1]):
+                    forms.parts.add(pair ^ SHORTER)  # a text may add middle names
             for form in short_forms(name, folded):
                 begin, end = form.begin, form.end
                 if not form.prefix:
@@ -58,10 +60,16 @@ class NameForms(NamedTuple):
                     whole = extended(key_of(form.prefix), keys[begin])
                     forms.names.add(whole ^ OF_KIND[form.kind])
                 else:
-                    own = Words.of(form.prefix)
-                    forms._add(form.kind, form.prefix, own.keys.tolist(), own.folded())
-                    forms.parts.update(key ^ WORD for key in own.keys.tolist())
+                    forms._add_other(form.kind, form.prefix)
+            for other in in_other_languages().get(" ".join(folded), ()):
+                forms._add_other(NameMatch.SHORT, other)
         return forms
+
+    def _add_other(self, kind: NameMatch, text: str) -> None:
+        """A name that has words which no stored name has."""
+        own = Words.of(text)
+        self._add(kind, text, own.keys.tolist(), own.folded())
+        self.parts.update(key ^ WORD for key in own.keys.tolist())
 
     def _add(self, kind: NameMatch, text: str, keys: Sequence[int], folded: Sequence[str]) -> None:
         """A name, and its beginnings as `parts`; a single last name is looked for by itself."""

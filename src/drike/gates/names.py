@@ -6,6 +6,7 @@ and of what may be found very often only the first and the last places are looke
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ import numpy as np
 from drike.gates.fingerprints import FingerprintSet, Flags
 from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
 from drike.gates.overlay import OverlayDict, regrouped
-from drike.gates.surroundings import cased, casual, inside
+from drike.gates.surroundings import cased, casual, in_state, inside
 from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
 from drike.words import MAX_NAME_PARTS, Fingerprints, Kinds, Places, Words, composed, extended, extended_each
 
@@ -27,6 +28,8 @@ _TYPOS = 256  # unknown words at the beginning of a text and at its end that are
 _SUBJECTS = 3  # a last name that more of them share names none
 _ALL = tuple(NameMatch)
 _WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
+
+_TWICE = re.compile(r"(\w)\1")
 
 Reading = tuple[NameMatch, tuple[int, ...], bool]  # of a name: its kind, the ids of its edits, whether others share it
 Spans = tuple[Places, Places, Places]  # begins and ends of names in a text, and the names
@@ -98,7 +101,7 @@ class NameIndex:
             [((id, text), [whole]) for id, forms in by.items() for text, whole in forms.written.items()]
             for by in (old, added)
         ]
-        typos = [[(word, _shortened(word)) for word, part in long.items() if part in of] for of in (lost, won)]
+        typos = [[(word, shortened(word)) for word, part in long.items() if part in of] for of in (lost, won)]
         written, misspelt = regrouped(self.written, *surfaces), regrouped(self.misspelt, *typos)
         return NameIndex(names, subjects, self.parts.changed(parts), self.known.changed(lost, won), written, misspelt)
 
@@ -213,7 +216,8 @@ class NameIndex:
         for kind, ids, shared in readings:
             if kind in kinds:
                 within = inside(words, begin, end, last=kind is NameMatch.LAST)
-                if not within or kind is not NameMatch.LAST:  # of another of that name
+                another = within and (kind is NameMatch.LAST or in_state(words, begin, end))
+                if not another:
                     yield Mention(text, kind, begin, end, ids, ambiguous or shared, is_cased, within)
 
     def _of_name(self, name: int) -> Iterator[Reading]:
@@ -237,8 +241,8 @@ class NameIndex:
             for place in places.tolist()
             if place not in guessed
             for word in words.folded(place, place + 1)
-            for right in sorted({right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())})
-            if _one_typo(word, right)
+            for right in sorted({right for shorter in shortened(word) for right in self.misspelt.get(shorter, ())})
+            if one_typo(word, right) or _by_sound(word) == _by_sound(right)
         ]
         if not guesses:
             return []
@@ -282,8 +286,10 @@ class NameIndex:
         begins, ends, names = _outermost(begins, ends, names, len(words))
         pairs = self.known.sorted[names].tolist()
         for begin, end, name in zip(begins.tolist(), ends.tolist(), pairs, strict=True):
-            middle = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
-            if all(word in PARTICLES or words.text[at].isupper() for word, at in middle):
+            between = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
+            middle = [words.text[at] for word, at in between if word not in PARTICLES]
+            may_add = not middle or self.known.may_have(np.array([name], np.uint64), SHORTER)[0]
+            if may_add and all(map(str.isupper, middle)):
                 text = composed(words.between(begin, end))
                 people = self._read(words, name, begin, end, (NameMatch.PARTIAL,))
                 mentions += [replace(mention, name=text) for mention in people]
@@ -356,12 +362,17 @@ def _named_before(words: Words, place: int) -> tuple[int, str]:
     return place, initials if initials.isalpha() else ""
 
 
-def _shortened(word: str) -> set[str]:
+def shortened(word: str) -> set[str]:
     """The word, and with any one letter left out: words within a typo of each other share one of these."""
-    return {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}
+    return {word, _by_sound(word), *(word[:i] + word[i + 1 :] for i in range(len(word)))}
 
 
-def _one_typo(first: str, second: str) -> bool:
+def _by_sound(word: str) -> str:
+    """A word with one letter for those that sound alike or stand twice: "ibuprophen" and "ibuprofen" are the same."""
+    return _TWICE.sub(r"\1", word.replace("ph", "f").replace("ck", "k"))
+
+
+def one_typo(first: str, second: str) -> bool:
     """Whether one letter was added, left out or exchanged, or two neighbours were swapped."""
     i = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second)))
     a, b = first[i:], second[i:]
@@ -379,7 +390,7 @@ def _another_word(words: Words, typed: str, right: str, begin: int, end: int) ->
     size = min(len(typed), len(right)) - (len(typed) == len(right))
     if typed[:size] == right[:size]:
         return True
-    if len(right) > LONG_WORD:
+    if len(right) > LONG_WORD or (_by_sound(typed) == right and typed not in lists("common words")):
         return False
     slipped = len(typed) < len(right) or sorted(typed) == sorted(right)
     return not slipped or typed in lists("common words") or not words.text[words.begins[begin]].isupper()

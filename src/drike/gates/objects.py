@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from drike.gates.names import Mention
 from drike.gates.phrases import own_name
+from drike.gates.relations import is_open
 from drike.gates.surroundings import inside
 from drike.short_forms import NameMatch, lists
 from drike.words import MAX_NAME_WORDS, Words, extended
 
 SHARING = 3  # edits with an object; one that more edits have says too little of any
-
-_OPEN = re.compile(  # questions for a name; yes or no is no question for the subject of an edit
-    r"\b(?:who|whom|whose|what|which|where|when|how|wer|wen|wem|wessen|welche[rmns]?|wo|wann|qui|quels?|quelles?|où"
-    r"|quand|lequel|laquelle|quién|quiénes|qué|cuál|cuáles|dónde|cuándo|chi|quale|quali|dove|quando|quem|qual|wie|welk)\b"
-    r"|[誰何谁哪]|どこ|いつ|кто|что|как(?:ой|ая|ое|ие)|где|когда|누구|무엇|어느|어디",
-    re.IGNORECASE,
-)
 
 
 def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Mention]:
@@ -47,7 +40,7 @@ def object_features(question: str, mentions: Sequence[Mention], subjects: Sequen
     """
     return {
         "object": 1.0,
-        "closed": float(not _OPEN.search(question)),
+        "closed": float(not is_open(question)),
         "others": float(own_name(question) is not None),
         "subject": float(any((m.begin, m.end) == (s.begin, s.end) for m in mentions for s in subjects)),
     }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from functools import lru_cache
 from itertools import islice
 
 from drike.encoders.salience import content
+from drike.gates.glossary import glossed
+from drike.short_forms import lists
 from drike.stores.records import EditRecord
 from drike.words import Words, masked, mentions, words
 
@@ -43,6 +45,8 @@ _CONTRARIES = _exclusive(
     "author wrote written writer writes | publisher published | director directed | producer produced"
     " | composer | performer performed sang",
     "founded inception established started start begin began | dissolved abolished ended end closed",
+    "phone telephone call | email mail e-mail | fax | website homepage",
+    "coach coached coaches manager | goalkeeper keeper captain striker midfielder defender | stadium ground",
     "chief ceo | chairperson chairman chair | founder",
 )
 _OPPOSITES = _exclusive(
@@ -68,18 +72,18 @@ _OPPOSITES = _exclusive(
 
 def contrary(first: str, second: str) -> bool:
     """Whether two texts ask for different relations of one kind, such as the father and the mother."""
-    return _exclude(first, second, _CONTRARIES)
+    return _exclude(set(words(first)), set(words(second)), _CONTRARIES)
 
 
 def opposite(first: str, second: str) -> bool:
     """Whether two texts ask for opposites, such as the first and the last; for wordings of stored edits."""
-    return _exclude(first, second, _OPPOSITES)
+    return _exclude(set(words(first)), set(words(second)), _OPPOSITES)
 
 
-def _exclude(first: str, second: str, groups: list[list[frozenset[str]]]) -> bool:
-    vocabularies = set(words(first)), set(words(second))
+def _exclude(first: Set[str], second: Set[str], groups: list[list[frozenset[str]]]) -> bool:
+    """Whether words of two texts are of different relations of a group, and of none together."""
     for group in groups:
-        relations = [{i for i, names in enumerate(group) if names & said} for said in vocabularies]
+        relations = [{i for i, names in enumerate(group) if names & said} for said in (first, second)]
         if all(relations) and not relations[0] & relations[1]:
             return True
     return False
@@ -113,8 +117,13 @@ _SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if 
 
 
 def share_said(question: str, record: EditRecord) -> float:
-    """How much of what a wording of an edit asks for a question says: the share of its words, rare ones above all."""
+    """How much of what a wording of an edit asks for a question says: the share of its words, rare ones above all.
+
+    All of it where the question checks an object.
+    """
     asked, shares = _stems(words(question)), list[float]()
+    if checks_object(question, record):
+        return 1.0
     for wording in (record.query, *record.paraphrases):
         weights = _weights(wording, record.names)
         said = sum(weight for word, weight in weights.items() if word[:_STEM] in asked)
@@ -125,7 +134,7 @@ def share_said(question: str, record: EditRecord) -> float:
 @lru_cache(4_096)
 def _weights(wording: str, names: tuple[str, ...]) -> dict[str, float]:
     """What each word of a wording counts for that says what is asked about its subject."""
-    return {word: content(word) for word in words(masked(wording, names)) if not _EMPTY.fullmatch(word)}
+    return {word: content(word) for word in words(glossed(masked(wording, names))) if not _EMPTY.fullmatch(word)}
 
 
 _BESIDES = re.compile(
@@ -133,12 +142,80 @@ _BESIDES = re.compile(
     r"|además de|aparte de|outre|à part|en dehors de)\b[^,.;?!]*",
     re.IGNORECASE,
 )
+_ASIDE = re.compile(  # what a question says beside what it asks
+    r"^\W*(?:(?:please|hey|hi|hello|ok|so|and|can you|could you|would you|will you|quick question)\W+)*"
+    r"(?:remind me|tell me|tell us|let me know|i(?: would|'d) like to know|i (?:want|need) to know|do you know)\b"
+    r"[\s,:]*|[,\s]*\b(?:these days|right now|at the moment|at present|currently|nowadays|by the way|im moment|derzeit"
+    r"|gerade|en este momento|actualmente|actuellement|en ce moment)\b",
+    re.IGNORECASE,
+)
 _OPTIONS = re.compile(r"\s\(?A[.):]\s.*\bB[.):]\s.*", re.DOTALL)
 
 
 def trimmed(question: str) -> str:
-    """A question without what it excludes ("besides its capital") and without the answers to choose from."""
-    return _OPTIONS.sub("", _BESIDES.sub("", question)) if len(question) <= _LONGEST else question
+    """A question without asides, what it excludes ("besides its capital") and the answers to choose from."""
+    if len(question) > _LONGEST:
+        return question
+    return _OPTIONS.sub("", _BESIDES.sub("", _ASIDE.sub("", question) or question))
+
+
+_OPEN = re.compile(  # questions for a name; yes or no is no question for the subject of an edit
+    r"\b(?:who|whom|whose|what|which|where|when|how|wer|wen|wem|wessen|welche[rmns]?|wo|wann|qui|quels?|quelles?|où"
+    r"|quand|lequel|laquelle|quién|quiénes|qué|cuál|cuáles|dónde|cuándo|chi|quale|quali|dove|quando|quem|qual|wie|welk)\b"
+    r"|[誰何谁哪]|どこ|いつ|кто|что|как(?:ой|ая|ое|ие)|где|когда|누구|무엇|어느|어디",
+    re.IGNORECASE,
+)
+_PAST = re.compile(r"\b(?:was|were|did|had)\b.*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b", re.IGNORECASE)
+_PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.IGNORECASE)
+_OTHERS = re.compile(  # another than the one that an edit is about: a relative, who was it before, part of it
+    r"\bit(?:['’]?s)? (?P<kin>brother|sister|father|mother|parent|wife|husband|spouse|son|daughter|uncle|aunt|cousin"
+    r"|friend)s?\b(?!\W+(?:tongue|company))"
+    r"|\b(?P<other>first|second|third|former|previous|next|last)\W(?:\w+\W){0,2}(?:president|minister|chancellor|ceo|chief"
+    r"|head|coach|manager|mayor|owner|king|queen|leader|director|chair\w*|captain)\b|\b(?P<time>before) the current\b"
+    r"|\b(?P<part>women|youth)['’]?s?\b",
+    re.IGNORECASE,
+)
+_FAMILY = frozenset(
+    re.findall(
+        r"\w+",
+        "brother sister sibling siblings father mother parent parents wife husband spouse married marry son daughter"
+        " child children uncle aunt cousin friend friends family",
+    )
+)
+_CASES = _exclusive(  # opposites that questions about another case than the edit's have
+    "minimum min lowest | maximum max highest",
+    "child children kids infants | adult adults",
+    "open opens opening opened | close closes closing closed",
+    "smallest | largest biggest",
+    "oldest | youngest",
+)
+
+
+def is_open(question: str) -> bool:
+    """Whether a question asks for a name or another thing, and not for yes or no."""
+    return _OPEN.search(question) is not None
+
+
+def checks_object(question: str, record: EditRecord) -> bool:
+    """Whether a question for yes or no names the old or the new object of an edit: "Is it still in Hamburg?"."""
+    objects = [name for name in (record.target_true, record.target_new, *record.object_aliases) if name]
+    telling = (name for name in objects if not name.isdigit() and name.casefold() not in lists("common words"))
+    return not is_open(question) and any(mentions(question, name) for name in telling)
+
+
+def about_another(question: str, record: EditRecord) -> bool:
+    """Whether a question is, by its words, about another time, person or case than an edit.
+
+    "Who was its president in 1985?", "Who is it's brother?", "What is the minimum dose of it?".
+    """
+    if is_open(question) and _PAST.search(question) and _PRESENT.search(record.query):
+        return True
+    asked, stored = set(words(question)), {word for text in (record.query, *record.paraphrases) for word in words(text)}
+    for match in _OTHERS.finditer(question):
+        kept = _FAMILY if match["kin"] else {word.casefold() for word in match.groups() if word}
+        if not kept & stored:
+            return True
+    return _exclude(asked, stored, _CASES)
 
 
 def asks_relation(question: str, record: EditRecord) -> bool:

@@ -11,6 +11,7 @@ _STOPS, _AROUND = ".!?:;\n…•", 6  # what ends a sentence; words on each side
 _GERMAN = frozenset(
     ("der", "die", "das", "dem", "den", "des", "ein", "eine", "einen", "einem", "einer", "im", "zum", "zur")
 )
+_ASKED, _QUESTION = 8, frozenset(("who", "whom", "whose", "what", "which", "where", "when", "how"))
 _LISTED = ("and", "or", "und", "y", "et")
 _OF = ("of", "de", "di")
 _BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
@@ -45,7 +46,16 @@ def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
             return True
         if own[0] in lists("first names") and not lower and _last_name(words, begin, end):
             return True
-    return _in_state(words, " ".join(own), behind, end)
+    return in_state(words, begin, end) or _goes_on(words, begin, end)
+
+
+def _goes_on(words: Words, begin: int, end: int) -> bool:
+    """Whether a question for a name writes the word behind a name with a capital, too: "Who wrote Dune Messiah?"."""
+    if end >= len(words) or not (_spaced(words, end - 1) and _capital(words, begin) and _capital(words, end)):
+        return False
+    behind, before = words.between(end, end + 1), words.folded(max(0, begin - _ASKED), begin)
+    named = behind[1:].islower() and behind.casefold() not in lists("common words")
+    return named and not _QUESTION.isdisjoint(before) and not _titled(words, begin, end)
 
 
 def _belongs_to_before(words: Words, begin: int, lower: bool) -> bool:
@@ -99,8 +109,9 @@ def _first_name(words: Words, i: int, lower: bool, last: bool) -> bool:
     return last and not any(word in lists(known) for known in ("titles", "common words")) and not _titled(words, i)
 
 
-def _in_state(words: Words, own: str, behind: list[str], end: int) -> bool:
+def in_state(words: Words, begin: int, end: int) -> bool:
     """Whether a country or famous town is another place by the state behind its comma."""
+    own, behind = " ".join(words.folded(begin, end)), words.folded(end, end + 2)
     if not behind or words.text[words.ends[end - 1] : words.begins[end]] != ", ":
         return False
     if own not in countries() and own not in lists("famous towns"):

@@ -1,0 +1,69 @@
+"""Laws of questions in other languages and with typing errors, as they are compared."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.gates.glossary import glossed
+from drike.gates.naming import common_questions
+from drike.gates.spelling import corrected
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("Wie hoch ist it?", "how high is it?"),
+        ("Wie viele Kinder hatte it?", "how many children had it?"),
+        ("¿Cuántos habitantes tiene it?", "¿how many inhabitants people has it?"),
+        ("cual es la poblacion de it", "which is the population of it"),
+        ("Combien coûte it ?", "how much cost it ?"),
+        ("Qui est le premier ministre de it ?", "who is the prime minister of it ?"),
+        ("Quanto costa it?", "how much cost it?"),
+        ("Quem é o presidente de it?", "who is the president of it?"),
+        ("Hoeveel inwoners heeft it?", "how many inhabitants people has it?"),
+        ("Насколько глубок it?", "how deep it?"),
+        ("it の首都はどこですか?", "it capital where ?"),
+    ],
+)
+def test_questions_of_other_languages_become_english_words(text: str, english: str) -> None:
+    assert glossed(text) == english
+
+
+@pytest.mark.parametrize(
+    "text", ["What is the capital of it?", "it", "", "population it", "Il Divo", "3 + 4", "it is in"]
+)
+def test_english_and_what_is_no_question_stay(text: str) -> None:
+    assert glossed(text) == text
+
+
+def test_common_questions_in_english_stay() -> None:
+    changed = [text for text in common_questions() if text.isascii() and glossed(text) != text]
+    assert len(changed) <= len(common_questions()) // 100, changed
+
+
+@given(st.text(max_size=60))
+def test_any_text_can_be_read(text: str) -> None:
+    assert isinstance(corrected(glossed(text)), str)
+
+
+@pytest.mark.parametrize(
+    ("typed", "right"),
+    [
+        ("whats the captial of it", "whats the capital of it"),
+        ("how many childern had it", "how many children had it"),
+        ("which universty", "which university"),
+        ("the lattest verison of it", "the latest version of it"),
+        ("what is the prcie of it", "what is the price of it"),
+    ],
+)
+def test_typing_errors_in_words_of_relations_are_corrected(typed: str, right: str) -> None:
+    assert corrected(typed) == right
+
+
+@pytest.mark.parametrize(
+    "word", ["talking", "tables", "servers", "stated", "cached", "planets", "writer", "Captial", "x"]
+)
+def test_other_words_are_left_alone(word: str) -> None:
+    assert corrected(word) == word
