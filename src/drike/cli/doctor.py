@@ -28,7 +28,7 @@ _QUESTION = "The capital of France is"
 _EXTRAS = {
     "encoder": "the calibrated gate of serve, edit, edits verify and calibrate (without it: names alone)",
     "api": "models behind an API as --model; serve --upstream works without it",
-    "local": "demo, tour, train, evaluate, edit, report, case and models with weights here",
+    "local": "demo, tour, train, evaluate, edit, report and models with weights here",
     "offline": "the encoder's weights without a network",
     "postgres": "a --store in PostgreSQL",
     "ray": "--replicas",
