@@ -18,6 +18,7 @@ from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
+from drike.evaluation.judge import RULES
 from drike.prompts import PromptStyle
 from drike.runs.folder import read_outcomes
 from tests.worlds.commands import SMALL, run
@@ -154,3 +155,9 @@ def test_evaluating_a_run_includes_the_nearest_retain_controls(demo: Path, tmp_p
     assert run("evaluate", "--run", str(demo), "--test", "2", "--editors", controls, "--out", str(tmp_path / "f")) == 0
     summary = json.loads((tmp_path / "f" / "summary.json").read_text("utf-8"))
     assert [round(row["shots"]) for row in summary.values()][:2] == [2, 4]
+
+
+def test_the_help_names_the_rules_of_judging(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", "--help") == 0
+    said = " ".join(capsys.readouterr().out.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split())
+    assert f"When answers are right: {', '.join(RULES)}" in said
