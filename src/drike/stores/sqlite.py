@@ -34,7 +34,6 @@ _MIGRATIONS = (  # of the schema: the statements that lead from each version to 
     ),
     (),  # earlier drikes would take a proposed version for the edit
 )
-_CACHE = 32_768  # KB of the file in memory
 
 
 class SqliteStore(EditStore):
@@ -120,7 +119,6 @@ class SqliteStore(EditStore):
     def _prepare(self, file: sqlite3.Connection, create: bool) -> None:
         """Make the tables in a new file; refuse a file that is no store of this version."""
         file.execute("PRAGMA synchronous = EXTRA")  # a change that returned survives a power cut
-        file.execute(f"PRAGMA cache_size = -{_CACHE}")
         file.execute("PRAGMA cache_spill = OFF")  # readers need not wait for a large transaction until it commits
         if _header(file) != (_APPLICATION, len(_MIGRATIONS)):
             file.execute("BEGIN IMMEDIATE")  # another process may have made the tables meanwhile
