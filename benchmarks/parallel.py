@@ -32,8 +32,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel, Request, Score
 from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
-from drike.training.schedules import in_blocks
+from drike.training.rewards import in_blocks, rewrite_reward
 from lib import pages
 
 TITLE = "Several edits at once"

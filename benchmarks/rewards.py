@@ -32,8 +32,7 @@ from drike.models.protocols import LanguageModel
 from drike.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference
 from drike.training.algorithm1 import train
-from drike.training.rewards import Reward, rewrite_reward
-from drike.training.schedules import RewardChannel, at_once
+from drike.training.rewards import Reward, RewardChannel, at_once, rewrite_reward
 from lib import pages
 from lib.ceilings import mixes_of, shows_all_fixed
 from lib.credit import every_probe, marginal, s_weighted

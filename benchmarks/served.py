@@ -45,8 +45,7 @@ from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import connect
 from drike.models.served.spending import ApiOptions
 from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
-from drike.training.schedules import in_blocks
+from drike.training.rewards import in_blocks, rewrite_reward
 from lib import pages
 
 TITLE = "A served model with several requests at a time"

@@ -35,9 +35,8 @@ from drike.models.custom import CustomModel
 from drike.models.protocols import Request, Score
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Rewards, rewrite_reward
+from drike.training.rewards import Rewards, in_blocks, rewrite_reward
 from drike.training.rollouts import Choose, Rollout, top
-from drike.training.schedules import in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout
 

@@ -40,8 +40,7 @@ from drike.models.served.spending import Price
 from drike.runs.folder import read_outcomes
 from drike.support.parallel import GRACE
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import rewrite_reward
-from drike.training.schedules import in_blocks
+from drike.training.rewards import in_blocks, rewrite_reward
 from tests.worlds.answers import cached, kept_answers
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel

@@ -17,8 +17,7 @@ from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
 from drike.runs.folder import EpisodeRecord
 from drike.training.algorithm1 import train
-from drike.training.rewards import Rewards, replayed
-from drike.training.schedules import RewardChannel, Schedule, in_blocks, one_by_one
+from drike.training.rewards import RewardChannel, Rewards, Schedule, in_blocks, one_by_one, replayed
 from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
 from tests.worlds.scripted import LIKELY, UNLIKELY, ScriptedModel
 from tests.worlds.small import follows_the_fact

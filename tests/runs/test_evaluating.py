@@ -14,10 +14,16 @@ from drike.editors.baselines import FactPrompt, Unedited
 from drike.errors import UsageError
 from drike.evaluation.judge import GREEDY
 from drike.gates.by_name import Named
-from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
-from drike.runs.evaluating import CaseEvaluated, Evaluation, run_evaluation
+from drike.runs.evaluating import (
+    CaseEvaluated,
+    DeployedEvaluation,
+    Deployment,
+    Evaluation,
+    run_deployed,
+    run_evaluation,
+)
 from drike.runs.folder import DEPLOYED, GATE, outcomes_path, read_outcomes
-from drike.runs.recording import PhaseStarted, Prepared
+from drike.runs.run import PhaseStarted, Prepared
 from tests.worlds.setups import small_setup
 
 SETUP = small_setup(train=0)

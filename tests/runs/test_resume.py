@@ -23,9 +23,8 @@ from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
 from drike.runs.folder import EpisodeRecord, append, keep_lines, read_episodes
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import RecordedRollout, Rewards, replayed, rewrite_reward
+from drike.training.rewards import RecordedRollout, Rewards, in_blocks, replayed, rewrite_reward
 from drike.training.rollouts import top
-from drike.training.schedules import in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
 

@@ -15,9 +15,8 @@ from drike.errors import UsageError
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.runs import checkpoint
 from drike.runs.folder import read_episodes
-from drike.runs.recording import PhaseStarted, Prepared
-from drike.runs.resume import recovered_episodes
-from drike.runs.training import Method, new_editor, run_query_policy, run_training
+from drike.runs.run import PhaseStarted, Prepared
+from drike.runs.training import Method, new_editor, recovered_episodes, run_query_policy, run_training
 from drike.training.algorithm1 import Episode
 from drike.training.s_objective import Expected
 from tests.worlds.setups import ENCODER, small_setup

@@ -21,8 +21,7 @@ from drike.evaluation.risk_control import (
 )
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.training.certify import certify, check_possible, most_probes
-from drike.training.s_objective import count_right
+from drike.training.s_objective import certify, check_possible, count_right, most_probes
 from tests.worlds.commands import run
 from tests.worlds.small import CAPITALS
 from tests.worlds.suggestible import ACTIONS, ENCODER, UNTRAINED

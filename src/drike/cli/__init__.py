@@ -65,8 +65,9 @@ class CommandGroup(SafeHelp, TyperGroup):
 
 
 def _group(name: str, help: str, panel: str, commands: str, **elsewhere: str) -> CommandGroup:
-    """A group of commands, of the module of its name. elsewhere: the modules of others."""
-    listed = [Listed(command, elsewhere.get(command, name)) for command in commands.split()]
+    """A group of commands, of the module of its name. elsewhere: those of other modules."""
+    modules = {command: module for module, of_module in elsewhere.items() for command in of_module.split()}
+    listed = [Listed(command, modules.get(command, name)) for command in commands.split()]
     return CommandGroup(name=name, help=help, rich_help_panel=panel, no_args_is_help=True, commands=listed)
 
 
@@ -88,21 +89,19 @@ def options(
     """In-context knowledge editing for language models whose weights you cannot touch."""
 
 
-_MOVES = ("propose", "approve", "reject", "change", "review", "due", "approvals")
 TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data"
 app = typer.main.get_group(_typer)
 for command in (
     Listed("demo", panel=TRY),
-    Listed("tour", panel=TRY),
+    Listed("tour", "report", TRY),
     Listed("doctor", panel=TRY),
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
         "add import list show diff propose approve reject change review due approvals inbox reword retire rollback "
         "calibrate export sync verify test tune health report replay",
-        replay="replay", verify="edits_verify", test="edits_verify", tune="edits_tune", health="edits_health",
-        report="edits_health", inbox="edits_inbox", **dict.fromkeys(("list", "show", "diff"), "edits_find"),
-        **dict.fromkeys(("import", "export", "sync"), "edits_files"), **dict.fromkeys(_MOVES, "edits_life"),
+        edits_life="list show diff propose approve reject change review due approvals", edits_tune="tune",
+        edits_files="import export sync", edits_health="health report inbox replay", edits_verify="verify test",
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
     Listed("report", panel=READ),

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -38,6 +38,7 @@ Texts = list[str] | None
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
 AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
 _PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
+_LISTS = {"alias": "aliases", "object_alias": "object_aliases", "paraphrase": "paraphrases", "never": "negatives"}
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
 
@@ -56,6 +57,16 @@ def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
         return Edit(query, target, known.target_true, known.subject, known.relation)
     subjects = {case.edit.subject for case in cases if case.edit.subject and mentions(query, case.edit.subject)}
     return Edit(query, target, subject=max(subjects, key=len, default=None))
+
+
+def store_at(store: str, *, create: bool = False, watched: bool = False) -> closing[EditStore]:
+    """A store, which the block closes. watched: for edits that mean the same as others. Raises StoreError."""
+    opened = open_store(store, create=create)
+    if watched:
+        from drike.gates.alike import watch_meaning  # it takes long to import
+
+        opened = watch_meaning(opened)
+    return closing(opened)
 
 
 def edit_id(metavar: str) -> Any:
@@ -84,17 +95,11 @@ class EditFields:
 
     def values(self) -> dict[str, Any]:
         """The fields of a record that are given. Raises UsageError."""
-        every = None if self.review_every is None else days(self.review_every)
-        lists = {
-            "aliases": self.alias, "object_aliases": self.object_alias, "paraphrases": self.paraphrase,
-            "negatives": self.never, "only": self.only,
-        }  # fmt: skip
-        names = ("relation", "valid_from", "valid_to", "owner", "source")
-        single = {name: getattr(self, name) for name in names}
-        single |= {"review_by": self.review_by, "review_days": every}
-        given = {name: tuple(texts) for name, texts in lists.items() if texts}
-        begun = {} if every is None else {"review_by": None}  # the first review is in so many days from now
-        return given | begun | {name: value for name, value in single.items() if value is not None}
+        options = {_LISTS.get(field.name, field.name): getattr(self, field.name) for field in fields(EditFields)}
+        every = options.pop("review_every")
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+        begun = {} if every is None else {"review_days": days(every), "review_by": None}  # which counts from now
+        return begun | {name: value for name, value in given.items() if value not in (None, ())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +137,6 @@ def add(
                                        "subject", DATA)] = None,
 ) -> None:  # fmt: skip
     """Add an edit."""
-    from drike.gates.alike import watch_meaning
     from drike.gates.naming import common_questions, name_report, naming
 
     if propose is None and (model or yes):
@@ -144,7 +148,7 @@ def add(
 
         questions = [asked.said for asked in read_questions(log)]
     writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
-    with closing(watch_meaning(open_store(store))) as opened:
+    with store_at(store, create=True, watched=True) as opened:
         entered = moves.entering(opened, record, decides=True)
         changes = opened.put(entered, supersede=supersede)
         if changes[0].number == 1:
@@ -154,10 +158,10 @@ def add(
             count = counted(required_approvals(opened), "approval")
             say(f"It is proposed, as this store requires {count} (drike edits approve)")
         if writer and propose:
-            print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=author()))
+            print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes))
         report = name_report(changes[-1], stores.snapshot(opened).in_force(datetime.now(UTC)))
     if report.short:
-        say(f"Also found as {quoted(report.short)}")
+        say("Also found as " + ", ".join(f'"{name}"' for name in report.short))
     for name, ids in report.ambiguous.items():
         shared = f" ({' and '.join(f'edit {id}' for id in ids[:3])} may be meant)" if ids else ""
         note(f'"{name}" may mean something else{shared}: {AMBIGUOUS}')
@@ -180,17 +184,17 @@ def reword(
 ) -> None:  # fmt: skip
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
     writer = open_writer(model, api, ask=not yes)
-    with closing(open_store(store, create=False)) as opened:
+    with store_at(store) as opened:
         in_force = () if edits else stores.snapshot(opened).in_force(datetime.now(UTC))
         chosen = [version for version in in_force if not version.record.paraphrases]
         chosen += [stores.versions(opened, edit)[-1] for edit in edits or ()]
-        print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=author()))
+        print_changes(reworded(opened, chosen, propose, writer, ask=not yes))
 
 
 @command()
 def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: Reason = None, store: Store = FILE) -> None:
     """Take edits out of force."""
-    with closing(open_store(store, create=False)) as opened, opened.transaction():
+    with store_at(store) as opened, opened.transaction():
         changes = [change for edit in edits for change in stores.retire(opened, edit, author=author(), reason=reason)]
     print_changes(changes)
 
@@ -202,9 +206,7 @@ def rollback(
     reason: Reason = None, supersede: Supersede = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Go back to an earlier version of an edit; this makes a new version."""
-    from drike.gates.alike import watch_meaning
-
-    with closing(watch_meaning(open_store(store, create=False))) as opened:
+    with store_at(store, watched=True) as opened:
         print_changes(stores.rollback(opened, edit, version, author=author(), reason=reason, supersede=supersede))
 
 
@@ -222,7 +224,7 @@ def calibrate(
     from drike.gates import store_gate
     from drike.gates.calibration import default_gate
 
-    with closing(open_store(store, create=False)) as opened:
+    with store_at(store) as opened:
         if remove:
             store_gate.save_gate(opened, None)
             return say(f"{opened.name} has the default gate from now on")
@@ -238,11 +240,6 @@ def calibrate(
         say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
 
 
-def quoted(names: Iterable[str]) -> str:
-    """Names in quotation marks."""
-    return ", ".join(f'"{name}"' for name in names)
-
-
 def author() -> str | None:
     """Who uses the command line, by the operating system; None if it does not say."""
     with suppress(OSError, KeyError):  # a user of a container may have no name
@@ -252,14 +249,14 @@ def author() -> str | None:
 
 def print_changes(changes: Iterable[EditVersion]) -> None:
     """Print each change on a line: version, time, author, status, validity, fact and reason."""
-    say_lines(map(_line, changes))
 
+    def line(change: EditVersion) -> str:
+        record = change.record
+        begin, end = record.valid_from and f"from {record.valid_from}", record.valid_to and f"to {record.valid_to}"
+        parts = (f"{change.id}@{change.version}", change.created_at, record.author, record.status, begin, end)
+        return f"{' '.join(filter(None, parts))}: {record.fact}" + (f" ({record.reason})" if record.reason else "")
 
-def _line(change: EditVersion) -> str:
-    record = change.record
-    begin, end = record.valid_from and f"from {record.valid_from}", record.valid_to and f"to {record.valid_to}"
-    parts = (f"{change.id}@{change.version}", change.created_at, record.author, record.status, begin, end)
-    return f"{' '.join(filter(None, parts))}: {record.fact}" + (f" ({record.reason})" if record.reason else "")
+    say_lines(map(line, changes))
 
 
 def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
@@ -275,7 +272,7 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
 
 
 def reworded(
-    store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool, author: str | None
+    store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
     from drike.cli.watching import metered
@@ -295,7 +292,7 @@ def reworded(
             if not picked:
                 say("  none is stored")
                 continue
-            record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author)
+            record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author())
             yield from store.put(replace(record, reason=f"paraphrases by {writer.info.name}"), replaces=edit)
 
 

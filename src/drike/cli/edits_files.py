@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drike.cli.console import note, say
-from drike.cli.edits import AMBIGUOUS, FILE, Store, Supersede, author, print_changes, quoted
+from drike.cli.edits import AMBIGUOUS, FILE, Store, Supersede, author, print_changes, store_at
 from drike.cli.options import DATA, METHOD, OUTPUT, as_flags, command, flag, option
 from drike.errors import UsageError
 from drike.stores import log as stores
@@ -40,14 +40,13 @@ def import_(
     supersede: Supersede = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
-    from drike.gates.alike import watch_meaning
     from drike.gates.naming import ambiguous_names
     from drike.stores import portable
     from drike.stores.importing import Imported, edits_of, import_edits, scan, write_refused
 
     whole = portable.whole_store(source)
     if whole and not dry_run:
-        with closing(open_store(store)) as opened:
+        with store_at(store, create=True) as opened:
             if stores.snapshot(opened).revision == 0:
                 portable.restore(opened, whole)
                 return say(f"{opened.name} is now what the store in {source} was: {counted(whole.changes, 'change')}")
@@ -60,15 +59,15 @@ def import_(
     elif dry_run:
         imported = _tried(rows, store, supersede)
     else:
-        with closing(watch_meaning(open_store(store))) as opened:
+        with store_at(store, create=True, watched=True) as opened:
             imported = import_edits(opened, rows, supersede=supersede, author=author())
     for problem in imported.refused:
         say(f"Refused: {as_flags(str(problem))}")
     counts = f"{len(imported.added):,} added, {imported.repeated:,} in force already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}" + (" (nothing was changed)" if dry_run else ""))
     if ambiguous := ambiguous_names(imported.added):
-        names = f"{counted(len(ambiguous), 'name')} may mean something else, such as {quoted(ambiguous[:3])}"
-        note(f"{names}: {AMBIGUOUS}")
+        names = ", ".join(f'"{name}"' for name in ambiguous[:3])
+        note(f"{counted(len(ambiguous), 'name')} may mean something else, such as {names}: {AMBIGUOUS}")
     if imported.refused:
         out = refused or source.with_name(f"{source.name}.refused.csv")
         if written := not dry_run and whole is None:
@@ -112,7 +111,7 @@ def export(
 
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
-    with closing(open_store(store, create=False)) as opened:
+    with store_at(store) as opened:
         snapshot = stores.snapshot(opened)
         records = [to_json(version.record) for version in reversed(find(snapshot, Search()))]
         lines = [*lines_of(opened)] if everything else records
@@ -129,10 +128,9 @@ def sync(
     store: Store = FILE,
 ) -> None:  # fmt: skip
     """Keep one JSON file for each edit in FOLDER, and take over what changed there; fails if both sides changed."""
-    from drike.gates.alike import watch_meaning
     from drike.stores import portable
 
-    with closing(watch_meaning(open_store(store))) as opened:
+    with store_at(store, create=True, watched=True) as opened:
         synced = portable.sync(opened, folder, author=author(), retire_missing=retire_missing)
     print_changes(synced.changes)
     for name in synced.left:

@@ -1,34 +1,42 @@
-"""`drike edits health` and `drike edits report`: how edits fare in the live traffic that gateways have counted."""
+"""How edits fare: in live traffic that gateways have counted, in reports of wrong answers, in a log of requests."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Annotated
 
-from drike.cli.console import draw, say
-from drike.cli.edits import FILE, Store
-from drike.cli.options import DATA, METHOD, OUTPUT, command, flag, option
+import typer
+
+from drike.cli.console import draw, note, say
+from drike.cli.edits import FILE, Reason, Store, author, open_writer, print_changes, store_at
+from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, GateOptions, ModelOptions, command, flag, option, page_name
 from drike.datasets.rows import shown
-from drike.errors import UsageError
+from drike.errors import DataError, UsageError
+from drike.gates.index import EditIndex
+from drike.models import ApiOptions
 from drike.serving.health import AT_LEAST, EditHealth, shadow_report
 from drike.serving.health import health as fared
+from drike.serving.replay import ReplayedQuery
+from drike.serving.replay import replay as decide_again
 from drike.stated import Stated
+from drike.stores import reports
 from drike.stores.counts import Counts, counts_since
-from drike.stores.log import Snapshot, snapshot
-from drike.stores.opening import open_store
+from drike.stores.log import EditStore, Snapshot, snapshot
 from drike.stores.records import StoreError
+from drike.stores.reports import Report, ReportState
 from drike.support.files import write_text
 from drike.support.table import Cell, Number, Table, as_html, counted
 
 Days = Annotated[int, option("N", "The last so many days, today included", DATA, minimum=1, maximum=400)]
 _MOST_ROWS = 60
+_FIELDS = ("question", "answer", "correction", "comment", "conversation", "model", "author", "edit", "reason")
 
 
 @command()
@@ -58,8 +66,8 @@ def report(
     store: Store = FILE,
 ) -> None:  # fmt: skip
     """Show what came while edits were in shadow, and what switching them on would do."""
-    if out and out.suffix != ".html":
-        raise UsageError(f"--out names the page: let {out} end in .html")
+    if out:
+        page_name(out)
     sentences, edits = shadow_report(*_read(store, days), price_in)
     for sentence in sentences:
         say(sentence)
@@ -76,7 +84,7 @@ def report(
 
 def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
     since = datetime.now(UTC).date() - timedelta(days=days - 1)
-    with closing(open_store(store, create=False)) as opened:
+    with store_at(store) as opened:
         return snapshot(opened), counts_since(opened, since)
 
 
@@ -90,3 +98,138 @@ def _table(title: str, edits: Sequence[EditHealth], *, shadow: bool = False) -> 
         return f"{line.edit.id}: {shown(line.edit.record.edit.fact)}{verdict}", asked, line.took, *numbers, tokens
 
     return Table(title, ("edit", "asked", "new", *outcomes, "tokens a day"), tuple(map(row, edits)))
+
+
+@command()
+def inbox(
+    report: Annotated[int | None, typer.Argument(help="As the list shows it", metavar="[ID]", min=1,
+                                                 hidden=True)] = None, *,
+    draft: Annotated[list[int] | None, option("ID", "Draft an edit from this report; repeatable for reports of the "
+                                              "same", METHOD)] = None,
+    model: Annotated[str | None, option("MODEL", "Reads the report for --draft; what it finds must "
+                                        "stand there", MODEL)] = None,
+    close: Annotated[list[int] | None, option("ID", "Close this report; repeatable", METHOD)] = None,
+    reason: Reason = None,
+    import_: Annotated[Path | None, option("FILE", "Add the reports of a file: of Langfuse, Open WebUI, or our own",
+                                           DATA, "--import")] = None,
+    wrong: Annotated[list[int] | None, option("ID", "Make a report of this sample; repeatable", METHOD)] = None,
+    samples: Annotated[bool, flag("--samples", "List the answers that serve --keep-samples kept", OUTPUT)] = False,
+    forget: Annotated[bool, flag("--forget-samples", "Delete all samples", METHOD)] = False,
+    closed: Annotated[bool, flag("--all", "Closed reports too", OUTPUT)] = False, store: Store = FILE,
+) -> None:  # fmt: skip
+    """List reports of wrong answers, or show one; draft an edit from one, or close it."""
+    if sum(map(bool, (report, draft, close, import_, wrong, forget))) > 1:
+        raise UsageError("one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples")
+    if model and not draft:
+        raise UsageError("--model reads a report for a draft: give --draft, too")
+    if reason and not close:
+        raise UsageError("--reason says why reports are closed: give --close, too")
+    with store_at(store, create=import_ is not None) as opened:
+        if import_:
+            _import(opened, import_)
+        elif report:
+            _show(reports.report(opened, report))
+        elif close or wrong:
+            with opened.transaction():
+                for number in close or ():
+                    reports.close(opened, number, author=author(), reason=reason)
+                for number in wrong or ():
+                    reports.mark_wrong(opened, number, author())
+            say(f"{counted(len(close or wrong or ()), 'report')} {'closed' if close else 'opened'}")
+        elif forget:
+            say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
+        elif draft:
+            _draft(opened, draft, model)
+        else:
+            _list(opened, ReportState.SAMPLE if samples else None if closed else ReportState.OPEN)
+
+
+def _draft(store: EditStore, numbers: list[int], model: str | None) -> None:
+    from drike.gates import drafting
+
+    reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
+    changes = drafting.draft(store, numbers, _index(store), author=author(), model=reader)
+    print_changes(changes)
+    id = changes[-1].id
+    say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
+
+
+def _list(store: EditStore, state: ReportState | None) -> None:
+    from drike.gates import drafting
+
+    found = reports.reports(store, state)
+    for group in drafting.grouped(found[: drafting.MOST_SHOWN], _index(store)):
+        say(f"About edit {group.edit.id}: {group.edit.record.fact}" if group.edit else "About no edit in force")
+        for each in group.reports:
+            say(f"  {_line(each)}")
+    if len(found) > drafting.MOST_SHOWN:
+        note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
+    say(f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}")
+
+
+def _index(store: EditStore) -> EditIndex:
+    return EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
+
+
+def _line(report: Report) -> str:
+    right = f" (right: {shown(report.correction)})" if report.correction else ""
+    became = f"{report.state}, edit {report.edit}" if report.edit else report.state
+    about = report.comment if report.state is ReportState.SAMPLE else became
+    state = "" if report.state is ReportState.OPEN else f" [{about}]"
+    return f"{report.number} {report.at}: {shown(report.question)} -> {shown(report.answer)}{right}{state}"
+
+
+def _show(report: Report) -> None:
+    say(f"Report {report.number}, {report.at}, {report.state}")
+    for name in _FIELDS:
+        if value := getattr(report, name):
+            say(f"{name}: {value}")
+
+
+def _import(store: EditStore, path: Path) -> None:
+    from drike.stores.report_files import read_reports
+
+    found, refused = read_reports(path)
+    for problem in refused:
+        say(f"Left out: {problem}")
+    added = reports.add(store, found, author()) if found else ()
+    say(f"{path}: {counted(len(added), 'report')} added, {len(refused):,} left out")
+
+
+@command()
+def replay(
+    log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)], *,
+    show: Annotated[int, option("N", "Most rows of a table", OUTPUT, minimum=1)] = 20, store: Store = FILE,
+    gating: GateOptions,
+) -> None:  # fmt: skip
+    """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
+    from drike.cli.encoding import watched_encoder  # these take long to import
+    from drike.conversations.rendering import AsBlock
+    from drike.gates.store_gate import open_gate
+    from drike.serving.feed import EditFeed
+
+    with store_at(store) as opened:
+        gate = open_gate(opened, gating.gate, gating.gate_threshold)
+        feed = EditFeed(opened, gate, encoder=partial(watched_encoder, relations=gating.relations))
+        try:
+            with log.open("rb") as lines:
+                result = decide_again(lines, feed.follower(AsBlock()))
+        except OSError as problem:
+            raise DataError(f"{log} cannot be read ({problem.strerror}): check the path") from None
+    if not result.requests:
+        raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
+    for reason, count in result.unread.items():
+        say(f"Left out: {count:,} lines with {reason}")
+    share = result.matched / result.requests
+    say(f"{counted(result.requests, 'request')}, {result.matched:,} would get an edit ({share:.1%})")
+    for title, queries in (("Matches, the least certain first", result.matches), ("Near misses", result.misses)):
+        if queries:
+            notes = (f"{len(queries) - show:,} more are not shown.",) if len(queries) > show else ()
+            header = ("requests", "query", "edit", "named as", "p")
+            draw(Table(title, header, tuple(map(_replayed, queries[:show])), notes, wide=True))
+
+
+def _replayed(asked: ReplayedQuery) -> tuple[str, ...]:
+    edit, p = asked.candidate.edit, f"{asked.candidate.probability:.3f}"
+    about = f"{edit.id}: {shown(edit.record.edit.fact)}"
+    return str(asked.times), shown(asked.query), about, asked.candidate.name or "", p

@@ -1,18 +1,19 @@
-"""The life of an edit on the command line: propose, approve, reject, change, review, and what is due."""
+"""The life of edits on the command line: which there are, and were; proposals, approvals, changes and reviews."""
 
 from __future__ import annotations
 
-from contextlib import closing
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
 import typer
 
-from drike.cli.console import say
+from drike.cli.console import say, say_lines
 from drike.cli.edits import (
     FILE,
     EditFields,
     Reason,
+    Retired,
     Store,
     Supersede,
     Texts,
@@ -21,17 +22,99 @@ from drike.cli.edits import (
     edit_id,
     parse_fact,
     print_changes,
+    store_at,
 )  # fmt: skip
 from drike.cli.options import DATA, METHOD, OUTPUT, command, flag, option
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
 from drike.stores.approvals import approvals_set, require_approvals, required_approvals
-from drike.stores.opening import open_store
-from drike.stores.records import LISTS, EditVersion, Status, StoreError
+from drike.stores.finding import ALL, Search, difference, find, moment, state_at
+from drike.stores.records import LISTS, Status, StoreError, to_values
 from drike.support.table import counted
 
 Version = Annotated[int | None, option("N", "Only if this is still its latest version", METHOD)]
+At = Annotated[str | None, option("TIME", "As it was then, such as 2026-12-31", DATA)]
+
+
+@command()
+def list_(
+    *,
+    search: Annotated[str | None, option("WORDS", "Only edits that have all of these words", DATA)] = None,
+    status: Annotated[str | None, option("NAME", "Only with this status; proposed: changes that wait", DATA)] = None,
+    owner: Annotated[str | None, option("NAME", "Only those of an owner", DATA)] = None,
+    subject: Annotated[str | None, option("NAME", "Only those of a subject or alias", DATA)] = None,
+    limit: Annotated[int | None, option("N", "Only the N latest", OUTPUT, minimum=1)] = None,
+    as_json: Annotated[bool, flag("--json", "Each edit as JSON on a line", OUTPUT)] = False,
+    retired: Retired = False, store: Store = FILE,
+) -> None:  # fmt: skip
+    """List the edits."""
+    wanted = Search(search or "", status or (ALL if retired else None), owner, subject)
+    with store_at(store) as opened:
+        snapshot, name = stores.snapshot(opened), opened.name
+    found = find(snapshot, wanted)
+    edits = sorted(found[:limit], key=lambda edit: edit.id)
+    if as_json:
+        values = ({"id": e.id, "version": e.version, "created_at": e.created_at} | to_values(e.record) for e in edits)
+        return say_lines(map(_json, values))
+    print_changes(edits)
+    more = f" of {len(found):,}" if len(edits) < len(found) else ""
+    say(f"{name}: {counted(len(edits), 'edit')}{more}, {counted(snapshot.revision, 'change')}")
+    if snapshot.proposals and status is None:
+        say(f"{counted(len(snapshot.proposals), 'proposal')} to approve or reject: drike edits list --status proposed")
+
+
+@command()
+def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, at: At = None, store: Store = FILE) -> None:
+    """Show an edit with its versions; without ID, show all changes of the store."""
+    time = datetime.now(UTC) if at is None else moment(at)
+    with store_at(store) as opened:
+        if at is not None and edit is None:
+            return print_changes(state_at(opened, time).in_force(time))
+        versions = opened.changes() if edit is None else stores.versions(opened, edit)
+        stored = () if edit is None else state_at(opened, time).in_force(time)
+    if at is not None:
+        versions = [version for version in versions if moment(version.created_at) <= time]
+        if not versions:
+            raise StoreError(f"there was no edit {edit} at {at}: give a later time")
+    if edit is not None:
+        from drike.gates.naming import name_report
+
+        latest = versions[-1] if at is None else stores.decided_version(versions)
+        if at is not None:
+            held = any(version.id == edit for version in stored)
+            say(f"edit {edit} was {'' if held else 'not '}in force at {at}")
+        for name, value in to_values(latest.record).items():
+            if value and (name != "approved_as" or latest.record.status is Status.PROPOSED):
+                say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
+        report = name_report(latest, stored)
+        for name, forms in (("short forms", report.short), ("ambiguous", report.ambiguous)):
+            if forms:
+                say(f"{name}: {' | '.join(forms)}")
+    print_changes(versions)
+
+
+@command()
+def diff(
+    begin: Annotated[str, typer.Argument(help="A time, such as 2026-11-22", metavar="A", hidden=True)],
+    end: Annotated[str, typer.Argument(help="A later time, or now", metavar="B", hidden=True)], *, store: Store = FILE,
+) -> None:  # fmt: skip
+    """Show what changed between two times: edits added, changed and retired."""
+    first, last = (datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end))
+    with store_at(store) as opened:
+        differences = difference(state_at(opened, first), state_at(opened, last))
+    for one in differences:
+        gone = one.after.record.status is Status.RETIRED
+        kind = "added" if one.before is None else "retired" if gone and "status" in one.fields else "changed"
+        say(f"{kind} {one.after.id}@{one.after.version}: {one.after.record.fact}")
+        for name, (old, new) in one.fields.items():
+            if kind == "changed":
+                say(f"  {name}: {_json(old)} -> {_json(new)}")
+    say(f"{counted(len(differences), 'edit')} differ")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 @command()
@@ -43,7 +126,7 @@ def propose(
 ) -> None:  # fmt: skip
     """Propose a draft, what was rejected, or to put an edit into another status."""
     status = None if into is None else Status(into)
-    with closing(open_store(store, create=False)) as opened:
+    with store_at(store) as opened:
         print_changes(moves.propose(opened, edit, author=author(), reason=reason, into=status))
 
 
@@ -53,9 +136,7 @@ def approve(
     supersede: Supersede = False, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Approve what is proposed; it is in force once enough people have."""
-    from drike.gates.alike import watch_meaning
-
-    with closing(watch_meaning(open_store(store, create=False))) as opened:
+    with store_at(store, watched=True) as opened:
         changes = moves.approve(opened, edit, author=author(), reason=reason, version=version, supersede=supersede)
         print_changes(changes)
         if changes[-1].record.status is Status.PROPOSED:
@@ -68,7 +149,7 @@ def reject(
     version: Version = None, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Reject what is proposed; what was in force before stays."""
-    with closing(open_store(store, create=False)) as opened:
+    with store_at(store) as opened:
         print_changes(moves.reject(opened, edit, author=author(), reason=reason, version=version))
 
 
@@ -83,15 +164,13 @@ def change(
     version: Version = None, supersede: Supersede = False, reason: Reason = None, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Change an edit, or what is proposed; repeatable options add to what it has."""
-    from drike.gates.alike import watch_meaning
-
     changes = fields.values() | ({} if subject is None else {"subject": subject})
     if fact is not None:
         parsed = parse_fact(fact, ())
         changes |= {"query": parsed.query, "target_new": parsed.target_new}
     if not (changes or drop):
         raise UsageError("nothing is to be changed: give a field, such as --fact, --alias or --owner")
-    with closing(watch_meaning(open_store(store, create=False))) as opened, opened.transaction():
+    with store_at(store, watched=True) as opened, opened.transaction():
         known = moves.changeable(stores.versions(opened, edit))
         unknown = set(drop or ())
         for name in LISTS:
@@ -113,7 +192,7 @@ def review(
     reason: Reason = None, store: Store = FILE,
 ) -> None:  # fmt: skip
     """Confirm edits that are in force, all or none, until their next review."""
-    with closing(open_store(store, create=False)) as opened, opened.transaction():
+    with store_at(store) as opened, opened.transaction():
         why = {"author": author(), "reason": reason, "until": until}
         changes = [change for edit in edits for change in moves.review(opened, edit, **why)]
     print_changes(changes)
@@ -126,10 +205,12 @@ def due(
 ) -> None:  # fmt: skip
     """List the edits whose review is due, which stay in force; fails if there are any."""
     at = datetime.now(UTC) + timedelta(days=days(within))
-    with closing(open_store(store, create=False)) as opened:
+    with store_at(store) as opened:
         late, name = moves.due(stores.snapshot(opened), at), opened.name
     for edit in late:
-        say(_due(edit))
+        record = edit.record
+        owner = f", {record.owner}" if record.owner else ""
+        say(f"{edit.id}@{edit.version} due {(record.review_by or '')[:10]}{owner}: {record.fact}")
     if late:
         raise StoreError(f"{counted(len(late), 'edit')} to review: confirm (drike edits review), change or retire them")
     say(f"{name}: no review is due")
@@ -142,16 +223,10 @@ def approvals(
     store: Store = FILE,
 ) -> None:  # fmt: skip
     """Show how many people other than its author must approve what an edit says; with N, require so many."""
-    with closing(open_store(store, create=number is not None)) as opened:
+    with store_at(store, create=number is not None) as opened:
         if number is not None:
             require_approvals(opened, number, author())
         needed, made = required_approvals(opened), approvals_set(opened)
     say(f"{counted(needed, 'approval')} needed" if needed else "No approval is needed")
     for each in made:
         say(f"  {each['at']} {each['author'] or 'someone'}: {each['needed']}")
-
-
-def _due(edit: EditVersion) -> str:
-    record = edit.record
-    owner = f", {record.owner}" if record.owner else ""
-    return f"{edit.id}@{edit.version} due {(record.review_by or '')[:10]}{owner}: {record.fact}"

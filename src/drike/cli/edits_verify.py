@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json as as_json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, closing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 import typer
 
-from drike.cli.console import complain, draw, note, progress, say
+from drike.cli.console import NOTHING, complain, draw, note, progress, say
 from drike.cli.dry_run import bound, token_counter, usage_sentence
-from drike.cli.edits import FILE, Store, edit_id
+from drike.cli.edits import FILE, Store, edit_id, store_at
 from drike.cli.encoding import watched_encoder
 from drike.cli.options import METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, AskModel, GateOptions, command, flag, option
-from drike.cli.verified import compare_runs, junit_of, show, since_the_one_before, values_of
 from drike.conversations.turns import Api
+from drike.datasets.rows import shown
 from drike.errors import DrikeError, UsageError
 from drike.gates.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
@@ -30,14 +34,15 @@ from drike.models.served.address import is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache, answers_path
 from drike.models.served.spending import ApiOptions, Meter
 from drike.serving.options import GatewayOptions, Mode
+from drike.stated import Stated
 from drike.stores import log as stores
 from drike.stores import verifications
 from drike.stores.log import EditStore
-from drike.stores.opening import open_store
 from drike.stores.records import EditVersion, Status, StoreError, stamp
-from drike.stores.verifications import Verification
+from drike.stores.verifications import Verification, VerifiedQuestion
+from drike.support.escape import visible
 from drike.support.files import write_text
-from drike.support.table import counted
+from drike.support.table import Cell, Estimate, Number, Table, as_text, counted
 
 if TYPE_CHECKING:  # these take long to import
     from drike.serving.asking import Settings
@@ -49,6 +54,10 @@ _KEY = "DRIKE_KEY"  # the variable with a key of the gateway
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
 _MOST_AT_ONCE = 100  # so that none waits too long for a decision
 _NAMED = 5  # of what a model does not know
+_MAX_ROWS, _MAX_FAILURES = 60, 20  # edits of a table, and failures; of more edits only those that failed are shown
+_BEGINNING, _END = 200, 120  # characters of a long text that is shown
+_SUBJECT = 24  # characters of one in a table
+_STATES = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
 _GONE = typer.Option(help="Of earlier versions", metavar="", hidden=True)
 
 
@@ -80,9 +89,9 @@ def verify(
         raise UsageError(f"{gone} is gone, as requests are edited as by drike serve: give --run or --demonstrations")
     if gateway and (run or ask or demonstrations is not None or gating != GateOptions()):
         raise UsageError("a gateway decides by its own options: leave out those of gate and demonstrations")
-    with closing(open_store(store, create=False)) as opened:
+    with store_at(store) as opened:
         if compare:
-            return compare_runs(opened, edits or [])
+            return _compare_runs(opened, edits or [])
         chosen, tried = _chosen(opened, edits)
         if gateway and tried:
             raise UsageError(f"edit {tried[0].id} is in force at no gateway: leave --gateway out, and give --upstream")
@@ -100,16 +109,18 @@ def verify(
         outcomes, made = _carry_out(plan, opened, chosen)
         if dry_run:
             return
-        shares = show(outcomes, made.model)
-        number = verifications.save(opened, made)
+        shares, number = _show(outcomes, made.model), verifications.save(opened, made)
         if json:
-            values = {"number": number, **asdict(made), "questions": list(map(values_of, outcomes))}
+            values = {"number": number, **asdict(made), "questions": list(map(_values, outcomes))}
             write_text(json, as_json.dumps(values, ensure_ascii=False, indent=1) + "\n")
         if junit:
-            write_text(junit, junit_of(outcomes))
-        say(f"Verification {number} is kept in {opened.name}{since_the_one_before(opened, number)}")
-    low = [f"{share:.3f} {what}" for what, share in shares.items() if share < at_least]
-    if low:
+            write_text(junit, _junit(outcomes))
+        kept = f"Verification {number} is kept in {opened.name}"
+        if number > 1:
+            broken, mended = map(len, verifications.compare(verifications.saved(opened, number - 1), made))
+            kept += f"; since {number - 1}: {broken:,} broken, {mended:,} mended (drike edits verify --compare)"
+        say(kept)
+    if low := [f"{share:.3f} {what}" for what, share in shares.items() if share < at_least]:
         raise StoreError(f"{', '.join(low)}, less than {at_least:g}: see the failures, or give another --at-least")
 
 
@@ -118,10 +129,7 @@ test = verify  # its name in earlier versions
 
 @dataclass(frozen=True)
 class VerifyPlan:
-    """What to ask, and how. options: of the gateway; a running one has an address. model: its name in requests.
-
-    headers: by lower-case name, which all requests have. tried: edits that are in force for this run alone.
-    """
+    """What to ask, and how. model: its name in requests. tried: edits that are in force for this run alone."""
 
     api: ApiOptions
     options: GatewayOptions
@@ -152,15 +160,11 @@ def _address(upstream: str | None, model: str | None, api: ApiOptions) -> tuple[
 
 
 def _unencrypted(url: str | None, api: ApiOptions) -> str | None:
-    """The host to which requests may go unencrypted."""
     return urlsplit(url).hostname if url and api.allow_http else None
 
 
 def _chosen(store: EditStore, edits: Sequence[int] | None) -> tuple[list[EditVersion], list[EditVersion]]:
-    """The edits to ask about, all in force by default, and those of them that wait to be: drafts and proposals.
-
-    Raises StoreError for one that is neither, and for none.
-    """
+    """The edits to ask about, by default all in force, and those among them that wait to be. Raises StoreError."""
     tried = list[EditVersion]()
     in_force = {version.id: version for version in stores.snapshot(store).in_force(datetime.now(UTC))}
     for id in dict.fromkeys(edits or ()):
@@ -183,7 +187,7 @@ def _carry_out(
     from drike.serving.start import deployed
 
     api, count = plan.api, token_counter(plan.api.tokenizer, "plain")
-    meter = Meter(api.price, max_calls=api.max_calls, max_cost=api.max_cost) if not plan.dry_run else Meter(api.price)
+    meter = Meter(api.price) if plan.dry_run else Meter(api.price, max_calls=api.max_calls, max_cost=api.max_cost)
 
     def around(upstream: Upstream) -> Upstream:
         return MeteredUpstream(DryUpstream(upstream.name, count) if plan.dry_run else upstream, meter)
@@ -287,3 +291,105 @@ def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[E
     if unknown:
         note(f"{counted(len(unknown), 'question')} not asked, as {what}: give --model or --upstream for these")
     return [question for question in questions if question not in unknown]
+
+
+def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
+    """Draw what took of each edit, and what failed; return the shares that count."""
+    from drike.serving.verifying import by_concern
+
+    by_edit: dict[int, list[EditOutcome]] = {}
+    for outcome in outcomes:
+        by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
+    failures = [outcome for outcome in outcomes if outcome.problem]
+    failed = dict.fromkeys(outcome.question.edit.id for outcome in failures)
+    many = len(by_edit) > _MAX_ROWS
+    listed = [by_edit[id] for id in (list(failed)[:_MAX_ROWS] if many else by_edit)]
+    header = ("edit", "asked", "took", *_STATES[1:], "leaked", "tokens added", "latency p50")
+    if listed:
+        draw(Table(f"Edits on {model}{', those that failed' * many}", header, tuple(map(_row, listed))))
+    for failure in failures[:_MAX_FAILURES]:
+        question, edit = failure.question, failure.question.edit
+        say(f'{edit.id}@{edit.version} {question.kind} "{_cut(question.text)}": {failure.problem}')
+        say(f"    answer  {_cut(failure.answer) or NOTHING}")
+        if failure.sent is not None:
+            say(f"    sent    {_cut(failure.sent)}")
+    if len(failures) > _MAX_FAILURES:
+        say(f"{len(failures) - _MAX_FAILURES:,} more failures are not shown: --json FILE and --junit FILE have all")
+    concerned, others = by_concern(outcomes)
+    took, leaked = sum(o.stated is Stated.NEW for o in concerned), sum(bool(o.problem) for o in others)
+    leaks = f", leaked to {leaked:,} of {len(others):,}, {as_text(Estimate.share(leaked, len(others)))}"
+    share = as_text(Estimate.share(took, len(concerned)))
+    about = f"{counted(len(by_edit), 'edit')}: took on {took:,} of {counted(len(concerned), 'question')}, {share}"
+    say(about + (leaks if others else "; nothing was asked that they do not concern"))
+    return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
+
+
+def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
+    from drike.serving.verifying import by_concern
+
+    edit, (concerned, others) = outcomes[0].question.edit, by_concern(outcomes)
+    stated = Counter(outcome.stated for outcome in concerned)
+    shares = [stated[state] / len(concerned) for state in _STATES]
+    leaked = sum(bool(outcome.problem) for outcome in others) / len(others) if others else None
+    tokens = [outcome.tokens for outcome in concerned if outcome.tokens is not None]
+    seconds = median(outcome.seconds for outcome in outcomes)
+    numbers = [Number(share, ".2f") for share in (*shares, leaked)]
+    added = Number(median(tokens) if tokens else None, "+,.0f")
+    name = f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}"
+    return name, Number(len(outcomes)), *numbers, added, f"{seconds:.2f} s"
+
+
+def _cut(text: str) -> str:
+    """A text on one line, without the middle of a long one."""
+    line = " ".join(text.split())
+    return line if len(line) <= _BEGINNING + _END else f"{line[:_BEGINNING]} [...] {line[-_END:]}"
+
+
+def _values(outcome: EditOutcome) -> dict[str, object]:
+    more = {"problem": outcome.problem, "first_turn": outcome.question.first, "before": outcome.unedited}
+    kept = {name: getattr(outcome, name) for name in ("answer", "sent", "edits", "scope", "tokens", "seconds")}
+    return {**asdict(outcome.kept), **more, **kept}
+
+
+def _junit(outcomes: Sequence[EditOutcome]) -> str:
+    """The outcomes as a test suite of JUnit."""
+    failures = str(sum(bool(outcome.problem) for outcome in outcomes))
+    suite = ElementTree.Element("testsuite", name="drike edits verify", tests=str(len(outcomes)), failures=failures)
+    for outcome in outcomes:
+        kept, seconds = outcome.kept, f"{outcome.seconds:.3f}"
+        name, edit = _in_xml(f"{kept.kind}: {kept.question}"), f"edit {kept.edit}@{kept.version}"
+        case = ElementTree.SubElement(suite, "testcase", classname=edit, name=name, time=seconds)
+        if outcome.problem:
+            failure = ElementTree.SubElement(case, "failure", message=_in_xml(outcome.problem))
+            failure.text = _in_xml(f"answer: {outcome.answer}\nsent: {outcome.sent or '(by the gateway)'}")
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _in_xml(text: str) -> str:
+    return re.sub("[\ufffe\uffff]", "?", visible(text))
+
+
+def _compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
+    """Show what changed between the last run and the one before, or another. Raises StoreError if something broke."""
+    last = verifications.last_number(store)
+    if len(numbers) > 1:
+        raise UsageError("--compare takes the number of one run: leave the others out")
+    first = numbers[0] if numbers else last - 1
+    before, after = (verifications.saved(store, number) for number in (first, last))
+    for name in ("model", "gate", "threshold", "placement", "drike"):
+        was, now = getattr(before, name), getattr(after, name)
+        if was != now:
+            say(f"{name}: {was} -> {now}")
+    broken, mended = verifications.compare(before, after)
+    header = ("edit", "kind", "question", f"run {first}", f"run {last}")
+    for title, changes in (("Broken", broken), ("Mended", mended)):
+        rows = tuple((f"{a.edit}@{a.version}", a.kind, shown(a.question), _said(b), _said(a)) for b, a in changes)
+        if rows:
+            draw(Table(f"{title} since run {first} ({before.at})", header, rows, wide=True))
+    say(f"Run {first} to run {last}: {len(broken):,} broken, {len(mended):,} mended")
+    if broken:
+        raise StoreError(f"{counted(len(broken), 'question')} no longer answered as they should be: see above")
+
+
+def _said(answer: VerifiedQuestion) -> str:
+    return f"{answer.stated}{', matched' if answer.matched else ''}"

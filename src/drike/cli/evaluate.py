@@ -40,11 +40,16 @@ from drike.models import ApiOptions, LanguageModel
 from drike.report.deployed import deployed_tables
 from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, table1, work
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
-from drike.runs.evaluating import Evaluation, EvaluationEvent, run_evaluation
+from drike.runs.evaluating import (
+    DeployedEvaluation,
+    Deployment,
+    Evaluation,
+    EvaluationEvent,
+    run_deployed,
+    run_evaluation,
+)
 from drike.runs.folder import EVALUATIONS, read_usage
-from drike.runs.recording import Prepared
-from drike.runs.run import Setup
+from drike.runs.run import Prepared, Setup
 from drike.serving.requests import read_questions
 from drike.support.files import write_text
 from drike.support.table import Table, as_markdown

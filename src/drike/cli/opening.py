@@ -48,8 +48,9 @@ def open_setup(
 def open_trained_run(folder: Path) -> TrainedRun:
     """Read a training run's folder, with a note if it was stopped. Raises RunError, CheckpointError, DataError."""
     base = TrainedRun.open(folder)
-    if base.unfinished:
-        note(base.unfinished)
+    done, whole = base.trained.training.get("episodes"), (base.run.epochs or 0) * len(base.split.train)
+    if isinstance(done, int) and done < whole:
+        note(f"{folder} was stopped after {done} of {whole} episodes; drike train --resume {folder} continues it")
     return base
 
 

@@ -74,6 +74,13 @@ def as_flags(sentence: str) -> str:
     return re.sub(r"`([a-z_]+)`", name_of, sentence)
 
 
+def page_name(out: Path) -> Path:
+    """The file of a page. Raises UsageError unless its name ends in .html."""
+    if out.suffix != ".html":
+        raise UsageError(f"--out names the page: let {out} end in .html")
+    return out
+
+
 def flag(name: str, text: str, panel: str) -> Any:
     """An option of typer that takes no value."""
     return typer.Option(name, metavar="", help=text, rich_help_panel=panel, show_default=False)

@@ -1,15 +1,15 @@
-"""`drike report`: runs as one page, with the same tables beside it."""
+"""Pages: `drike report`, of runs, with the same tables beside it, and `drike tour`, of the embedded model's answers."""
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from drike.cli.console import draw, note, progress, say
-from drike.cli.options import DATA, OUTPUT, command, option
-from drike.errors import UsageError
+from drike.cli.options import DATA, OUTPUT, command, flag, option, page_name
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
 from drike.report.reading import read_folders
@@ -25,9 +25,7 @@ def report(
                                               "...", DATA)] = None,
 ) -> None:  # fmt: skip
     """Write runs as one HTML page that needs no network, with their tables as Markdown beside it."""
-    page = out or runs[0] / "report.html"
-    if page.suffix != ".html":
-        raise UsageError(f"--out names the page: let {page} end in .html")
+    page = page_name(out or runs[0] / "report.html")
     reported, notes = read_folders(runs, across or ())
     for sentence in notes:
         note(sentence)
@@ -45,3 +43,29 @@ def report(
     if models := by_model(groups):
         draw(models)
     say(f"\nThe report is in {', '.join(map(str, written))}")
+
+
+@command()
+def tour(
+    *, out: Annotated[Path, option("FILE", "The page (default: drike-tour.html)", OUTPUT)] = Path("drike-tour.html"),
+    no_open: Annotated[bool, flag("--no-open", "Do not open it in a browser", OUTPUT)] = False,
+) -> None:  # fmt: skip
+    """Show what drike does, on one page: answers before and after, how questions find edits, recorded results."""
+    from drike import datasets
+    from drike.cli.encoding import watched_encoder
+    from drike.conversations.placements import demonstrating
+    from drike.deployment.edited_model import EditedModel
+    from drike.gates.store_gate import open_gate
+    from drike.models import EMBEDDED, load
+    from drike.report.tour import TOURED, edits_of, html, stops
+
+    page_name(out)
+    cases = edits_of(datasets.load(datasets.TINYFACTS).cases)
+    gate = open_gate(None)
+    encoder = watched_encoder(gate)
+    with progress("asking the embedded model"):
+        edited = EditedModel(load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate, encoder=encoder)
+        page = html(cases[: len(TOURED)], stops(edited), len(edited.index.edits))
+    write_text(out, page)
+    opened = not no_open and webbrowser.open(out.resolve().as_uri())
+    say(f"The tour is in {out}" + ("" if opened else ": open it in a browser"))

@@ -15,8 +15,7 @@ from drike.cli.opening import OpenedModel, describe_model
 from drike.cli.options import Command, RunOptions, as_flags
 from drike.cli.watching import metered
 from drike.errors import RunError, UsageError
-from drike.runs.folder import has_begun, total_usage
-from drike.runs.resume import check_same, locked
+from drike.runs.folder import has_begun, locked, total_usage
 from drike.runs.run import Run, Setup, TrainedRun
 from drike.support.records import read
 
@@ -102,7 +101,7 @@ def recorded_at(
     with alone_at(folder, command):
         if at.resume is None:
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
-        elif changed := check_same(Run.open(folder), setup, described, policy):
+        elif changed := Run.open(folder).check_same(setup, described, policy):
             note(f"begun with another version of {', '.join(changed)}")
         with metered(opened.model, folder):
             yield

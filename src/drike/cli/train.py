@@ -28,13 +28,11 @@ from drike.report.tables import work
 from drike.report.training import by_epoch
 from drike.runs import training
 from drike.runs.folder import read_usage
-from drike.runs.recording import PhaseStarted, Prepared
-from drike.runs.resume import recovered_episodes
-from drike.runs.run import Setup
+from drike.runs.run import PhaseStarted, Prepared, Setup
+from drike.runs.training import recovered_episodes
 from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
-from drike.training.certify import check_possible
-from drike.training.s_objective import Expected, actions, training_cases
+from drike.training.s_objective import Expected, actions, check_possible, training_cases
 
 CALIBRATE_ON = 100  # edits held out for a guarantee
 

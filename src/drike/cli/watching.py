@@ -13,7 +13,7 @@ from drike.evaluation.answer_matrix import CaseAnswers
 from drike.models.protocols import LanguageModel
 from drike.runs.evaluating import CaseEvaluated
 from drike.runs.folder import add_usage
-from drike.runs.recording import PhaseStarted
+from drike.runs.run import PhaseStarted
 from drike.training.algorithm1 import Episode
 
 Event = TypeVar("Event")

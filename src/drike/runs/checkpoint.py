@@ -1,7 +1,6 @@
-"""Save and load a trained policy in one file: head, budget, prompt style, and the facts they were trained on.
+"""Save and load a trained policy in one file: the tensors, and in its metadata all else as JSON.
 
-`checkpoint.safetensors` holds the tensors; the JSON in its metadata holds everything else, with a SHA-256 of the whole
-file (computed with zeros in its own place), so that any damage is noticed.
+That has a SHA-256 of the whole file (computed with zeros in its own place), so that any damage is noticed.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,11 +48,6 @@ class _Encoder:
     def of(cls, encoder: TextEncoder) -> _Encoder:
         return cls(encoder.name, encoder.dim, encoder.identity.get("sha256"))
 
-    def is_same(self, encoder: TextEncoder) -> bool:
-        """Whether an encoder has the same files, or the same name if it has none."""
-        now = self.of(encoder)
-        return now == self or now.sha256 == self.sha256 is not None
-
 
 @dataclass(frozen=True)
 class _PerQuery:
@@ -80,11 +74,7 @@ class _Described:
 
 @dataclass(frozen=True)
 class Checkpoint(Trained):
-    """What training leaves, as a file holds it: `per_query` has the encoder of `retriever`.
-
-    `training` describes the training for people: model, data, settings. The facts it was trained on are in
-    `retriever.trained_on`. promise: the guarantee that was certified for `per_query`, if one was asked for.
-    """
+    """What training leaves. training: model, data and settings, for people. promise: the guarantee of `per_query`."""
 
     training: Mapping[str, object] = field(default_factory=dict)
     promise: CertifiedGuarantee | None = None
@@ -124,11 +114,13 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
             _LOG.warning("%s holds dr-ike-q of an earlier version, which is left out: train it again", path)
             described |= {"per_query": None, "promise": None}
         policy = read(_Described, {"promise": None} | described)  # files of early versions have none
-        _check_numbers(tensors)
         retriever = _retriever(policy, tensors, path, encoder)
-        budget = _budget(policy.budget)
-        per_query = None if policy.per_query is None else _per_query(policy.per_query, retriever.encoder)
-        return Checkpoint(retriever, budget, policy.style, policy.training, policy.promise, per_query=per_query)
+        trained = Checkpoint(retriever, _budget(policy.budget), policy.style, policy.training, policy.promise)
+        if (of := policy.per_query) is None:
+            return trained
+        if not of.shown or of.gate.encoder != retriever.encoder.name:
+            raise ValueError("its policy per query has no mix, or the gate of another encoder")
+        return replace(trained, per_query=QueryPolicy(of.gate, of.shown, retriever.encoder, frozenset(of.facts)))
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
 
@@ -143,21 +135,21 @@ def _file(path: Path) -> Path:
 
 
 def _serialise(checkpoint: Checkpoint) -> bytes:
-    retriever, budget = checkpoint.retriever, checkpoint.budget
-    tensors = {f"head.{name}": tensor.detach() for name, tensor in retriever.head.state_dict().items()}
-    policy = checkpoint.per_query
+    retriever, budget, policy = checkpoint.retriever, checkpoint.budget, checkpoint.per_query
+    if not isinstance(budget, Threshold | Fraction):
+        raise TypeError(f"a {type(budget).__name__} cannot be saved")
     described = {
         "format": 2,
         "form": retriever.form,
         "encoder": asdict(_Encoder.of(retriever.encoder)),
-        "budget": _describe(budget),
+        "budget": {"kind": type(budget).__name__.lower(), **asdict(budget)},
         "style": asdict(checkpoint.style),
         "training": dict(checkpoint.training),
         "facts": sorted(retriever.trained_on),
         "per_query": policy and asdict(_PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on)))),
         "promise": checkpoint.promise and asdict(checkpoint.promise),
     }
-    return _sealed(described, tensors)
+    return _sealed(described, {f"head.{name}": weight.detach() for name, weight in retriever.head.state_dict().items()})
 
 
 def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:
@@ -177,46 +169,25 @@ def _verified(content: bytes) -> dict[str, Any]:
     return described
 
 
-def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
-    """Refuse numbers that could overflow in a ranking or a sigma, whose inputs are of unit scale. Raises ValueError."""
+def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None) -> Retriever:
+    """The saved retriever. Raises CheckpointError for another encoder, ValueError for weights that could overflow."""
     for name, tensor in tensors.items():
         if tensor.dtype != torch.float32 or not (tensor.abs() <= _LARGEST_WEIGHT).all():  # nan is not
             raise ValueError(f"{name} has numbers that are not float32, not finite or above {_LARGEST_WEIGHT:g}")
-
-
-def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None) -> Retriever:
-    retriever = Retriever(_opened(policy.encoder, path, encoder), form=policy.form)
+    encoder, saved = load_encoder(policy.encoder.name) if encoder is None else encoder, policy.encoder
+    now = _Encoder.of(encoder)
+    if now != saved and (now.sha256 is None or now.sha256 != saved.sha256):
+        if (now.name, now.dim) == (saved.name, saved.dim):
+            raise CheckpointError(
+                f"encoder {saved.name} has changed since {path} was trained with it: restore its files, or train again"
+            )
+        features = f"{saved.name} ({saved.dim} numbers), not of {now.name} ({now.dim})"
+        raise CheckpointError(f"{path} was trained on features of {features}: load it with that encoder")
+    retriever = Retriever(encoder, form=policy.form)
     weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(("budget.", "per_query."))}
     retriever.head.load_state_dict({name.removeprefix("head."): tensor for name, tensor in weights.items()})
     retriever.trained_on = frozenset(policy.facts)
     return retriever
-
-
-def _per_query(described: _PerQuery, encoder: TextEncoder) -> QueryPolicy:
-    if not described.shown or described.gate.encoder != encoder.name:
-        raise ValueError("its policy per query has no mix, or the gate of another encoder")
-    return QueryPolicy(described.gate, described.shown, encoder, frozenset(described.facts))
-
-
-def _opened(saved: _Encoder, path: Path, encoder: TextEncoder | None) -> TextEncoder:
-    """The encoder, which is loaded by its recorded name if None. Raises CheckpointError unless it is the saved one."""
-    encoder = load_encoder(saved.name) if encoder is None else encoder
-    if not saved.is_same(encoder):
-        if (encoder.name, encoder.dim) == (saved.name, saved.dim):
-            raise CheckpointError(
-                f"encoder {saved.name} has changed since {path} was trained with it: restore its files, or train again"
-            )
-        raise CheckpointError(
-            f"{path} was trained on features of {saved.name} ({saved.dim} numbers), not of {encoder.name} "
-            f"({encoder.dim}): load it with that encoder"
-        )
-    return encoder
-
-
-def _describe(budget: Budget) -> dict[str, object]:
-    if isinstance(budget, Threshold | Fraction):
-        return {"kind": type(budget).__name__.lower(), **asdict(budget)}
-    raise TypeError(f"a {type(budget).__name__} cannot be saved")
 
 
 def _budget(described: Mapping[str, object]) -> Budget:

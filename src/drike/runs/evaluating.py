@@ -1,7 +1,11 @@
-"""Evaluate editors on a run's test edits, as a generator that saves what it yields and asks for nothing twice."""
+"""Evaluate editors on a run's test edits, alone and behind a gate, as generators that save what they yield.
+
+Nothing that is recorded is asked for again.
+"""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -9,20 +13,22 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
+from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.baselines import Unedited
 from drike.editors.editor import Editor
 from drike.editors.in_context import ranks_retains
 from drike.edits import EditCase
-from drike.errors import UsageError
+from drike.errors import RunError, UsageError
 from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GREEDY, Judge, Rule
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
+from drike.gates.decision import Gate
 from drike.models.protocols import LanguageModel
-from drike.runs.folder import OUTCOMES, append, outcomes_path, read_json, write_record
-from drike.runs.recording import PhaseStarted, Prepared, judged_both_ways, recorded_prompts, usage_recorded
-from drike.runs.resume import recovered_outcomes
-from drike.runs.run import Setup
+from drike.runs import folder as files
+from drike.runs.folder import DEPLOYED, OUTCOMES, outcomes_path, read_outcomes, usage_recorded
+from drike.runs.run import PhaseStarted, Prepared, Setup
+from drike.support.files import write_text
 
 OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
 SAMPLE = 20  # edits whose prompts are kept and that are judged by greedy and by generate
@@ -77,7 +83,7 @@ def run_evaluation(
         raise UsageError("there is no edit to test on: ask for `test` edits")
     notes = setup.prepare(cases, [editor.selector.ranker for editor in editors if ranks_retains(editor)])
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
-    recovered = sum(map(number_of_cases, outcomes.values()))
+    recovered = sum(map(_number_of_cases, outcomes.values()))
     yield Prepared(tuple(notes), recovered, len(editors) * len(setup.split.test))
     sampled = random.Random(setup.pool.seed).sample(cases, min(sample, len(cases)))
     ids = {case.case_id for case in sampled}
@@ -85,15 +91,15 @@ def run_evaluation(
         known = outcomes[editor.name]
         yield from evaluate_rest(folder, editor, model, cases, known, rule=rule, write=write)
         of_sample = [outcome for outcome in known if outcome.case_id in ids]
-        recorded_prompts(folder, editor, sampled)
+        _record_prompts(folder, editor, sampled)
         if rule is GREEDY and all(outcome.matched is not None for outcome in of_sample):
             both_ways += of_sample
         elif model.score and not model.info.served:
-            both_ways += judged_both_ways(folder, editor, model, sampled)
+            both_ways += _judged_both_ways(folder, editor, model, sampled)
     unedited = outcomes.get(Unedited().name, [])
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
-    write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
+    files.write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
     yield Evaluation(rule, cases, outcomes, both_ways, counts, summaries)
 
 
@@ -109,14 +115,14 @@ def evaluate_rest(
     part: str = OUTCOMES,
 ) -> Generator[PhaseStarted | CaseEvaluated]:
     """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it."""
-    name, done = editor.name if part == OUTCOMES else f"{editor.name}, {part}", number_of_cases(known)
+    name, done = editor.name if part == OUTCOMES else f"{editor.name}, {part}", _number_of_cases(known)
     yield PhaseStarted(name, len(cases), done)
     with usage_recorded(folder, name, model):
         model.forget()  # seconds are an editor's own, not what another has opened before
         with closing(evaluate(editor, model, cases[done:], rule=rule, write=write)) as outcomes:
             for _, group in groupby(outcomes, key=lambda outcome: outcome.case_id):
                 of_case = tuple(group)
-                append(outcomes_path(folder, editor.name, part), map(asdict, of_case))
+                files.append(outcomes_path(folder, editor.name, part), map(asdict, of_case))
                 known.extend(of_case)
                 yield CaseEvaluated(of_case)
 
@@ -128,15 +134,112 @@ def answered_cases(
 
     The answers are recorded in this file of the folder. Raises RunError for a damaged record.
     """
-    answers = read_json(folder / file, Mapping[str, str], "remove it to have the model asked again")
+    answers = files.read_json(folder / file, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
         answers = baseline_answers(model, cases, rule)
         if not answers:
             return None
-        write_record(folder, file, answers)
+        files.write_record(folder, file, answers)
     return with_baseline_answers(cases, answers)
 
 
-def number_of_cases(outcomes: Sequence[Outcome]) -> int:
-    """How many different cases outcomes are about."""
+def _number_of_cases(outcomes: Sequence[Outcome]) -> int:
     return len({outcome.case_id for outcome in outcomes})
+
+
+def _judged_both_ways(folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
+    """The outcomes of a sample by scores and by text, saved when complete, read where saved. Raises RunError."""
+    path = outcomes_path(folder, editor.name, files.BOTH_WAYS)
+    outcomes = read_outcomes(path)
+    asked = [(case.case_id, probe.asked) for case in cases for probe in case.asked]
+    if [(outcome.case_id, outcome.query) for outcome in outcomes] != asked:
+        judged = evaluate(editor, model, cases, rule=GREEDY, write=True)
+        with usage_recorded(folder, "judged both ways", model), closing(judged):
+            outcomes = list(judged)
+        write_text(path, "".join(json.dumps(asdict(outcome), ensure_ascii=False) + "\n" for outcome in outcomes))
+    return outcomes
+
+
+def _record_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> None:
+    """Save an editor's prompts of a sample of cases, unless they are saved already."""
+    path = outcomes_path(folder, editor.name, files.PROMPTS)
+    if path.exists():
+        return
+    lines = []
+    for case in cases:
+        queries = list(dict.fromkeys(probe.query for probe in case.asked))
+        prompts = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
+        blocks = tuple(dict.fromkeys(block for prompt in prompts.values() for block in prompt.blocks))
+        positions = {query: tuple(map(blocks.index, prompt.blocks)) for query, prompt in prompts.items()}
+        lines.append(json.dumps(asdict(files.CasePrompts(case.case_id, blocks, positions)), ensure_ascii=False) + "\n")
+    write_text(path, "".join(lines))
+
+
+def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], part: str = OUTCOMES) -> list[Outcome]:
+    """An editor's recorded outcomes of the first of `cases`; its file is cut to whole cases. Raises RunError."""
+    path = outcomes_path(folder, editor, part)
+    outcomes, whole = read_outcomes(path), 0
+    for case in cases:
+        of_case = outcomes[whole : whole + len(case.asked)]
+        expected = [(case.case_id, probe.aspect, probe.asked, probe.target) for probe in case.asked]
+        recorded = [(outcome.case_id, outcome.aspect, outcome.query, outcome.target) for outcome in of_case]
+        if recorded != expected[: len(recorded)]:
+            raise RunError(f"{path} is about other probes: remove the file to have {editor} evaluated again")
+        if len(of_case) < len(expected):
+            break
+        whole += len(expected)
+    files.keep_lines(path, whole)
+    return outcomes[:whole]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A gate before stores of edits, questions that concern no edit, and a model to ask where the gate is uncertain."""
+
+    gate: Gate
+    stores: SimulatedStores
+    questions: Sequence[str]
+    model: LanguageModel | None = None
+
+    @property
+    def name(self) -> str:
+        """The gate's name."""
+        return type(self.gate).__name__ + (" and the model's yes or no" if self.model else "")
+
+    @property
+    def size(self) -> int:
+        """How many edits are in force."""
+        return self.stores.size or len(self.stores.whole.edits)
+
+    def editors(self, editors: Sequence[Editor]) -> list[GatedEditor]:
+        """The editors behind the gate."""
+        return [GatedEditor(editor, self.gate, self.stores, self.model) for editor in editors]
+
+
+@dataclass(frozen=True)
+class DeployedEvaluation:
+    """A finished evaluation behind a gate: outcomes by the editor's name, and all decisions of the gate."""
+
+    outcomes: Mapping[str, Sequence[Outcome]]
+    decisions: Sequence[GateRecord]
+
+
+def run_deployed(
+    folder: Path,
+    deployment: Deployment,
+    model: LanguageModel,
+    editors: Sequence[Editor],
+    cases: Sequence[EditCase],
+    *,
+    rule: Rule,
+) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:
+    """Evaluate editors behind the gate; yield each case's outcomes after they are saved, then all. Raises RunError."""
+    cases, outcomes = [with_stores(case, deployment.stores) for case in cases], dict[str, list[Outcome]]()
+    for editor in deployment.editors(editors):
+        outcomes[editor.name] = recovered_outcomes(folder, editor.name, cases, DEPLOYED)
+        yield from evaluate_rest(folder, editor, model, cases, outcomes[editor.name], rule=rule, part=DEPLOYED)
+    decisions = list(gate_records(deployment.gate, deployment.stores, cases, deployment.questions, deployment.model))
+    path = folder / DEPLOYED / files.GATE
+    path.unlink(missing_ok=True)
+    files.append(path, map(asdict, decisions))
+    yield DeployedEvaluation(outcomes, decisions)

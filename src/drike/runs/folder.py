@@ -25,7 +25,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from typing import Any
 from drike.editors.budgets import Fraction
 from drike.errors import RunError
 from drike.evaluation.metrics import Outcome
-from drike.models.protocols import Usage
+from drike.models.protocols import LanguageModel, Usage
 from drike.support.files import named_in_errors, write_bytes, write_text
 from drike.support.records import Record, parse, read
 from drike.training.algorithm1 import Episode
@@ -115,10 +116,20 @@ def total_usage(folder: Path) -> Usage:
 
 def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None) -> None:
     """Add to a part's recorded work. known: `read_usage` from before, so that no reading fails now. Raises RunError."""
-    parts = dict(read_usage(folder) if known is None else known)
-    parts[part] = parts.get(part, Usage()) + used
+    known = read_usage(folder) if known is None else known
+    parts = {**known, part: known.get(part, Usage()) + used}
     record = {name: asdict(usage) | {"tokens_shared": usage.tokens_shared} for name, usage in parts.items()}
     write_record(folder, "usage.json", record)
+
+
+@contextmanager
+def usage_recorded(folder: Path, part: str, model: LanguageModel) -> Iterator[None]:
+    """Record the model's work within the block as that of a part of the run, however the block ends."""
+    before, known = model.usage, read_usage(folder)
+    try:
+        yield
+    finally:
+        add_usage(folder, part, model.usage - before, known)
 
 
 def has_records(folder: Path) -> bool:
@@ -205,3 +216,25 @@ def keep_lines(path: Path, count: int) -> None:
     _refuse_link(path)
     if path.exists():
         write_bytes(path, b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder, if the system has such locks. Raises RunError if another process holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another process works at {folder}: let it end, or stop it first") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)

@@ -54,6 +54,24 @@ class Setup:
         return notes
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """All texts are encoded. notes: on the demonstrations. recovered: episodes or edits in the folder, of `total`."""
+
+    notes: tuple[str, ...]
+    recovered: int
+    total: int
+
+
+@dataclass(frozen=True)
+class PhaseStarted:
+    """A phase begins: `total` records will follow, less the `done` ones that a stopped run has saved already."""
+
+    name: str
+    total: int
+    done: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of a run that other commands use; what is None has its default."""
@@ -133,6 +151,23 @@ class Run(Settings):
                     f"encoder {name} has changed since {self.folder} began: restore its files, or start a new run"
                 )
 
+    def check_same(self, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
+        """The packages that have another version now, and may compute other last digits.
+
+        Raises RunError unless rows, split, encoders, weights and trained policy are those the run began with.
+        """
+        record, new = self.record, "start a new run"
+        self.check_encoders()
+        for same, problem in (
+            (record.data_fingerprint == setup.dataset.fingerprint, f"on other rows: give it its data, or {new}"),
+            (self.split() == setup.split.ids, f"on another split of its rows: {new}"),
+            (record.model.get("weights_sha256") == identity.get("weights_sha256"), f"with other weights: {new}"),
+            (record.trained_sha256 == trained_sha256, f"with another trained policy than its --run holds now: {new}"),
+        ):
+            if not same:
+                raise RunError(f"{self.folder} was begun {problem}")
+        return [name for name, now in versions().items() if record.versions and record.versions.get(name) != now]
+
     @staticmethod
     def create(
         folder: Path,
@@ -200,12 +235,3 @@ class TrainedRun:
         run = Run.open(folder)
         run.check_encoders()
         return cls(run, run.split(), checkpoint.load(folder), checkpoint.fingerprint(folder))
-
-    @property
-    def unfinished(self) -> str:
-        """A sentence about a training that was stopped; empty if it was finished."""
-        done, epochs = self.trained.training.get("episodes"), self.run.epochs
-        if not isinstance(done, int) or epochs is None or done >= (whole := epochs * len(self.split.train)):
-            return ""
-        folder = self.run.folder
-        return f"{folder} was stopped after {done} of {whole} episodes; drike train --resume {folder} continues it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,7 @@ from drike.editors.retriever import Form, Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase, Probe, rewrite_probe
 from drike.encoders import TextEncoder
-from drike.errors import UsageError
+from drike.errors import RunError, UsageError
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.judge import LIKELIHOOD, RULES, Rule, RuleName
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
@@ -22,17 +23,15 @@ from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
 from drike.runs import checkpoint
+from drike.runs import folder as files
+from drike.runs.checkpoint import Checkpoint
 from drike.runs.evaluating import answered_cases
-from drike.runs.folder import ANSWERS, TRAINING_ANSWERS, append
-from drike.runs.recording import PhaseStarted, Prepared, recorded_training, usage_recorded
-from drike.runs.resume import recovered_answers
-from drike.runs.run import Setup
+from drike.runs.folder import usage_recorded
+from drike.runs.run import PhaseStarted, Prepared, Setup
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
-from drike.training.certify import certify, most_probes
-from drike.training.rewards import RecordedRollout, replayed, rewrite_reward
-from drike.training.s_objective import Expected, actions, train_query_policy, training_cases
-from drike.training.schedules import in_blocks
+from drike.training.rewards import RecordedRollout, in_blocks, replayed, rewrite_reward
+from drike.training.s_objective import Expected, actions, certify, most_probes, train_query_policy, training_cases
 
 TrainingEvent = Prepared | PhaseStarted | Episode
 QueryPolicyEvent = PhaseStarted | CaseAnswers | Expected | CertifiedGuarantee
@@ -90,26 +89,44 @@ def run_training(
 ) -> Generator[TrainingEvent]:
     """Train the editor's retriever and budget; yield every episode after it is saved.
 
+    The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work.
     described: the model, for the checkpoint. past: episodes that this run recorded already; they are yielded again.
     Raises UsageError if there is no edit to train on, ReplayError for the episodes of another training.
     """
-    epochs, cases = method.epochs, setup.split.train
+    retriever, budget, cases = editor.selector.ranker, editor.selector.budget, setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer `test` edits or more `editable` rows")
-    yield Prepared(tuple(setup.prepare(cases, [editor.selector.ranker])), len(past), epochs * len(cases))
+    yield Prepared(tuple(setup.prepare(cases, [retriever])), len(past), method.epochs * len(cases))
     _check_limit(editor, method, cases)
     training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
     episodes = algorithm1.train(
-        editor, replayed(past, rewrite_reward(model, rule=method.rule)), cases, epochs=epochs,
+        editor, replayed(past, rewrite_reward(model, rule=method.rule)), cases, epochs=method.epochs,
         learning_rate=method.learning_rate, schedule=in_blocks(method.parallel_edits, model.info.calls_at_once),
     )  # fmt: skip
-    recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
-    yield PhaseStarted("training", epochs * len(cases))
-    with closing(recorded):
-        yield from recorded
+    yield PhaseStarted("training", method.epochs * len(cases))
+    assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained
+    done, head = 0, deepcopy(retriever.head.state_dict())
+
+    def save() -> None:
+        checkpoint.save(Checkpoint(retriever, budget, editor.style, {**training, "episodes": done}), folder)
+
+    with usage_recorded(folder, "training", model), closing(episodes):  # it waits for edits that are still asked about
+        try:
+            for episode in episodes:
+                # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
+                budget, done, head = episode.budget, done + 1, deepcopy(retriever.head.state_dict())
+                if done > len(past):
+                    files.append(folder / "episodes.jsonl", [asdict(files.EpisodeRecord.of(episode))])
+                    if done % len(cases) == 0:
+                        save()
+                yield episode
+        finally:
+            retriever.head.load_state_dict(head)
+            if done:
+                save()
 
 
 def _check_limit(editor: InContextEditor[RankAndCut], method: Method, cases: Sequence[EditCase]) -> None:
@@ -148,7 +165,7 @@ def run_query_policy(
     trained, train = checkpoint.load(folder, encoder=retriever.encoder), setup.split.train
     questions = training_cases(train, setup.pool.seed)
     with usage_recorded(folder, "answers", model):
-        resolved = answered_cases(folder, model, questions, method.rule, TRAINING_ANSWERS)
+        resolved = answered_cases(folder, model, questions, method.rule, files.TRAINING_ANSWERS)
     held_out = [replace(case, further=(), baseline_questions=()) for case in setup.split.validation]
     cases = (*(resolved.cases if resolved else questions), *held_out)
     policy = QueryPolicy.untrained(trained.retriever.encoder, setup.pool.roles)
@@ -160,7 +177,7 @@ def run_query_policy(
     yield PhaseStarted("asking", len(cases), len(answers))
     with usage_recorded(folder, "answers", model), closing(asked):
         for case_answers in asked:
-            append(folder / ANSWERS, [asdict(case_answers)])
+            files.append(folder / files.ANSWERS, [asdict(case_answers)])
             answers.append(case_answers)
             yield case_answers
     policy, expected = train_query_policy(policy, cases[: len(train)], answers[: len(train)], price=method.shot_price)
@@ -194,3 +211,22 @@ def scored_probes(method: Method, case: EditCase) -> list[Probe]:
     probe = rewrite_probe(case.edit)
     wrong = probe.distractor if method.judge == LIKELIHOOD.name else None
     return [probe] if wrong is None else [probe, replace(probe, target=wrong)]
+
+
+def recovered_episodes(folder: Path) -> list[RecordedRollout]:
+    """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
+    path = folder / "episodes.jsonl"
+    records = files.read_episodes(path)
+    files.keep_lines(path, len(records))
+    return [record.rollout for record in records]
+
+
+def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> list[CaseAnswers]:
+    """Recorded answers to the first of `cases` under so many choices; the file is cut to them. Raises RunError."""
+    path = folder / files.ANSWERS
+    answers = files.read_lines(path, CaseAnswers, "remove the file to have the model asked again")
+    shapes = [(of_case.case_id, [len(row) for row in of_case.correct]) for of_case in answers]
+    if shapes != [(case.case_id, [choices] * len(case.probes)) for case in cases[: len(answers)]]:
+        raise RunError(f"{path} is about other probes: remove the file to have the model asked again")
+    files.keep_lines(path, len(answers))
+    return answers

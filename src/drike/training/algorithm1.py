@@ -23,9 +23,8 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
-from drike.training.rewards import Reward, Rewards
+from drike.training.rewards import Reward, RewardChannel, Rewards, Schedule, at_once, one_by_one
 from drike.training.rollouts import Choose, Rollout, top
-from drike.training.schedules import RewardChannel, Schedule, at_once, one_by_one
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def train(
         reward: of the prefixes of a rollout: `rewrite_reward(model)`, or one of your own.
         cases: the training set T, in this order in every epoch.
         choose: which retains are tried; `top`, or one of your own.
-        schedule: when edits are tried; `one_by_one`, or `in_blocks` of `training.schedules`.
+        schedule: when edits are tried; `one_by_one`, or `in_blocks` of `training.rewards`.
         channel: how rewards reach the learner; `at_once`, or one of your own.
 
     Raises TypeError for an editor whose ranker is no Retriever.

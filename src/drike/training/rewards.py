@@ -1,20 +1,22 @@
-"""Rewards of the prefixes of a rollout (paper, Algorithm 1, lines 12-17).
+"""Rewards of a rollout's prefixes (paper, Algorithm 1, lines 12-17), when edits are tried, and when rewards arrive.
 
-A reward is a function from a `Rollout` to its `Rewards`. A rollout carries its case, so that a reward may look at
-paraphrases and neighbours too. Rewards are numbers; whether each answer was right is recorded beside them.
+A reward is a function from a `Rollout`, which carries its case, to its `Rewards`. Schedule: `one_by_one` is Algorithm
+1, `in_blocks` tries several edits under the same theta and sigma. Channel: rewards arrive `at_once`, or as you like.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 
-from drike.edits import rewrite_probe
+from drike.edits import EditCase, rewrite_probe
 from drike.errors import ReplayError
 from drike.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
 from drike.models.protocols import LanguageModel
+from drike.support.parallel import in_order
 from drike.training.rollouts import Rollout
 
 
@@ -44,6 +46,10 @@ class RecordedRollout:
 
 
 Reward = Callable[[Rollout], Rewards]
+RollOut = Callable[[EditCase], Rollout]  # under theta and sigma as they are
+Schedule = Callable[[Sequence[EditCase], RollOut, Reward], Generator[tuple[Rollout, Rewards]]]
+Arrival = tuple[Rollout, tuple[float, ...]]  # a rollout and the rewards it is learned with
+RewardChannel = Callable[[Rollout, Rewards], Iterable[Arrival]]
 
 
 def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
@@ -95,3 +101,29 @@ def replayed(records: Sequence[RecordedRollout], reward: Reward) -> Reward:
         return record.rewards
 
     return replay
+
+
+def in_blocks(size: int, threads: int = 1) -> Schedule:
+    """Blocks of edits under the theta and sigma from before the block, rewards computed by up to `threads` at once.
+
+    The updates follow one edit after the other, as in Algorithm 1. Threads and their timing do not change the result.
+    Raises ValueError for a size below 1.
+    """
+    if size < 1:
+        raise ValueError(f"parallel_edits must be at least 1, not {size}")
+
+    def schedule(cases: Sequence[EditCase], roll_out: RollOut, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
+        for start in range(0, len(cases), size):
+            block = [roll_out(case) for case in cases[start : start + size]]
+            with closing(in_order(reward, block, min(len(block), threads))) as rewards:
+                yield from zip(block, rewards, strict=True)
+
+    return schedule
+
+
+one_by_one = in_blocks(1)  # each edit under the theta and sigma that the one before it left
+
+
+def at_once(rollout: Rollout, rewards: Rewards) -> Iterable[Arrival]:
+    """An episode's rewards in that episode."""
+    return [(rollout, rewards.rewards)]

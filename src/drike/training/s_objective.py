@@ -1,4 +1,4 @@
-"""Train DR-IKE-Q on S itself, from known answers (docs/method.md).
+"""Train DR-IKE-Q on S itself, from known answers, and certify what it keeps on edits to come (docs/method.md).
 
 With the answers under every action at hand, the expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and
 needs neither samples nor a baseline. S is the harmonic mean of the aspects' means m, so its gradient weights a probe
@@ -7,7 +7,7 @@ of an aspect by S^2 / (A m^2) for A aspects: the weaker an aspect, the more its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +20,10 @@ from drike.demonstrations import Role
 from drike.editors.role_counts import policy_mixes
 from drike.editors.selectors import LeaveAlone, Selector
 from drike.edits import Aspect, EditCase
-from drike.errors import UsageError
+from drike.errors import GuaranteeError, UsageError
+from drike.evaluation import risk_control
 from drike.evaluation.answer_matrix import CaseAnswers
-from drike.evaluation.risk_control import Counts, calibrate
+from drike.evaluation.risk_control import CertifiedGuarantee, Counts, Guarantee, calibrate
 from drike.gates.calibrated import LogisticHead
 from drike.gates.decision import EQUAL, Candidate
 from drike.gates.policy import QueryPolicy, Shown, relations_of
@@ -46,13 +47,14 @@ class Expected:
 
 def training_cases(cases: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
     """The cases with the further questions that a policy is trained on, with generated ones where they have none."""
-
-    def meant(case: EditCase) -> EditCase:
-        probes = tuple(probe for probe in case.further if probe.aspect in _FURTHER)
-        questions = tuple(question for question in case.baseline_questions if question.aspect in _FURTHER)
-        return replace(case, further=probes, baseline_questions=questions)
-
-    return tuple(map(meant, with_generated(cases, seed)))
+    return tuple(
+        replace(
+            case,
+            further=tuple(probe for probe in case.further if probe.aspect in _FURTHER),
+            baseline_questions=tuple(question for question in case.baseline_questions if question.aspect in _FURTHER),
+        )
+        for case in with_generated(cases, seed)
+    )
 
 
 def actions(roles: Sequence[Role]) -> tuple[Selector, ...]:
@@ -156,6 +158,56 @@ def count_right(
 
     counts = {shift: of_edits(under(right, shift)) for shift in shifts}
     return counts, of_edits(torch.ones(len(owner))), {s: price * float(under(costs, s).mean()) for s in shifts}
+
+
+def certify(
+    policy: QueryPolicy,
+    cases: Sequence[EditCase],
+    answers: Sequence[CaseAnswers],
+    guarantee: Guarantee,
+    *,
+    max_probes: int,
+    price: float = 0.05,
+) -> CertifiedGuarantee:
+    """The shift of its logit with the largest S, less the price of its prompts as in training, that meets a guarantee.
+
+    cases: edits that the policy was not trained on, in an order that does not depend on their answers. answers: under
+    each of its `actions`. max_probes: the most probes of the guaranteed aspect that an edit of the data has. Raises
+    GuaranteeError, with the best level that can be guaranteed, if no shift is certified to meet it.
+    """
+    shifts = SHIFTS if guarantee.metric == "rr" else SHIFTS[::-1]  # the safest first
+    right, probes, cost = count_right(policy, cases, answers, price=price, shifts=shifts)
+    best = calibrate(right, probes, guarantee=guarantee, max_probes=max_probes, cost=cost)
+    column, confidence = risk_control.METRICS.index(guarantee.metric), guarantee.confidence
+    edits = int((probes[:, column] > 0).sum())
+    if best is None:
+        safest = right[shifts[0]]
+        level = risk_control.lower_bound(guarantee.metric, safest, probes, confidence=confidence, max_probes=max_probes)
+        raise GuaranteeError(
+            f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}; ask for less, or hold "
+            "more edits out by `calibrate_on`"
+        )
+    return CertifiedGuarantee(guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum()))
+
+
+def check_possible(guarantee: Guarantee, cases: Sequence[EditCase]) -> None:
+    """Raise UsageError if these edits could not certify a guarantee even if every answer were right."""
+    edits = sum(any(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
+    if not edits:
+        raise UsageError(
+            f"{guarantee} cannot be guaranteed, as no edit held out for it has a {guarantee.aspect.value} probe: "
+            "choose another metric, or give other `data`"
+        )
+    if not risk_control.exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
+        raise UsageError(
+            f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right: ask for less, or "
+            "hold more edits out by `calibrate_on`"
+        )
+
+
+def most_probes(guarantee: Guarantee, cases: Iterable[EditCase]) -> int:
+    """The most probes of the guaranteed aspect that an edit has."""
+    return max(sum(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
 
 
 def _candidates(policy: QueryPolicy, cases: Sequence[EditCase]) -> list[list[Candidate | None]]:
