@@ -9,6 +9,8 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -21,21 +23,21 @@ from drike.errors import DrikeError
 from drike.gates.calibration import Bin, curve
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
-from drike.serving import inbox, moves, page
+from drike.serving import inbox, moves
 from drike.serving.admission import permit
 from drike.serving.answers import text_of
-from drike.serving.editing import RequestEditor
+from drike.serving.editing import TRIAL, RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.health import health, shadow_report
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.metrics import Metrics
-from drike.serving.modes import Switch, switch, switches
+from drike.serving.modes import switch, switches
 from drike.serving.relay import ClientDisconnectError, RequestError, read_values, while_connected
 from drike.serving.requests import one_message
 from drike.serving.server import file_shortage
 from drike.serving.tenants import Tenants
 from drike.serving.threads import in_daemon_thread
-from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
+from drike.serving.upstream import Upstream, UpstreamError, whole
 from drike.stores import log as stores
 from drike.stores import records
 from drike.stores.approvals import approvals_set, approvers, require_approvals, required_approvals
@@ -44,39 +46,55 @@ from drike.stores.finding import Search, find
 from drike.stores.log import EditStore
 from drike.stores.moves import due, is_due
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
-from drike.support.records import read
 
 _MAX_TRIALS = 16  # at once
 _SECONDS_FOR_STORE = 5.0  # that others may hold
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES, _MAX_DAYS = 500, 10, 36_600
-_CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
-Guarded = Callable[[Request, Principal], Awaitable[Any]]
-Json = dict[str, object]
+_PAGE = Path(__file__).parent / "page"  # static files that hold no data
+_PAGE_FILES = {"index.html": "html", "page.css": "css"} | dict.fromkeys(
+    ("page.js", "edit.js", "inbox.js"), "javascript"
+)
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+Json = dict[str, Any]
 
 
 def application(admin: Admin) -> Starlette:
     """The admin application; its lifespan is also the gateway's."""
-    edit = "/admin/v1/edits/{id}"
-    routes = [
-        *page.routes(),
-        Route("/admin/v1/status", admin.guarded(admin.status)),
-        Route("/admin/v1/edits", admin.guarded(admin.edits), methods=["GET"]),
-        Route("/admin/v1/edits", admin.guarded(admin.add), methods=["POST"]),
-        Route(edit, admin.guarded(admin.versions)),
-        *inbox.routes(admin),
-        Route(edit + "/{change:str}", admin.guarded(admin.change), methods=["POST"]),
-        Route("/admin/v1/approvals", admin.guarded(admin.approvals), methods=["GET", "POST"]),
-        Route("/admin/v1/decide", admin.guarded(admin.decide)),
-        Route("/admin/v1/try", admin.guarded(admin.ask), methods=["POST"]),
-        Route("/admin/v1/fired", admin.guarded(admin.matched)),
-        Route("/admin/v1/mode", admin.guarded(admin.mode), methods=["GET", "POST"]),
-        Route("/admin/v1/health", admin.guarded(admin.health)),
-        Route("/admin/v1/calibration", admin.guarded(admin.calibration)),
-        Route("/healthz", healthy),
-        Route("/readyz", admin.ready),
-        Route("/metrics", admin.guarded(admin.counts, KeyRole.ADMIN)),
-    ]
+    routes = [Route("/healthz", _healthy), Route("/readyz", admin.ready)]
+    routes.append(Route("/metrics", admin.guarded(admin.counts, KeyRole.ADMIN)))
+    for name, kind in _PAGE_FILES.items():
+        file = Response((_PAGE / name).read_bytes(), 200, _PAGE_HEADERS, f"text/{kind}")
+        routes.append(Route("/" + name.removeprefix("index.html"), file, methods=["GET"]))
+    for methods, path, endpoint in (
+        ("GET", "/status", admin.status),
+        ("GET", "/edits", admin.edits),
+        ("POST", "/edits", admin.add),
+        ("GET", "/edits/{id}", admin.versions),
+        ("POST", "/edits/{id}/verify", partial(inbox.verify, admin)),
+        ("POST", "/edits/{id}/{change}", admin.change),
+        ("GET", "/inbox", inbox.groups),
+        ("GET", "/inbox/{number:int}", inbox.report),
+        ("POST", "/inbox/draft", inbox.draft),
+        ("POST", "/inbox/close", inbox.close),
+        ("POST", "/inbox/wrong", inbox.wrong),
+        ("GET POST", "/approvals", admin.approvals),
+        ("GET", "/decide", admin.decide),
+        ("POST", "/try", admin.ask),
+        ("GET", "/fired", admin.matched),
+        ("GET POST", "/mode", admin.mode),
+        ("GET", "/health", admin.health),
+        ("GET", "/calibration", admin.calibration),
+    ):
+        guarded = admin.guarded(partial(admin.of_tenant, endpoint), KeyRole.PROPOSE)
+        routes.append(Route(f"/admin/v1{path}", guarded, methods=methods.split()))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -86,18 +104,68 @@ def application(admin: Admin) -> Starlette:
         following.cancel()
         await admin.upstream.close()
 
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_offered})
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _not_offered})
 
 
-async def not_offered(request: Request, problem: Exception) -> Response:
-    """Refuse a path or a method that no route has."""
+async def _not_offered(request: Request, problem: Exception) -> Response:
     sentence = f"the admin port does not offer {request.method} {request.url.path}"
     return _error(getattr(problem, "status_code", 404), "no_such_path", sentence)
 
 
-async def healthy(request: Request) -> Response:
-    """Say that the process answers."""
+async def _healthy(request: Request) -> Response:
     return _json({"healthy": True})
+
+
+@dataclass(frozen=True)
+class AdminCall:
+    """A request that its sender may send. feed: the edits that it sees. values: what it posts."""
+
+    request: Request
+    principal: Principal
+    feed: EditFeed
+    values: Json
+
+    @property
+    def id(self) -> int:
+        """The edit that the path names. Raises RequestError for what no store uses as an id."""
+        text = self.request.path_params["id"]
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+            raise RequestError(404, "no_such_edit", f"there is no edit {text:.40}: ids are whole numbers")
+        return int(text)
+
+    def number(self, name: str, default: int) -> int:
+        """A number in the address. Raises ValueError."""
+        text = self.request.query_params.get(name, str(default))
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+            raise ValueError(f"{name} must be a number")
+        return int(text)
+
+    async def write(self, make: Callable[[EditStore], Sequence[EditVersion] | None]) -> Json:
+        """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
+        settled = threading.Lock()  # of the changes and what gives them up, the first to take it decides
+
+        def work() -> Sequence[EditVersion]:
+            with self.feed.store.transaction():
+                changes = make(self.feed.store) or ()
+                if not settled.acquire(blocking=False):
+                    raise UnavailableError("the change was given up")
+            self.feed.refresh()
+            return changes
+
+        working = asyncio.ensure_future(in_daemon_thread(work))
+        try:
+            async with asyncio.timeout(_SECONDS_FOR_STORE), while_connected(self.request.receive):
+                changes = await asyncio.shield(working)
+        except (TimeoutError, ClientDisconnectError):
+            working.add_done_callback(lambda done: done.exception())  # nobody else may ask for it
+            if settled.acquire(blocking=False):
+                raise self.late("nothing was changed, try again") from None
+            changes = await working  # it is being committed
+        return {"changes": [_edit_json(edit, self.feed) for edit in changes]}
+
+    def late(self, outcome: str) -> UnavailableError:
+        """The error of a store that is locked."""
+        return UnavailableError(f"{self.feed.store.name} did not answer within {_SECONDS_FOR_STORE:g} s: {outcome}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,13 +180,14 @@ class Admin:
     trials: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_TRIALS))
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
-    def guarded(self, endpoint: Guarded, role: KeyRole = KeyRole.PROPOSE) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(
+        self, endpoint: Callable[[Request, Principal], Awaitable[Response]], role: KeyRole
+    ) -> Callable[[Request], Awaitable[Response]]:
         """The endpoint behind the checks of a request and its key, with errors as JSON."""
 
         async def answer(request: Request) -> Response:
             try:
-                result = await endpoint(request, permit(request, role, self.keys))
-                return result if isinstance(result, Response) else _json(result)
+                return await endpoint(request, permit(request, role, self.keys))
             except ClientDisconnectError:
                 return Response(status_code=499)
             except (RequestError, UpstreamError) as problem:
@@ -133,9 +202,16 @@ class Admin:
 
         return answer
 
-    async def status(self, request: Request, principal: Principal) -> Json:
+    async def of_tenant(
+        self, endpoint: Callable[[AdminCall], Awaitable[Json]], request: Request, principal: Principal
+    ) -> Response:
+        """What an endpoint answers, given the edits of the sender's tenant."""
+        values = await read_values(request) if request.method == "POST" else {}
+        return _json(await endpoint(AdminCall(request, principal, await self.tenants.feed(principal.tenant), values)))
+
+    async def status(self, call: AdminCall) -> Json:
         """What the gateway is doing."""
-        feed = await self.tenants.feed(principal.tenant)
+        feed, principal = call.feed, call.principal
         problems = await self._problems(self.tenants.problems_shown_to(principal))
         return {
             "mode": self.editor.mode_for(feed), "share": feed.switch.share, "upstream": self.upstream.name,
@@ -143,21 +219,19 @@ class Admin:
             "revision": feed.snapshot.revision,
         }  # fmt: skip
 
-    async def edits(self, request: Request, principal: Principal) -> Json:
+    async def edits(self, call: AdminCall) -> Json:
         """Edits that hold all words of q, with a status, an owner, a subject, a review due within so many days."""
-        feed = await self.tenants.feed(principal.tenant)
-        given = request.query_params
-        by = None
+        given, by = call.request.query_params, None
         if "due" in given:
-            by = records.stamp(datetime.now(UTC) + timedelta(days=min(_number(request, "due", 0), _MAX_DAYS)))
+            by = records.stamp(datetime.now(UTC) + timedelta(days=min(call.number("due", 0), _MAX_DAYS)))
         wanted = Search(given.get("q", ""), given.get("status"), given.get("owner"), given.get("subject"), by)
-        found = await in_daemon_thread(find, feed.snapshot, wanted)
-        after, limit = _number(request, "after", 0), min(_number(request, "limit", 50), _MAX_LISTED)
-        return {"edits": [_edit_json(edit, feed) for edit in found[after : after + limit]], "total": len(found)}
+        found = await in_daemon_thread(find, call.feed.snapshot, wanted)
+        after, limit = call.number("after", 0), min(call.number("limit", 50), _MAX_LISTED)
+        return {"edits": [_edit_json(edit, call.feed) for edit in found[after : after + limit]], "total": len(found)}
 
-    async def versions(self, request: Request, principal: Principal) -> Json:
+    async def versions(self, call: AdminCall) -> Json:
         """All versions of an edit, and who has approved what is proposed."""
-        feed, id = await self.tenants.feed(principal.tenant), _id(request)
+        feed, id = call.feed, call.id
         if id not in feed.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {id}")
         try:
@@ -165,83 +239,74 @@ class Admin:
                 versions = await in_daemon_thread(stores.versions, feed.store, id)
                 needed = await in_daemon_thread(required_approvals, feed.store)
         except TimeoutError:
-            raise UnavailableError(_late(feed, "try again")) from None
+            raise call.late("try again") from None
         latest = versions[-1].record
         by = approvers(versions, replace(latest, status=latest.approved_as))
         asked = {"needed": needed, "by": sorted(by)} if latest.status is Status.PROPOSED else None
         return {"versions": [_edit_json(version, feed) for version in versions], "approvals": asked}
 
-    async def add(self, request: Request, principal: Principal) -> Json:
+    async def add(self, call: AdminCall) -> Json:
         """Add an edit, or propose it."""
-        return await self.write(request, principal, moves.addition(await read_values(request), principal))
+        return await call.write(moves.addition(call.values, call.principal))
 
-    async def change(self, request: Request, principal: Principal) -> Json:
+    async def change(self, call: AdminCall) -> Json:
         """Make a new version of an edit."""
-        values, id = await read_values(request), _id(request)
-        return await self.write(request, principal, moves.change(id, request.path_params["change"], values, principal))
+        name = call.request.path_params["change"]
+        return await call.write(moves.change(call.id, name, call.values, call.principal))
 
-    async def approvals(self, request: Request, principal: Principal) -> Json:
+    async def approvals(self, call: AdminCall) -> Json:
         """How many people must approve what an edit says, which POST sets."""
-        if request.method == "POST":
-            needed = moves.required(await read_values(request), principal)
-            await self.write(request, principal, lambda store: require_approvals(store, needed, principal.author))
-        feed = await self.tenants.feed(principal.tenant)
-        needed = await in_daemon_thread(required_approvals, feed.store)
-        return {"needed": needed, "set": (await in_daemon_thread(approvals_set, feed.store))[::-1]}
+        store = call.feed.store
+        if call.request.method == "POST":
+            needed = moves.required(call.values, call.principal)
+            await call.write(lambda store: require_approvals(store, needed, call.principal.author))
+        needed = await in_daemon_thread(required_approvals, store)
+        return {"needed": needed, "set": (await in_daemon_thread(approvals_set, store))[::-1]}
 
-    async def decide(self, request: Request, principal: Principal) -> Json:
+    async def decide(self, call: AdminCall) -> Json:
         """The decision on a query, which is not recorded."""
-        feed, params = await self.tenants.feed(principal.tenant), request.query_params
+        params = call.request.query_params
         chat = one_message(params.get("model", "default"), params.get("q", ""))
-        decision, _ = await self.editor.trial(chat, _CHAT, feed, ask=params.get("ask") != "no")
-        return _decision_json(decision, feed)
+        decision, _ = await self.editor.trial(chat, call.feed, ask=params.get("ask") != "no")
+        return _decision_json(decision, call.feed)
 
-    async def ask(self, request: Request, principal: Principal) -> Json:
+    async def ask(self, call: AdminCall) -> Json:
         """Ask the upstream without and with the edits that match."""
-        values = await read_values(request)
+        values = call.values
         query, model, max_tokens = values.get("query"), values.get("model", "default"), values.get("max_tokens", 64)
         if not isinstance(query, str) or not isinstance(model, str) or type(max_tokens) is not int:
-            raise RequestError(400, "bad_request", "query, model or max_tokens is missing, or is not of its type")
+            raise ValueError("query, model or max_tokens is missing, or is not of its type")
         if self.trials.locked():
             raise RequestError(429, "busy", f"{_MAX_TRIALS} questions are being tried: try again in a second")
-        feed = await self.tenants.feed(principal.tenant)
         chat = one_message(model, query, max_tokens=max_tokens)
-        async with self.trials, while_connected(request.receive):
-            decision, edited = await self.editor.trial(chat, _CHAT, feed, ask=True)
-            calls = [replace(_CHAT, body=body) for body in dict.fromkeys((chat.body, edited))]
-            texts = [await self.answer(call) for call in calls]
+        async with self.trials, while_connected(call.request.receive):
+            decision, edited = await self.editor.trial(chat, call.feed)
+            texts = [await self.answer(body) for body in dict.fromkeys((chat.body, edited))]
         sent = json.loads(edited)["messages"][-1]["content"]
-        return {"decision": _decision_json(decision, feed), "before": texts[0], "after": texts[-1], "sent": sent}
+        return {"decision": _decision_json(decision, call.feed), "before": texts[0], "after": texts[-1], "sent": sent}
 
-    async def matched(self, request: Request, principal: Principal) -> Json:
+    async def matched(self, call: AdminCall) -> Json:
         """The last decisions on requests."""
-        feed, limit = await self.tenants.feed(principal.tenant), _number(request, "limit", 50)
+        feed, limit = call.feed, call.number("limit", 50)
         matched, missed = (
             [vars(recorded) | {"decision": _decision_json(recorded.decision, feed)} for recorded in last[:limit]]
             for last in (list(feed.matched)[::-1], list(feed.missed)[::-1])
         )
         return {"fired": matched, "missed": missed}
 
-    async def mode(self, request: Request, principal: Principal) -> Json:
+    async def mode(self, call: AdminCall) -> Json:
         """The mode of the tenant's requests, which POST switches, and how it was switched before."""
-        if request.method == "POST":
-            if not principal.role.includes(KeyRole.APPROVE):
-                raise RequestError(403, "forbidden", "switching the mode needs a key for approve")
-            values = await read_values(request)
-            given = {"mode": values.get("mode"), "share": values.get("share", 1.0), "reason": values.get("reason")}
-            new = read(Switch, given | {"author": principal.author, "at": ""})
-            if not 0 <= new.share <= 1:
-                raise RequestError(400, "bad_request", "share must be between 0 and 1")
-            await self.write(request, principal, lambda store: switch(store, new))
-        feed = await self.tenants.feed(principal.tenant)
+        if call.request.method == "POST":
+            new = moves.switched(call.values, call.principal)
+            await call.write(lambda store: switch(store, new))
+        feed = call.feed
         made = await in_daemon_thread(switches, feed.store)
         status = {"mode": self.editor.mode_for(feed), "share": feed.switch.share, "started": self.editor.mode}
         return {**status, "switched": [asdict(each) for each in reversed(made)]}
 
-    async def health(self, request: Request, principal: Principal) -> Json:
+    async def health(self, call: AdminCall) -> Json:
         """How edits fared in the answers of the last days, and what the requests in shadow say."""
-        feed, days = await self.tenants.feed(principal.tenant), _number(request, "days", 7)
-        since = datetime.now(UTC).date() - timedelta(days=min(max(days, 1), 400) - 1)
+        feed, since = call.feed, datetime.now(UTC).date() - timedelta(days=min(max(call.number("days", 7), 1), 400) - 1)
 
         def work() -> Counts:
             feed.watch.flush(feed.store)
@@ -254,13 +319,13 @@ class Admin:
         )
         return {"edits": on, "shadow": shadow, "sentences": sentences, "problem": feed.watch.problem}
 
-    async def calibration(self, request: Request, principal: Principal) -> Json:
+    async def calibration(self, call: AdminCall) -> Json:
         """How well the gate's probabilities hold on the tenant's own texts."""
-        feed = await self.tenants.feed(principal.tenant)
-        index, (known, bins) = feed.index, self._curves.get(principal.tenant, (None, ()))
+        index, tenant = call.feed.index, call.principal.tenant
+        known, bins = self._curves.get(tenant, (None, ()))
         if known is not index:
-            bins = await in_daemon_thread(curve, feed.gate, index)
-            self._curves[principal.tenant] = index, bins
+            bins = await in_daemon_thread(curve, call.feed.gate, index)
+            self._curves[tenant] = index, bins
         return {"bins": [asdict(bin) for bin in bins]}
 
     async def ready(self, request: Request) -> Response:
@@ -279,45 +344,15 @@ class Admin:
     async def _problems(self, of_edits: Sequence[str]) -> list[str]:
         return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]
 
-    async def write(
-        self, request: Request, principal: Principal, make: Callable[[EditStore], Sequence[EditVersion] | None]
-    ) -> Json:
-        """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
-        feed = await self.tenants.feed(principal.tenant)
-        settled = threading.Lock()  # of the changes and what gives them up, the first to take it decides
-
-        def work() -> Sequence[EditVersion]:
-            with feed.store.transaction():
-                changes = make(feed.store) or ()
-                if not settled.acquire(blocking=False):
-                    raise UnavailableError("the change was given up")
-            feed.refresh()
-            return changes
-
-        working = asyncio.ensure_future(in_daemon_thread(work))
+    async def answer(self, body: bytes) -> str:
+        """The text of the upstream's answer to a chat. Raises UpstreamError."""
         try:
-            async with asyncio.timeout(_SECONDS_FOR_STORE), while_connected(request.receive):
-                changes = await asyncio.shield(working)
-        except (TimeoutError, ClientDisconnectError):
-            working.add_done_callback(lambda done: done.exception())  # nobody else may ask for it
-            if settled.acquire(blocking=False):
-                raise UnavailableError(_late(feed, "nothing was changed, try again")) from None
-            changes = await working  # it is being committed
-        return {"changes": [_edit_json(edit, feed) for edit in changes]}
-
-    async def answer(self, call: UpstreamCall) -> str:
-        """The text of the upstream's answer. Raises UpstreamError."""
-        try:
-            async with self.upstream.exchange(call) as reply:
+            async with self.upstream.exchange(replace(TRIAL, body=body)) as reply:
                 answer = json.loads(await whole(reply))
             answered = reply.status == 200
             return text_of({"choices": [answer["choices"][0]]}) if answered else str(answer["error"]["message"])
         except (ValueError, LookupError, TypeError, RecursionError):
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
-
-
-def _late(feed: EditFeed, outcome: str) -> str:
-    return f"{feed.store.name} did not answer within {_SECONDS_FOR_STORE:g} s: {outcome}"
 
 
 def _error(status: int, code: str, sentence: str, **more: object) -> Response:
@@ -327,21 +362,6 @@ def _error(status: int, code: str, sentence: str, **more: object) -> Response:
 def _json(value: object, status: int = 200) -> Response:
     """JSON that nothing on the way keeps: it is of this moment, and for one key."""
     return JSONResponse(value, status, _UNKEPT)
-
-
-def _id(request: Request) -> int:
-    """The edit that a path names. Raises RequestError for what no store uses as an id."""
-    text = request.path_params["id"]
-    if not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise RequestError(404, "no_such_edit", f"there is no edit {text:.40}: ids are whole numbers")
-    return int(text)
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise RequestError(400, "bad_request", f"{name} must be a number")
-    return int(text)
 
 
 def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:

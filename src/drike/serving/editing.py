@@ -28,9 +28,10 @@ from drike.serving.feed import Answers, EditFeed, UnansweredError, question_abou
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError
-from drike.serving.requests import COUNTS_TOKENS, EditableRequest, EditedRequest, read_request
+from drike.serving.requests import CHAT, COUNTS_TOKENS, EditableRequest, EditedRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 
+TRIAL = UpstreamCall("POST", CHAT, [(b"content-type", b"application/json")], b"")  # whoever tries a chat
 _LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
 _SECONDS_TO_TRY = 10.0  # what an operator waits for
@@ -109,13 +110,11 @@ class RequestEditor:
             raise RequestError(400, "unread_body", sentence, "unread")
         return EditedRequest(call.body, "unread", mode)
 
-    async def trial(
-        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool
-    ) -> tuple[Decision, bytes]:
-        """The decision on a request that ends in a question, not recorded, and its body. RequestError if late."""
+    async def trial(self, chat: EditableRequest, feed: EditFeed, *, ask: bool = True) -> tuple[Decision, bytes]:
+        """The decision on a chat that ends in a question, not recorded, and its body. Raises RequestError if late."""
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
-                followed, body = await self._followed(request, call, feed, ask=ask and self.asks, trying=True)
+                followed, body = await self._followed(chat, TRIAL, feed, ask=ask and self.asks, trying=True)
         except TimeoutError:
             raise RequestError(503, "too_slow", "the gate is busy, or the text takes it too long: try again") from None
         assert followed.decision, "a request of one message"  # noqa: S101

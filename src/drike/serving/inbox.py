@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
-from starlette.routing import Route
-
-from drike.gates.drafting import MOST_SHOWN, draft, grouped
-from drike.serving.keys import Principal
-from drike.serving.relay import RequestError, read_values, while_connected
-from drike.serving.requests import CHAT, one_message
+from drike.gates.drafting import MOST_SHOWN, grouped
+from drike.gates.drafting import draft as drafted
+from drike.serving.moves import field
+from drike.serving.relay import while_connected
+from drike.serving.requests import one_message
 from drike.serving.threads import in_daemon_thread
-from drike.serving.upstream import UpstreamCall
-from drike.serving.verifying import EditOutcome, EditQuestion, by_concern, named, questions_about
+from drike.serving.verifying import EditOutcome, by_concern, named, questions_about
 from drike.stores import log, reports
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, Status
@@ -23,105 +20,63 @@ from drike.stores.reports import ReportState
 from drike.support.records import read
 
 if TYPE_CHECKING:  # it imports this module
-    from drike.serving.admin import Admin
+    from drike.serving.admin import Admin, AdminCall
 
 _TOKENS = 64  # of an answer
 Json = dict[str, Any]
 
 
-def routes(admin: Admin) -> list[Route]:
-    """The routes of the inbox, and the one that verifies an edit."""
-    inbox, guarded = Inbox(admin), admin.guarded
-    return [
-        Route("/admin/v1/inbox", guarded(inbox.groups)),
-        Route("/admin/v1/inbox/draft", guarded(inbox.draft), methods=["POST"]),
-        Route("/admin/v1/inbox/close", guarded(inbox.close), methods=["POST"]),
-        Route("/admin/v1/inbox/wrong", guarded(inbox.wrong), methods=["POST"]),
-        Route("/admin/v1/inbox/{number:int}", guarded(inbox.report)),
-        Route("/admin/v1/edits/{id:int}/verify", guarded(inbox.verify), methods=["POST"]),
-    ]
+async def groups(call: AdminCall) -> Json:
+    """The first open reports, or those of another state, in groups."""
+    state = read(ReportState, call.request.query_params.get("state", ReportState.OPEN))
+
+    def work() -> Json:
+        found = reports.reports(call.feed.store, state)
+        groups = grouped(found[:MOST_SHOWN], call.feed.index)
+        listed = [{"edit": _edit(group.edit), "reports": list(map(asdict, group.reports))} for group in groups]
+        return {"groups": listed, "total": len(found)}
+
+    return await in_daemon_thread(work)
 
 
-@dataclass(frozen=True)
-class Inbox:
-    """The endpoints."""
+async def report(call: AdminCall) -> Json:
+    """A report."""
+    return asdict(await in_daemon_thread(reports.report, call.feed.store, call.request.path_params["number"]))
 
-    admin: Admin
 
-    async def groups(self, request: Request, principal: Principal) -> Json:
-        """The first open reports, or those of another state, in groups."""
-        feed = await self.admin.tenants.feed(principal.tenant)
-        state = read(ReportState, request.query_params.get("state", ReportState.OPEN))
+async def draft(call: AdminCall) -> Json:
+    """Draft an edit from reports of the same, and close them."""
+    numbers, author = _numbers(call), call.principal.author
+    return await call.write(lambda store: drafted(store, numbers, call.feed.index, author=author))
 
-        def work() -> Json:
-            found = reports.reports(feed.store, state)
-            groups = grouped(found[:MOST_SHOWN], feed.index)
-            listed = [{"edit": _edit(group.edit), "reports": list(map(asdict, group.reports))} for group in groups]
-            return {"groups": listed, "total": len(found)}
 
-        return await in_daemon_thread(work)
+async def close(call: AdminCall) -> Json:
+    """Close reports, all or none, for a reason."""
+    reason, author = field(call.values, "reason", str), call.principal.author
+    return await _for_each(call, lambda store, number: reports.close(store, number, author=author, reason=reason))
 
-    async def report(self, request: Request, principal: Principal) -> Json:
-        """A report."""
-        feed = await self.admin.tenants.feed(principal.tenant)
-        return asdict(await in_daemon_thread(reports.report, feed.store, request.path_params["number"]))
 
-    async def draft(self, request: Request, principal: Principal) -> Json:
-        """Draft an edit from reports of the same, and close them."""
-        numbers, _ = await _named(request)
-        feed = await self.admin.tenants.feed(principal.tenant)
-        return await self.admin.write(
-            request, principal, lambda store: draft(store, numbers, feed.index, author=principal.author)
-        )
+async def wrong(call: AdminCall) -> Json:
+    """Make open reports of samples, all or none."""
+    return await _for_each(call, lambda store, number: reports.mark_wrong(store, number, call.principal.author))
 
-    async def close(self, request: Request, principal: Principal) -> Json:
-        """Close reports, all or none, for a reason."""
-        numbers, reason = await _named(request)
 
-        def make(store: EditStore) -> None:
-            for number in numbers:
-                reports.close(store, number, author=principal.author, reason=reason)
-
-        return await self.admin.write(request, principal, make)
-
-    async def wrong(self, request: Request, principal: Principal) -> Json:
-        """Make open reports of samples, all or none."""
-        numbers, _ = await _named(request)
-
-        def make(store: EditStore) -> None:
-            for number in numbers:
-                reports.mark_wrong(store, number, principal.author)
-
-        return await self.admin.write(request, principal, make)
-
-    async def verify(self, request: Request, principal: Principal) -> Json:
-        """Ask the upstream about an edit, a draft or a proposal, which is in force for these questions alone."""
-        model = (await read_values(request)).get("model", "default")
-        if not isinstance(model, str):
-            raise RequestError(400, "bad_request", "model must be a text")
-        feed = await self.admin.tenants.feed(principal.tenant)
-        latest = (await in_daemon_thread(log.versions, feed.store, request.path_params["id"]))[-1]
-        tried = replace(latest, record=replace(latest.record, status=Status.ACTIVE))
-        trial = await in_daemon_thread(feed.trying, [tried])
-        asked = [question for question in questions_about([tried], trial.index) if question.first is None]
-        outcomes = list[EditOutcome]()
-        async with self.admin.trials, while_connected(request.receive):
-            for question in asked:
+async def verify(admin: Admin, call: AdminCall) -> Json:
+    """Ask the upstream about an edit, a draft or a proposal, which is in force for these questions alone."""
+    model = field(call.values, "model", str) or "default"
+    latest = (await in_daemon_thread(log.versions, call.feed.store, call.id))[-1]
+    tried = replace(latest, record=replace(latest.record, status=Status.ACTIVE))
+    trial = await in_daemon_thread(call.feed.trying, [tried])
+    outcomes = list[EditOutcome]()
+    async with admin.trials, while_connected(call.request.receive):
+        for question in questions_about([tried], trial.index):
+            if question.first is None:
                 chat = one_message(model, question.text, max_tokens=_TOKENS)
-                call = UpstreamCall("POST", CHAT, [(b"content-type", b"application/json")], b"")
-                decision, body = await self.admin.editor.trial(chat, call, trial, ask=True)
-                bare = None if question.kind.concerns else await self.admin.answer(replace(call, body=chat.body))
-                answer = await self.admin.answer(replace(call, body=body))
-                outcomes.append(_outcome(question, answer, decision.matched, bare))
-        return _verified(latest, outcomes)
-
-
-def _outcome(question: EditQuestion, answer: str, matched: Sequence[EditVersion], unedited: str | None) -> EditOutcome:
-    edits, said = tuple(map(named, matched)), question.edit.record.states(answer)
-    return EditOutcome(question, answer, said, edits, "fired" if edits else "abstained", None, unedited, None, 0.0)
-
-
-def _verified(edit: EditVersion, outcomes: Sequence[EditOutcome]) -> Json:
+                decision, body = await admin.editor.trial(chat, trial)
+                unedited = None if question.kind.concerns else await admin.answer(chat.body)
+                said, edits = await admin.answer(body), tuple(map(named, decision.matched))
+                scope, stated = "fired" if edits else "abstained", question.edit.record.states(said)
+                outcomes.append(EditOutcome(question, said, stated, edits, scope, None, unedited, None, 0.0))
     concerned, others = by_concern(outcomes)
     failures = [
         {"question": outcome.question.text, "answer": outcome.answer, "problem": outcome.problem}
@@ -129,21 +84,28 @@ def _verified(edit: EditVersion, outcomes: Sequence[EditOutcome]) -> Json:
         if outcome.problem
     ]
     return {
-        "edit": edit.id, "version": edit.version, "asked": len(concerned),
+        "edit": latest.id, "version": latest.version, "asked": len(concerned),
         "took": sum(not outcome.problem for outcome in concerned), "others": len(others),
         "leaked": sum(bool(outcome.problem) for outcome in others), "failures": failures,
     }  # fmt: skip
 
 
-async def _named(request: Request) -> tuple[list[int], str | None]:
-    """The numbers of the reports that a request names, and a reason. Raises RequestError."""
-    values = await read_values(request)
-    numbers, reason = values.get("reports"), values.get("reason")
+async def _for_each(call: AdminCall, change: Callable[[EditStore, int], object]) -> Json:
+    numbers = _numbers(call)
+
+    def make(store: EditStore) -> None:
+        for number in numbers:
+            change(store, number)
+
+    return await call.write(make)
+
+
+def _numbers(call: AdminCall) -> list[int]:
+    """The reports that a request names. Raises ValueError."""
+    numbers = call.values.get("reports")
     if not isinstance(numbers, list) or not numbers or any(type(number) is not int for number in numbers):
-        raise RequestError(400, "bad_request", "reports must be a list of numbers of reports")
-    if not isinstance(reason, str | None):
-        raise RequestError(400, "bad_request", "reason must be a text")
-    return numbers, reason
+        raise ValueError("reports must be a list of numbers of reports")
+    return numbers
 
 
 def _edit(edit: EditVersion | None) -> Json | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from drike.serving.keys import KeyRole, Principal
+from drike.serving.modes import Switch
 from drike.serving.relay import RequestError
 from drike.stores import log, moves, records
 from drike.stores.log import EditStore
@@ -37,9 +38,9 @@ def addition(values: Json, principal: Principal) -> Make:
     claimed = None if principal.name else record.author
     author = principal.author if claimed is None else claimed_author(claimed, principal.author)
     record = replace(record, author=author, move=None)
+    if not (record.status.in_use or record.status in (Status.DRAFT, Status.PROPOSED)):
+        _require(principal, KeyRole.APPROVE)
     decides = principal.role.includes(KeyRole.APPROVE)
-    if not (decides or record.status.in_use or record.status in (Status.DRAFT, Status.PROPOSED)):
-        raise _forbidden(KeyRole.APPROVE)
     return lambda store: store.put(moves.entering(store, record, decides=decides), supersede=supersede)
 
 
@@ -47,10 +48,9 @@ def change(id: int, name: str, values: Json, principal: Principal) -> Make:
     """What changes an edit. Raises RequestError for an unknown change, a role or values that do not suit it."""
     if name not in _ROLES:
         raise RequestError(404, "no_such_path", f"an edit has no {name}")
-    if not principal.role.includes(_ROLES[name]):
-        raise _forbidden(_ROLES[name])
-    why = {"author": principal.author, "reason": _value(values, "reason", str)}
-    version, until = _value(values, "version", int), _value(values, "until", str)
+    _require(principal, _ROLES[name])
+    why = {"author": principal.author, "reason": field(values, "reason", str)}
+    version, until = field(values, "version", int), field(values, "until", str)
     into = None if values.get("into") is None else read(Status, values["into"])
     supersede = values.get("supersede") is True
     asked = values.get("propose") is True or not principal.role.includes(KeyRole.APPROVE)
@@ -81,31 +81,41 @@ def _changed(name: str, values: Json) -> Callable[[EditRecord], Json]:
     if name == "status":
         status = read(Status, values.get("status", ""))
         if status not in _STATUSES:
-            allowed = ", ".join(_STATUSES)
-            raise RequestError(400, "bad_request", f"status is {allowed}; for {status} there are other moves")
+            raise ValueError(f"status is {', '.join(_STATUSES)}; for {status} there are other moves")
         return lambda record: {"status": status}
-    text, field = values.get("text"), _TEXTS[name]
-    if not isinstance(text, str):
-        raise RequestError(400, "bad_request", "text is missing")
-    return lambda record: {field: (*getattr(record, field), text)}
+    text, texts = field(values, "text", str), _TEXTS[name]
+    if text is None:
+        raise ValueError("text is missing")
+    return lambda record: {texts: (*getattr(record, texts), text)}
 
 
 def required(values: Json, principal: Principal) -> int:
-    """The number of approvals that an administrator sets. Raises RequestError."""
-    if not principal.role.includes(KeyRole.ADMIN):
-        raise _forbidden(KeyRole.ADMIN)
-    needed = _value(values, "needed", int)
+    """The number of approvals that an administrator sets. Raises RequestError, ValueError."""
+    _require(principal, KeyRole.ADMIN)
+    needed = field(values, "needed", int)
     if needed is None or not 0 <= needed <= moves.MOST_APPROVALS:
-        raise RequestError(400, "bad_request", f"needed must be a number from 0 to {moves.MOST_APPROVALS}")
+        raise ValueError(f"needed must be a number from 0 to {moves.MOST_APPROVALS}")
     return int(needed)
 
 
-def _value(values: Json, name: str, kind: type) -> Any:
+def switched(values: Json, principal: Principal) -> Switch:
+    """The mode that somebody switches to. Raises RequestError, ValueError."""
+    _require(principal, KeyRole.APPROVE)
+    given = {"mode": values.get("mode"), "share": values.get("share", 1.0), "reason": values.get("reason")}
+    new = read(Switch, given | {"author": principal.author, "at": ""})
+    if not 0 <= new.share <= 1:
+        raise ValueError("share must be between 0 and 1")
+    return new
+
+
+def field(values: Json, name: str, kind: type) -> Any:
+    """A field of what was posted; None if it is missing. Raises ValueError for another type."""
     value = values.get(name)
     if type(value) not in (kind, type(None)):
-        raise RequestError(400, "bad_request", f"{name} must be a {'text' if kind is str else 'number'}")
+        raise ValueError(f"{name} must be a {'text' if kind is str else 'number'}")
     return value
 
 
-def _forbidden(role: KeyRole) -> RequestError:
-    return RequestError(403, "forbidden", f"this needs a key for {role}: ask somebody who has one")
+def _require(principal: Principal, role: KeyRole) -> None:
+    if not principal.role.includes(role):
+        raise RequestError(403, "forbidden", f"this needs a key for {role}: ask somebody who has one")
