@@ -157,7 +157,7 @@ def test_a_correction_is_proposed_approved_and_reviewed_on_the_page(above: Recor
             click(page, "Switch…")
             page.wait("document.getElementById('modes').open")
             click(page, "Switch", "#modes")
-            page.wait(f"{SAID} === 'switching the mode needs a key for approve'")
+            page.wait(f"{SAID} === 'this needs a key for approve: ask somebody who has one'")
             assert not page.run("document.getElementById('key').open")
             click(page, "Cancel", "#modes")
             choose(page, "#status", "due")
