@@ -312,7 +312,7 @@ def _words(text: str) -> Words:
     return Words(text, begins, ends, keys, least, _closing(keys, least == _INNER))
 
 
-_short = lru_cache(maxsize=1 << 11)(_words)  # queries and names are compared many times
+_short = lru_cache(maxsize=1 << 10)(_words)  # queries and names are compared many times
 
 
 def _closing(keys: Fingerprints, inner: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -41,7 +41,7 @@ class HashingEncoder:
         return unit(vectors)
 
 
-@lru_cache(maxsize=1 << 11)
+@lru_cache(maxsize=1 << 10)
 def _places(word: str, seed: int) -> NDArray[np.int64]:
     marked = f"<{word}>"
     grams = [marked[i : i + n] for n in (3, 4) for i in range(len(marked) - n + 1)]
