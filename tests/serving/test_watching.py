@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +136,36 @@ def test_answers_that_wait_to_be_judged_take_bounded_memory(tmp_path: Path, monk
     watch.flush(store)
     read = of_edit(counts_since(store, TODAY))
     assert read["matched"] == 20 and read["new"] + read["unread"] == 20 and read["new"] >= 2
+    store.close()
+
+
+def test_counts_reach_the_store_however_much_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_MOST_NOTED", 50)
+    store = open_store(tmp_path / "edits.db")
+    request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
+    watch, metrics, sent, count = Watch(lambda: datetime.now(UTC)), Metrics(), Counter[str](), Watch._count
+
+    def send() -> None:
+        said = PassingAnswer(Reply(200, [(b"content-type", b"application/json")], nothing()))
+        said.take(whole("chat", "Oslo"))
+        said.complete = True
+        sent["answers"] += 1
+        watch.note(request, said, metrics)
+
+    def count_while_another_passes(watch: Watch, *noted: Any) -> None:
+        count(watch, *noted)
+        if sent["answers"] < 500:
+            send()
+
+    for _ in range(80):
+        send()
+    monkeypatch.setattr(Watch, "_count", count_while_another_passes)
+    watch.flush(store)
+    stored = of_edit(counts_since(store, TODAY))
+    assert (stored["matched"], stored["new"], stored["unread"]) == (80, 50, 30)
+    while watch._noted:
+        watch.flush(store)
+    assert of_edit(counts_since(store, TODAY))["new"] == sent["answers"] - 30 == 470
     store.close()
 
 

@@ -33,6 +33,7 @@ _MODEL, _NAME_LENGTH = re.compile(r"[\w./:@+,=-]+"), 100  # names of models; oth
 _MOST_NUMBERS = 100_000  # after which models are not told apart, until a store takes them
 _FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
 _MOST_HELD, _MOST_NOTED = 8 << 20, 20_000  # bytes of answers, and requests, that wait to be judged
+_AT_A_TIME = 0.0005  # seconds of judging before the event loop may go on
 
 
 class Watch:
@@ -46,10 +47,10 @@ class Watch:
         self.sampling = sampling
         self._samples: dict[str | None, deque[Report]] = {}
         self._clock = clock
-        self._noted: deque[tuple[EditedRequest, PassingAnswer | None, Metrics]] = deque(maxlen=_MOST_NOTED)
+        self._noted: deque[tuple[EditedRequest, PassingAnswer | None, Metrics]] = deque()
         self._held = 0  # about how many bytes of answers
         self._counts: Counts = Counter()
-        self._judging = threading.Lock()
+        self._counting = threading.Lock()
 
     def note(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
         """Take a request whose answer has passed, or failed; None where it passes elsewhere."""
@@ -57,38 +58,55 @@ class Watch:
             if not answer.complete or self._held + answer.held > _MOST_HELD:
                 answer.drop()
             self._held += answer.held
-        self._noted.append((edited, answer, metrics))
+        if len(self._noted) < _MOST_NOTED:
+            self._noted.append((edited, answer, metrics))
+        else:  # judging is far behind: it is counted now, unread
+            if answer:
+                answer.drop()
+            self._count(edited, answer, metrics)
 
     def judge(self) -> None:
-        """Count what has passed so far."""
-        with self._judging:
-            while self._noted:
-                try:
-                    self._count(*self._noted.popleft())
-                except Exception as error:  # whatever an answer holds, the others are counted
-                    _LOG.error("an answer was not counted: %s", type(error).__name__)
+        """Count what has passed up to now."""
+        paused = time.monotonic()
+        for _ in range(len(self._noted)):  # while more may be noted
+            try:
+                self._count(*self._noted.popleft())
+            except IndexError:  # another thread judged the rest
+                break
+            if time.monotonic() - paused > _AT_A_TIME:
                 time.sleep(0)  # the event loop goes first
-            self._held = 0
+                paused = time.monotonic()
+        self._held = sum(answer.held for edited, answer, _ in list(self._noted) if answer and edited.asked)
 
     def flush(self, store: EditStore) -> None:
         """Add what was counted to a store; what it does not take now is kept for the next time."""
         self.judge()
-        with self._judging:
-            if not self._counts:
-                return
-            try:
-                counts.add(store, self._counts)
-                self._counts = Counter()
-                if samples := [sample for alike in self._samples.values() for sample in alike]:
-                    reports.keep_samples(store, samples, self.sampling.most)
-                    self._samples = {}
-                self.problem = None
-            except Exception as problem:  # of any kind, as nothing may end the counting
-                if self.problem is None:
-                    _LOG.warning("counts cannot be kept: %s", problem)
-                self.problem = str(problem)
+        with self._counting:
+            counted, self._counts = self._counts, Counter()
+            samples, self._samples = self._samples, {}
+        try:
+            if counted:
+                counts.add(store, counted)
+                counted = Counter()
+            if samples:
+                reports.keep_samples(store, [each for alike in samples.values() for each in alike], self.sampling.most)
+            self.problem = None
+        except Exception as problem:  # of any kind, as nothing may end the counting
+            with self._counting:
+                self._counts.update(counted)
+                self._samples = samples | self._samples
+            if self.problem is None:
+                _LOG.warning("counts cannot be kept: %s", problem)
+            self.problem = str(problem)
 
     def _count(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        try:
+            with self._counting:
+                self._add(edited, answer, metrics)
+        except Exception as error:  # whatever an answer holds, the others are counted
+            _LOG.error("an answer was not counted: %s", type(error).__name__)
+
+    def _add(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
         day, model = self._clock().date().isoformat(), OTHER
         if isinstance(edited.model, str) and answer and answer.ok and len(self._counts) < _MOST_NUMBERS:
             model = edited.model[:_NAME_LENGTH] if _MODEL.fullmatch(edited.model) else OTHER  # an upstream knows it
