@@ -10,7 +10,7 @@ requests and errors of two tenants in random turns, at the same time; neither ma
 *kills*: a gateway process gets SIGKILL while edits are added on its admin port; every acknowledged one must be in the
 store afterwards, and nothing half done. *soak*: `drike serve` at 70 % of the load that it can take, with 1 % of faults
 upstream, while another process changes two edits a second; memory may grow by 3 % after the first third of the time,
-descriptors (two for each request that is open) and threads stay.
+descriptors (two for each request that is open) and threads stay, and the store counts each request.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,6 +45,7 @@ from starlette.types import Receive, Scope, Send
 
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.server import listen
+from drike.stores.counts import counts_since
 from drike.stores.log import snapshot
 from drike.stores.records import EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
@@ -360,6 +362,10 @@ def soak(minutes: float, seed: int, place: Path) -> Series:
                 asyncio.run(_load(url, process.pid, store, minutes, rng, series))
             finally:
                 process.send_signal(signal.SIGTERM)
+        stored = sum(n for counted, n in counts_since(store, date.min).items() if counted.what == "requests")
+        series.found["requests counted"] = stored
+        if stored != series.times:
+            series.wrong.append(f"{series.times} requests, of which the store counts {stored}")
     return series
 
 
