@@ -29,6 +29,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -42,10 +43,11 @@ from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Candidate, Decision, Gate
 from drike.gates.index import EditIndex
-from drike.support.table import Cell, Estimate, Number, Table, as_markdown
+from drike.stores.records import EditVersion
+from drike.support.table import Cell, Difference, Estimate, Number, Table, as_markdown
 from lib import pages, recorded
 from lib.recorded import WEIGHT_EDITORS, Answer, RecordedEdit, RecordedQuestion, clean
-from lib.recorded_policy import Estimator, Flags, Learned, exact, logits, reinforced, start, trained
+from lib.recorded_policy import Estimator, Flags, Learned, described, exact, logits, reinforced, start, trained
 from lib.statements import restated
 
 TITLE = "The gate on recorded answers"
@@ -102,13 +104,16 @@ class Recording:
         return decisions(default_gate(), self)
 
     @cached_property
-    def own(self) -> tuple[Candidate | None, ...]:
-        """What the default gate finds out about each question and its own edit, as if no other edit were stored."""
+    def own(self) -> tuple[Candidate, ...]:
+        """What is found out about each question and its own edit, as if no other edit were stored."""
         policy, texts = start(self.index.require_encoder()), defaultdict[int, list[str]](list)
         for place, _, question in self.questions(*self.asked):
             texts[place].append(question.text)
-        found = (policy.candidates([self.edits[place].record.edit], asked) for place, asked in texts.items())
-        return tuple(candidate for of_edit in found for candidate in of_edit)
+        found = list[Candidate]()
+        for place, asked in texts.items():
+            edit = EditVersion(1, 1, 1, "", self.edits[place].record)
+            found += map(described, policy.candidates([edit.record.edit], asked), asked, repeat(edit))
+        return tuple(found)
 
     def questions(self, *kinds: str) -> Iterator[tuple[int, RecordedEdit, RecordedQuestion]]:
         """The questions of these kinds with the place and edit of each."""
@@ -300,13 +305,16 @@ def learned(found: Recording, reading: str) -> Learned:
     return Learned(found.own, np.array(right, dtype=float), np.array(kinds))
 
 
-def of_policies(found: Recording, first: Recording, reading: str, estimator: Estimator) -> Flags:
+def of_policies(
+    found: Recording, first: Recording, reading: str, estimator: Estimator, *, of_question: bool = True
+) -> Flags:
     """For which questions policies state the fact that are trained on the other topics of the first recording."""
     topics = {topic: i % FOLDS for i, topic in enumerate(sorted({edit.topic for edit in (*first.edits, *found.edits)}))}
     material, stated = learned(first, reading), np.zeros(len(found.own), dtype=bool)
     folds, own = (np.array([topics[edit.topic] for _, edit, _ in of.questions(*of.asked)]) for of in (first, found))
     for fold in range(FOLDS):
-        policy = trained(material.some(folds != fold), first.index.require_encoder(), estimator)
+        encoder = first.index.require_encoder()
+        policy = trained(material.some(folds != fold), encoder, estimator, of_question=of_question)
         stated |= (own == fold) & (logits(policy, found.own) >= 0)
     return stated
 
@@ -322,18 +330,28 @@ def policy_rows(found: Recording, first: Recording) -> Table:
     for reading in ("unchanged", CLEAN):
         for name, estimator in (("exact gradient", exact), ("REINFORCE", reinforced)):
             choices[f"policy on S {reading}, {name}"] = of_policies(found, first, reading, estimator)
+        plain = of_policies(found, first, reading, exact, of_question=False)
+        choices[f"policy on S {reading}, the gate's features alone"] = plain
     asked = list(found.questions(*found.asked))
+    choices["the fact before all but same-subject questions"] = np.array([q.kind != "same_subject" for *_, q in asked])
     choices["the better of both answers"] = np.array([q.with_fact.right > q.without.right for _, _, q in asked])
-    body: list[tuple[Cell, ...]] = []
+    made: dict[str, tuple[Counts, Counts]] = {}
     for name, stated in choices.items():
         answers = {
             (place, q.kind): q.with_fact if fact else q.without
             for (place, _, q), fact in zip(asked, stated, strict=True)
         }
-        made = counts(found, Editor(name, answers))
-        values, drawn = _of_all(made.sum(axis=0)), _of_all(resampled(made, RESAMPLES))
-        body.append((name, *estimated(values, drawn), f"{stated.mean():.2f}"))
-    header = ("choice", "S of all, unchanged", "S of all, clean", *ASKED[:ONE], "hops", CLEAN, "fact stated")
+        of_edits = counts(found, Editor(name, answers))
+        made[name] = _of_all(of_edits.sum(axis=0)), _of_all(resampled(of_edits, RESAMPLES))
+    body: list[tuple[Cell, ...]] = []
+    for name, (values, drawn) in made.items():
+        minus: list[Cell] = []
+        for other in ("fact always in the prompt", "default gate"):  # the same edits are drawn for all
+            above, drawn_above = values[:2] - made[other][0][:2], drawn[:, :2] - made[other][1][:, :2]
+            minus += map(Difference, estimated(above, drawn_above))
+        body.append((name, *estimated(values, drawn), f"{choices[name].mean():.2f}", *minus))
+    minus_of = (f"minus {other}, {reading}" for other in ("fact always", "gate") for reading in ("unchanged", CLEAN))
+    header = ("choice", "S of all, unchanged", "S of all, clean", *ASKED[:ONE], "hops", CLEAN, "fact stated", *minus_of)
     title = f"{found.model}: all kinds of questions, each under its own edit; trained on other topics of {first.model}"
     return Table(title, header, tuple(body))
 

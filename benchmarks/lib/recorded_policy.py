@@ -1,13 +1,16 @@
 """A policy trained on recorded answers: for each question, leave it alone or state the fact.
 
 It is DR-IKE-Q's (`drike.gates.policy`) with one mix, the fact alone: a logistic head over the default gate's features
-of the question's own edit. Two estimators of the same gradient train it, that of the harmonic mean of all kinds of
-questions: the exact one, as both answers to each question are known (`drike.training.s_objective.fit`), and REINFORCE,
-which draws one of them.
+of the question's own edit, and over a few of the question itself, as the good that the fact does depends on what is
+asked: a choice, yes or no, several hops. That the gate does not consider the edit is a feature, too.
+
+Two estimators of the same gradient train it, that of the harmonic mean of all kinds of questions: the exact one, as
+both answers to each question are known (`drike.training.s_objective.fit`), and REINFORCE, which draws one of them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,9 +25,16 @@ from drike.evaluation.metrics import harmonic_mean
 from drike.gates.calibrated import LogisticHead
 from drike.gates.decision import EQUAL, Candidate
 from drike.gates.policy import QueryPolicy, Shown
+from drike.matching import normalise
+from drike.stores.records import EditVersion
 from drike.training.s_objective import SHIFTS, fit
 
-STRENGTH = 0.00003  # of the pull to the weights of the start
+STRENGTH = 0.000003  # of the pull to the weights of the start
+UNCONSIDERED = "unconsidered"
+OF_QUESTION = ("words", "words squared", "possessives", "clauses", "yes or no", "subject", "object", "both")
+_ASKS_YES_OR_NO = re.compile(r"(?i)\W*(is|are|was|were|does|do|did|has|have|can)\b")
+_CLAUSE, _POSSESSIVE = re.compile(r"(?i)\b(whose|that|which|where|who)\b"), re.compile(r"(?i)\bof\b|['’]s\b")
+_NEVER, _SELDOM = -100.0, -8.0  # weights
 EAGER = 4.0  # what is added to the logit of the second start, which states the fact nearly always
 EPOCHS, BLOCK, RATE, MEMORY = 20, 512, 0.05, 0.9  # of REINFORCE: questions of a step, Adam's rate, running means
 
@@ -38,7 +48,7 @@ class Learned:
     right: without and with the fact [questions, 2]. kinds: of question, as numbers from 0 [questions].
     """
 
-    candidates: tuple[Candidate | None, ...]
+    candidates: tuple[Candidate, ...]
     right: NDArray[np.float64]
     kinds: NDArray[np.int64]
 
@@ -61,22 +71,34 @@ class Learned:
 Estimator = Callable[[QueryPolicy, Learned], QueryPolicy]
 
 
-def start(encoder: TextEncoder, shift: float = 0.0) -> QueryPolicy:
-    """The default gate, with the fact alone as the one thing that it may show, and its logit shifted."""
+def described(candidate: Candidate | None, question: str, edit: EditVersion) -> Candidate:
+    """The candidate with what the question itself is like among its features, beside the gate's."""
+    gates = candidate.features if candidate else {UNCONSIDERED: 1.0}
+    text, words = f" {normalise(question)} ", len(question.split()) / 10
+    named = [f" {normalise(name)} " in text for name in (edit.record.subject, edit.record.target_new)]
+    counts = len(_POSSESSIVE.findall(question)), len(_CLAUSE.findall(question))
+    values = words, words**2, *counts, bool(_ASKS_YES_OR_NO.match(question)), *named, all(named)
+    own = zip((f"question: {name}" for name in OF_QUESTION), map(float, values), strict=True)
+    return replace(candidate or Candidate(edit, 0.0), features={**gates, **dict(own)})
+
+
+def start(encoder: TextEncoder, shift: float = 0.0, *, of_question: bool = True) -> QueryPolicy:
+    """The default gate, with the fact alone as the one thing that it may show, and its logit shifted.
+
+    of_question: whether it can learn from what a question itself is like, and to state what the gate does not consider.
+    """
     policy = QueryPolicy.untrained(encoder, ())
-    nothing = LogisticHead(dict.fromkeys([*policy.gate.named.weights, EQUAL], 0.0), 0.0)
-    return replace(policy, shown=(Shown(RoleCounts(0, 0, 0), nothing),)).shifted(shift)
+    further = {f"question: {name}": 0.0 for name in OF_QUESTION} if of_question else {}
+    weights = {**policy.gate.named.weights, **further, UNCONSIDERED: _SELDOM if of_question else _NEVER}
+    nothing = LogisticHead(dict.fromkeys([*weights, EQUAL], 0.0), 0.0)
+    gate = replace(policy.gate, named=replace(policy.gate.named, weights=weights))
+    return replace(policy, gate=gate, shown=(Shown(RoleCounts(0, 0, 0), nothing),)).shifted(shift)
 
 
-def logits(policy: QueryPolicy, candidates: Sequence[Candidate | None]) -> NDArray[np.float64]:
-    """That the fact is stated [questions]: infinite before a text of the edit, and before what the gate leaves out."""
-
-    def logit(candidate: Candidate | None) -> float:
-        if candidate is None:
-            return -np.inf
-        return np.inf if EQUAL in candidate.features else policy.gate.named.logit(candidate.features)
-
-    return np.array([logit(candidate) for candidate in candidates])
+def logits(policy: QueryPolicy, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    """That the fact is stated [questions]: infinite before a text of the edit."""
+    head = policy.gate.named
+    return np.array([np.inf if EQUAL in of.features else head.logit(of.features) for of in candidates])
 
 
 def exact(policy: QueryPolicy, learned: Learned) -> QueryPolicy:
@@ -92,7 +114,7 @@ def reinforced(policy: QueryPolicy, learned: Learned, seed: int = 0) -> QueryPol
     """
     head, rng = policy.gate.named, np.random.default_rng(seed)
     names = list(head.weights)
-    kept = [(i, c) for i, c in enumerate(learned.candidates) if c is not None and EQUAL not in c.features]
+    kept = [(i, c) for i, c in enumerate(learned.candidates) if EQUAL not in c.features]
     phi = torch.tensor([[c.features.get(name, 0.0) for name in names] + [1.0] for _, c in kept], dtype=torch.float64)
     right, kinds = (values[[i for i, _ in kept]] for values in (learned.right, learned.kinds))
     weights = torch.tensor([*head.weights.values(), head.bias], dtype=torch.float64, requires_grad=True)
@@ -115,15 +137,16 @@ def reinforced(policy: QueryPolicy, learned: Learned, seed: int = 0) -> QueryPol
     return replace(policy, gate=replace(policy.gate, named=LogisticHead(dict(zip(names, values, strict=True)), bias)))
 
 
-def trained(learned: Learned, encoder: TextEncoder, estimator: Estimator) -> QueryPolicy:
+def trained(learned: Learned, encoder: TextEncoder, estimator: Estimator, *, of_question: bool = True) -> QueryPolicy:
     """The better one on its own questions of two starts, as the objective is not convex, at its best shift.
 
     Without questions it is the start.
     """
     if not learned.candidates:
-        return start(encoder)
+        return start(encoder, of_question=of_question)
     found: list[tuple[float, QueryPolicy]] = []
-    for policy in (estimator(start(encoder, shift), learned) for shift in (0.0, EAGER)):
+    for shift in (0.0, EAGER):
+        policy = estimator(start(encoder, shift, of_question=of_question), learned)
         own = logits(policy, learned.candidates)
         found += [(learned.score(own + shift >= 0), policy.shifted(shift)) for shift in sorted(SHIFTS, key=abs)]
     return max(found, key=lambda pair: pair[0])[1]

@@ -22,7 +22,7 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord
 from lib import recorded
 from lib.recorded import Answer
-from lib.recorded_policy import Learned, exact, logits, reinforced, trained
+from lib.recorded_policy import OF_QUESTION, Learned, described, exact, logits, reinforced, trained
 from lib.statements import restated
 from tests.worlds.indexes import GATE
 
@@ -252,13 +252,25 @@ def test_a_policy_learns_from_recorded_answers_when_the_fact_helps() -> None:
     near = np.linspace(0, 1, 400)
     candidates = tuple(Candidate(version, 0.5, "Peru", {"masked": value, "whole": 1 - value}) for value in near)
     helps = np.stack([near < 0.6, near >= 0.6], axis=1).astype(float)
-    learned = Learned((*candidates, None), np.vstack([helps, [[0, 1]]]), np.arange(401) % 2)
-    best = learned.score(np.append(near >= 0.6, False))
-    for estimator in (exact, reinforced):
-        policy = trained(learned, HashingEncoder(), estimator)
+    unconsidered = [described(None, "Who is it?", version)] * 20
+    learned = Learned((*candidates, *unconsidered), np.vstack([helps, [[0, 1]] * 20]), np.arange(420) % 2)
+    for estimator, of_question in ((exact, True), (reinforced, True), (exact, False)):
+        policy = trained(learned, HashingEncoder(), estimator, of_question=of_question)
         stated = logits(policy, learned.candidates) >= 0
-        assert learned.score(stated) > best - 0.03
-        assert not stated[-1]  # the gate does not consider the edit, whatever would help
+        assert learned.score(stated) > learned.score(np.append(near >= 0.6, [False] * 20)) - 0.03
+        assert estimator is reinforced or list(stated[400:]) == [of_question] * 20
+
+
+def test_a_question_is_described_by_its_form_and_what_it_names() -> None:
+    version = recorded.stored([recorded.RecordedEdit("", "", EditRecord("Peru", "Peru is", "Oslo"), ())])[0][0]
+
+    def own(question: str) -> list[float]:
+        features = described(Candidate(version, 0.5, "Peru", {"masked": 0.25}), question, version).features
+        assert features["masked"] == 0.25
+        return [round(features[f"question: {name}"], 2) for name in OF_QUESTION]
+
+    assert own("Is Oslo the capital of Peru?") == [0.6, 0.36, 1, 0, 1, 1, 1, 1]
+    assert own("Who leads the country whose capital is Lima?") == [0.8, 0.64, 0, 2, 0, 0, 0, 0]
 
 
 def test_other_thresholds_need_no_second_decision() -> None:
