@@ -312,8 +312,8 @@ def of_policies(
     topics = {topic: i % FOLDS for i, topic in enumerate(sorted({edit.topic for edit in (*first.edits, *found.edits)}))}
     material, stated = learned(first, reading), np.zeros(len(found.own), dtype=bool)
     folds, own = (np.array([topics[edit.topic] for _, edit, _ in of.questions(*of.asked)]) for of in (first, found))
+    encoder = first.index.require_encoder()
     for fold in range(FOLDS):
-        encoder = first.index.require_encoder()
         policy = trained(material.some(folds != fold), encoder, estimator, of_question=of_question)
         stated |= (own == fold) & (logits(policy, found.own) >= 0)
     return stated
@@ -321,7 +321,7 @@ def of_policies(
 
 def policy_rows(found: Recording, first: Recording) -> Table:
     """All kinds of questions, each under its own edit: policies trained on the first recording, beside rules."""
-    gate = start(found.index.require_encoder())
+    gate = start(found.index.require_encoder(), of_question=False)
     choices = {
         "unedited": np.zeros(len(found.own), dtype=bool),
         "fact always in the prompt": np.ones(len(found.own), dtype=bool),

@@ -25,13 +25,16 @@ from drike.evaluation.metrics import harmonic_mean
 from drike.gates.calibrated import LogisticHead
 from drike.gates.decision import EQUAL, Candidate
 from drike.gates.policy import QueryPolicy, Shown
-from drike.matching import normalise
 from drike.stores.records import EditVersion
 from drike.training.s_objective import SHIFTS, fit
+from lib.recorded import states
 
 STRENGTH = 0.000003  # of the pull to the weights of the start
 UNCONSIDERED = "unconsidered"
-OF_QUESTION = ("words", "words squared", "possessives", "clauses", "yes or no", "subject", "object", "both")
+OF_QUESTION = tuple(  # a gate's features have other names
+    f"question: {name}"
+    for name in ("words", "words squared", "possessives", "clauses", "yes or no", "subject", "object", "both")
+)
 _ASKS_YES_OR_NO = re.compile(r"(?i)\W*(is|are|was|were|does|do|did|has|have|can)\b")
 _CLAUSE, _POSSESSIVE = re.compile(r"(?i)\b(whose|that|which|where|who)\b"), re.compile(r"(?i)\bof\b|['’]s\b")
 _NEVER, _SELDOM = -100.0, -8.0  # weights
@@ -74,12 +77,12 @@ Estimator = Callable[[QueryPolicy, Learned], QueryPolicy]
 def described(candidate: Candidate | None, question: str, edit: EditVersion) -> Candidate:
     """The candidate with what the question itself is like among its features, beside the gate's."""
     gates = candidate.features if candidate else {UNCONSIDERED: 1.0}
-    text, words = f" {normalise(question)} ", len(question.split()) / 10
-    named = [f" {normalise(name)} " in text for name in (edit.record.subject, edit.record.target_new)]
+    words = len(question.split()) / 10
+    named = [states(question, name) for name in (edit.record.subject, edit.record.target_new)]
     counts = len(_POSSESSIVE.findall(question)), len(_CLAUSE.findall(question))
     values = words, words**2, *counts, bool(_ASKS_YES_OR_NO.match(question)), *named, all(named)
-    own = zip((f"question: {name}" for name in OF_QUESTION), map(float, values), strict=True)
-    return replace(candidate or Candidate(edit, 0.0), features={**gates, **dict(own)})
+    own = dict(zip(OF_QUESTION, map(float, values), strict=True))
+    return replace(candidate or Candidate(edit, 0.0), features={**gates, **own})
 
 
 def start(encoder: TextEncoder, shift: float = 0.0, *, of_question: bool = True) -> QueryPolicy:
@@ -88,7 +91,7 @@ def start(encoder: TextEncoder, shift: float = 0.0, *, of_question: bool = True)
     of_question: whether it can learn from what a question itself is like, and to state what the gate does not consider.
     """
     policy = QueryPolicy.untrained(encoder, ())
-    further = {f"question: {name}": 0.0 for name in OF_QUESTION} if of_question else {}
+    further = dict.fromkeys(OF_QUESTION if of_question else (), 0.0)
     weights = {**policy.gate.named.weights, **further, UNCONSIDERED: _SELDOM if of_question else _NEVER}
     nothing = LogisticHead(dict.fromkeys([*weights, EQUAL], 0.0), 0.0)
     gate = replace(policy.gate, named=replace(policy.gate.named, weights=weights))

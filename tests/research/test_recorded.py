@@ -267,7 +267,7 @@ def test_a_question_is_described_by_its_form_and_what_it_names() -> None:
     def own(question: str) -> list[float]:
         features = described(Candidate(version, 0.5, "Peru", {"masked": 0.25}), question, version).features
         assert features["masked"] == 0.25
-        return [round(features[f"question: {name}"], 2) for name in OF_QUESTION]
+        return [round(features[name], 2) for name in OF_QUESTION]
 
     assert own("Is Oslo the capital of Peru?") == [0.6, 0.36, 1, 0, 1, 1, 1, 1]
     assert own("Who leads the country whose capital is Lima?") == [0.8, 0.64, 0, 2, 0, 0, 0, 0]

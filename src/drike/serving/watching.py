@@ -50,54 +50,57 @@ class Watch:
         self._noted: deque[tuple[EditedRequest, PassingAnswer | None, Metrics]] = deque()
         self._held = 0  # about how many bytes of answers
         self._counts: Counts = Counter()
+        self._judging = threading.Lock()  # one thread at a time takes what is noted, and stores it
         self._counting = threading.Lock()
 
     def note(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
         """Take a request whose answer has passed, or failed; None where it passes elsewhere."""
+        if len(self._noted) >= _MOST_NOTED:  # judging is far behind: it is counted now, unread
+            if answer:
+                answer.drop()
+            self._count(edited, answer, metrics)
+            return
         if answer and edited.asked:
             if not answer.complete or self._held + answer.held > _MOST_HELD:
                 answer.drop()
             self._held += answer.held
-        if len(self._noted) < _MOST_NOTED:
-            self._noted.append((edited, answer, metrics))
-        else:  # judging is far behind: it is counted now, unread
-            if answer:
-                answer.drop()
-            self._count(edited, answer, metrics)
+        self._noted.append((edited, answer, metrics))
 
     def judge(self) -> None:
         """Count what has passed up to now."""
-        paused = time.monotonic()
-        for _ in range(len(self._noted)):  # while more may be noted
+        with self._judging:
+            self._judge()
+
+    def flush(self, store: EditStore) -> None:
+        """Add what was counted to a store; what it does not take now is kept for the next time."""
+        with self._judging:
+            self._judge()
+            with self._counting:
+                counted, self._counts = self._counts, Counter()
+            if not counted:
+                return
             try:
-                self._count(*self._noted.popleft())
-            except IndexError:  # another thread judged the rest
-                break
+                counts.add(store, counted)
+                counted = Counter()
+                if samples := [sample for alike in self._samples.values() for sample in alike]:
+                    reports.keep_samples(store, samples, self.sampling.most)
+                    self._samples = {}
+                self.problem = None
+            except Exception as problem:  # of any kind, as nothing may end the counting
+                with self._counting:
+                    self._counts.update(counted)
+                if self.problem is None:
+                    _LOG.warning("counts cannot be kept: %s", problem)
+                self.problem = str(problem)
+
+    def _judge(self) -> None:
+        paused = time.monotonic()
+        for _ in range(len(self._noted)):  # more may be noted meanwhile
+            self._count(*self._noted.popleft())
             if time.monotonic() - paused > _AT_A_TIME:
                 time.sleep(0)  # the event loop goes first
                 paused = time.monotonic()
         self._held = sum(answer.held for edited, answer, _ in list(self._noted) if answer and edited.asked)
-
-    def flush(self, store: EditStore) -> None:
-        """Add what was counted to a store; what it does not take now is kept for the next time."""
-        self.judge()
-        with self._counting:
-            counted, self._counts = self._counts, Counter()
-            samples, self._samples = self._samples, {}
-        try:
-            if counted:
-                counts.add(store, counted)
-                counted = Counter()
-            if samples:
-                reports.keep_samples(store, [each for alike in samples.values() for each in alike], self.sampling.most)
-            self.problem = None
-        except Exception as problem:  # of any kind, as nothing may end the counting
-            with self._counting:
-                self._counts.update(counted)
-                self._samples = samples | self._samples
-            if self.problem is None:
-                _LOG.warning("counts cannot be kept: %s", problem)
-            self.problem = str(problem)
 
     def _count(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
         try:
