@@ -360,7 +360,8 @@ def _scanned(block: str) -> Scanned:
         powers, inverses = np.ones((2, len(codes) + 1), np.uint64)
         np.cumprod(_POWER_OF[codes], out=powers[1:])
         np.cumprod(_INVERSE_OF[codes], out=inverses[1:])
-    around = np.pad(kinds, 1, constant_values=_NUMBER["gap"])
+    around = np.full(len(kinds) + 2, _NUMBER["gap"], np.uint8)
+    around[1:-1] = kinds
     places = np.frombuffer((16 * around[:-1] + around[1:]).tobytes().translate(_PLACES), np.uint8)
     begins, ends = np.flatnonzero((places & _BEGINS).view(np.bool_)), np.flatnonzero(places >= _ENDS)
     if len(begins) < len(ends):  # a suffix without a word
