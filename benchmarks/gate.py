@@ -25,6 +25,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ from drike.datasets.generated import with_generated
 from drike.datasets.paraphrases import query_template
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
-from drike.encoders.base import salient
+from drike.encoders.base import BULK, salient
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated, LogisticHead, compared
 from drike.gates.calibration import (
@@ -665,12 +666,22 @@ def time_rows(encoder: TextEncoder) -> Table:
 
 
 class Stand:
-    """Encodes stored texts as random vectors at once, and queries as the encoder does without remembering them."""
+    """Encodes stored texts as random vectors at once, and queries as a gateway's encoder does."""
 
     def __init__(self, encoder: TextEncoder) -> None:
         self.name, self.dim, self.identity = encoder.name, encoder.dim, encoder.identity
         self._encoder = encoder
         self._rng = np.random.default_rng(0)
+
+    @cached_property
+    def salient(self) -> Stand:
+        """The same of salient vectors."""
+        return Stand(salient(self._encoder))
+
+    def encode_both(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        """Vectors and salient vectors of a query."""
+        vectors: tuple[FloatArray, FloatArray] = self._encoder.encode_both(texts, masked)  # type: ignore[attr-defined]
+        return vectors
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Vectors [n, d]: random ones for more texts than a query has."""
@@ -718,7 +729,10 @@ def measure(options: argparse.Namespace) -> None:
     if options.only != "times" and not options.data.is_dir():
         print(f"left out: there is no folder {options.data} with the public files (--data)", file=sys.stderr)
         return
-    encoder = load_encoder(features=options.cache, keep=options.only != "times")
+    if options.only == "times":  # as a gateway does
+        encoder = load_encoder(keep=False, bulk=BULK, onnx=True)
+    else:
+        encoder = load_encoder(features=options.cache)
     if options.fit:
         options.fit.write_text(to_json(fitted(options.data, encoder)))
         return

@@ -220,6 +220,19 @@ class TestOnnx:
         load_encoder(tiny_bert, features=tmp_path).encode(TEXTS)
         assert len(list(tmp_path.glob("*.sqlite"))) == 2 and of_onnx.name.startswith("onnx-")
 
+    @pytest.mark.parametrize("masked", [("on it",), tuple(f"{'mars ' * n}is it" for n in range(30)), ("peru " * 500,)])
+    def test_one_pass_gives_both_kinds_of_vectors(self, tiny_bert: Path, masked: tuple[str, ...]) -> None:
+        """A server's encoder keeps none of them, and texts that share a row do not see each other."""
+        server, alone = (load_encoder(tiny_bert, keep=False, bulk=bulk, onnx=True) for bulk in (64, 0))
+        for texts in (TEXTS[:1], ("peru " * 100, *TEXTS)):
+            own, salient = server.encode_both(texts, masked)
+            np.testing.assert_allclose(own, np.stack([alone.encode([text])[0] for text in texts]), atol=1e-6)
+            one_by_one = np.stack([alone.salient.encode([text])[0] for text in masked])
+            np.testing.assert_allclose(salient, one_by_one, atol=1e-6)
+        assert not server._known and not server.salient._known
+        many = tuple(f"peru {n}" for n in range(64))
+        np.testing.assert_allclose(server.encode_both(many, masked)[0], alone.encode(many), atol=1e-6)
+
     def test_it_loads_neither_torch_nor_transformers(self, tiny_bert: Path) -> None:
         code = (
             "import sys, drike; e = drike.load_encoder(sys.argv[1], keep=False, onnx=True); e.encode(['peru']); "

@@ -71,3 +71,17 @@ def test_an_index_knows_the_answers_of_its_edits(shared: bool) -> None:
     index = EditIndex.of(stored(*records), HashingEncoder())
     [agreement] = agreements(index, [1], index.embed_masked(["The tongue of it is"]))[1]
     assert (agreement.same > 0.5) is (agreement.other < 0.5) is shared
+
+
+def test_answers_shared_by_many_wordings_are_counted_as_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((12, 4)).astype(np.float32)
+    counts = [Counter(rng.choice([f"a{i}" for i in range(9)], size).tolist()) for size in (0, 1, 5, *[30] * 9)]
+    texts = {f"w{i}": Worded(row, count, 4) for i, (row, count) in enumerate(zip(rows, counts, strict=True))}
+    store = Wordings(texts, inventory(0, 1))
+    other = Worded(rows[0], Counter({"a1": 2, "a2": 1, "unknown": 3}), 4)
+    for name, worded in [*texts.items(), ("another", other), *texts.items()]:  # and once more, from memory
+        same = store._same(name, worded, np.zeros(2, np.float32))
+        total = max(1, worded.answers.total())
+        shared = [sum(min(n / max(1, c.total()), worded.answers[a] / total) for a, n in c.items()) for c in counts]
+        np.testing.assert_allclose(same, np.array(shared) * 4 / (4 + 2), atol=1e-12)

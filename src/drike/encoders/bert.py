@@ -1,7 +1,7 @@
 """A BERT's forward pass as a graph for ONNX Runtime, built from the files of its folder without torch.
 
-The graph maps token ids to the vectors that sentence-transformers would give (mean or CLS pooling, perhaps normalised;
-a plain BERT's CLS vector) and to the salient vectors of `drike.encoders.salience`.
+The graph maps token ids to the vectors of tokens behind the last layer. Several texts may stand in one row: a token
+attends to those of its own text alone, so that short texts need no padding.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.encoders.salience import token_weights
-
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
     from tokenizers import Tokenizer
 
-INPUTS, OUTPUTS = ("input_ids", "attention_mask"), ("own", "salient")
+INPUTS = ("ids", "places", "texts")  # of tokens: places in their texts, and numbers of these
 _OPSET, _IR = 17, 10
-_TINY = 1e-9  # the least sum of weights that is divided by
 _KINDS = {"Transformer", "Pooling", "Normalize"}
 _MEAN, _FIRST = {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_cls_token", "cls"}
 
@@ -61,32 +58,28 @@ class BertFolder:
         return cls(path, config, limit, mean=modes <= _MEAN, normalised="Normalize" in modules)
 
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, which cuts texts to the model's length and pads them to each other's."""
+        """The tokenizer, which cuts texts to the model's length."""
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(self.path / "tokenizer.json"))
-        padding = _json(self.path / "tokenizer_config.json").get("pad_token", "[PAD]")
         tokenizer.enable_truncation(self.max_tokens)
-        tokenizer.enable_padding(pad_id=tokenizer.token_to_id(padding), pad_token=padding)
+        tokenizer.no_padding()
         return tokenizer
 
 
-def graph(bert: BertFolder, tokenizer: Tokenizer) -> ModelProto:
-    """The model from `INPUTS` [n, tokens] to `OUTPUTS` [n, d]. Raises KeyError for weights that are not there."""
+def graph(bert: BertFolder) -> ModelProto:
+    """The model from `INPUTS` [rows, tokens] to vectors [rows, tokens, d]. Raises KeyError for missing weights."""
     from onnx import TensorProto, helper
     from safetensors.numpy import load_file
 
     stored = load_file(bert.path / "model.safetensors")
     weights = {name.removeprefix("bert."): values.astype(np.float32) for name, values in stored.items()}
     nodes = _Nodes(weights, float(bert.config["layer_norm_eps"]))
-    tokens = _encoded(nodes, bert.config)
-    own = _pooled(nodes, tokens, bert.mean)
-    nodes.add("Identity", [nodes.unit(own) if bert.normalised else own], "own")
-    nodes.add("Identity", [_salient(nodes, tokens, _token_weights(tokenizer))], "salient")
-    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["n", "tokens"]) for name in INPUTS]
-    size = bert.config["hidden_size"]
-    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size]) for name in OUTPUTS]
-    made = helper.make_graph(nodes.nodes, "bert", inputs, outputs, nodes.constants)
+    nodes.add("Identity", [_encoded(nodes, bert.config)], "vectors")
+    shape = ["rows", "tokens"]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in INPUTS]
+    output = helper.make_tensor_value_info("vectors", TensorProto.FLOAT, [*shape, bert.config["hidden_size"]])
+    made = helper.make_graph(nodes.nodes, "bert", inputs, [output], nodes.constants)
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR)
 
 
@@ -121,34 +114,19 @@ class _Nodes:
         scale, shift = (self.constant(self.weights[f"{name}.{part}"]) for part in ("weight", "bias"))
         return self.add("LayerNormalization", [x, scale, shift], axis=-1, epsilon=self.epsilon)
 
-    def unit(self, x: str) -> str:
-        """The directions of vectors."""
-        length = self.add("ReduceL2", [x], axes=[-1], keepdims=1)
-        return self.add("Div", [x, self.add("Max", [length, self.constant(1e-12)])])
-
-    def mean(self, x: str, weights: str) -> str:
-        """The mean [n, d] of vectors [n, tokens, d] with weights [n, tokens]."""
-        by_vector = self.add("Unsqueeze", [weights, self.constant([-1], np.int64)])
-        axis = self.constant([1], np.int64)
-        total, weight = (
-            self.add("ReduceSum", [summed, axis], keepdims=0) for summed in (self.add("Mul", [x, by_vector]), by_vector)
-        )
-        return self.add("Div", [total, self.add("Max", [weight, self.constant(_TINY)])])
-
 
 def _encoded(nodes: _Nodes, config: Mapping[str, Any]) -> str:
-    """The vectors of tokens [n, tokens, d] behind the last layer."""
     word, position, kind = (
         nodes.weights[f"embeddings.{table}_embeddings.weight"] for table in ("word", "position", "token_type")
     )
-    zero, one, two = (nodes.constant([at], np.int64) for at in (0, 1, 2))
-    length = nodes.add("Slice", [nodes.add("Shape", ["input_ids"]), one, two])
-    places = nodes.add("Slice", [nodes.constant(position + kind[0]), zero, length, zero])
-    words = nodes.add("Gather", [nodes.constant(word), "input_ids"])
+    words, places = (
+        nodes.add("Gather", [nodes.constant(table), name])
+        for table, name in ((word, "ids"), (position + kind[0], "places"))
+    )
     x = nodes.normed(nodes.add("Add", [words, places]), "embeddings.LayerNorm")
-    mask = nodes.add("Cast", ["attention_mask"], "mask", to=1)
-    hidden = nodes.add("Mul", [nodes.add("Sub", [nodes.constant(1), mask]), nodes.constant(np.finfo(np.float32).min)])
-    hidden = nodes.add("Unsqueeze", [hidden, nodes.constant([1, 2], np.int64)])  # [n, 1, 1, tokens]
+    one, other = (nodes.add("Unsqueeze", ["texts", nodes.constant([1, at], np.int64)]) for at in (2, 3))
+    strange = nodes.add("Cast", [nodes.add("Not", [nodes.add("Equal", [one, other])])], to=1)
+    hidden = nodes.add("Mul", [strange, nodes.constant(np.finfo(np.float32).min)])  # [rows, 1, tokens, tokens]
     for layer in range(config["num_hidden_layers"]):
         x = _layer(nodes, x, hidden, f"encoder.layer.{layer}", config)
     return x
@@ -173,26 +151,6 @@ def _layer(nodes: _Nodes, x: str, hidden: str, name: str, config: Mapping[str, A
     doubled = nodes.add("Mul", [inner, nodes.add("Add", [erf, nodes.constant(1)])])
     gelu = nodes.add("Mul", [doubled, nodes.constant(0.5)])
     return nodes.normed(nodes.add("Add", [nodes.linear(gelu, f"{name}.output.dense"), x]), f"{name}.output.LayerNorm")
-
-
-def _pooled(nodes: _Nodes, tokens: str, mean: bool) -> str:
-    if mean:
-        return nodes.mean(tokens, "mask")
-    return nodes.add("Gather", [tokens, nodes.constant(0, np.int64)], axis=1)
-
-
-def _salient(nodes: _Nodes, tokens: str, weights: NDArray[np.float32]) -> str:
-    each = nodes.add("Mul", [nodes.add("Gather", [nodes.constant(weights), "input_ids"]), "mask"])
-    return nodes.mean(nodes.unit(tokens), each)
-
-
-def _token_weights(tokenizer: Tokenizer) -> NDArray[np.float32]:
-    """The weights of a tokenizer's tokens in salient vectors, those of special ones 0."""
-    weights = token_weights(
-        lambda word: tokenizer.encode(word, add_special_tokens=False).ids, tokenizer.get_vocab_size()
-    )
-    weights[[id for id, token in tokenizer.get_added_tokens_decoder().items() if token.special]] = 0
-    return weights
 
 
 def _json(path: Path) -> Any:

@@ -58,10 +58,14 @@ def _key(text: str) -> str:
 
 @dataclass(frozen=True)
 class Forward:
-    """The forward pass of a model. own: its own vectors. salient: those of `drike.encoders.salience`."""
+    """The forward pass of a model. own: its own vectors. salient: those of `drike.encoders.salience`.
+
+    both: its own vectors of some texts and salient ones of others, where one pass is faster.
+    """
 
     own: Vectors
     salient: Vectors
+    both: Callable[[Sequence[str], Sequence[str]], tuple[FloatArray, FloatArray]] | None = None
 
 
 class FrozenEncoder:
@@ -104,6 +108,13 @@ class FrozenEncoder:
             if self._bulk or len(self._known) > _REMEMBERED:
                 self._known.clear()
         return vectors
+
+    def encode_both(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        """What `encode` gives for texts, and `salient.encode` for others: of few texts on a server, in one pass."""
+        if 0 < len(texts) + len(masked) < self._bulk and (both := self._forward.both):
+            require_unicode([*texts, *masked])
+            return both(texts, masked)
+        return self.encode(texts), self.salient.encode(masked)
 
     def _fill(self, texts: Sequence[str], progress: Progress | None) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]

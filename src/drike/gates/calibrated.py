@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import exp, log
 
-import numpy as np
-
 from drike.encoders.base import FloatArray
 from drike.encoders.salience import content
 from drike.gates.chains import joined
@@ -163,10 +161,9 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
     compared = {key: [text for pair in key for text in pair] for key in groups}
     kept, _ = affordable(compared)
     whole, masked = (dict.fromkeys(pair[side] for key in kept for pair in key) for side in (0, 1))
-    wholes_of = dict(zip(whole, index.embed(list(whole)), strict=True))
-    masked_of = dict(zip(masked, index.embed_masked(list(masked)), strict=True))
+    own, vectors = index.embed_both(list(whole), list(masked))
+    wholes_of, masked_of = dict(zip(whole, own, strict=True)), dict(zip(masked, vectors, strict=True))
     place = {text: i for i, text in enumerate(masked)}
-    vectors = np.stack(list(masked_of.values()))
     agreeing = agreements(index, [id for key in kept for id in groups[key]], vectors)
     rows: list[Found] = []
     for excerpts in kept:

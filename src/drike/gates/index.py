@@ -132,6 +132,14 @@ class EditIndex:
         """Salient unit vectors [n, d] of texts with "it" for a subject, one at least. Raises ValueError, too."""
         return _encoded(salient(self.require_encoder()), texts)
 
+    def embed_both(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        """What `embed` and `embed_masked` give, from encoders that can in one pass."""
+        encoder = self.require_encoder()
+        if len(texts) + len(masked) < BULK and hasattr(encoder, "encode_both"):
+            own, salient_vectors = encoder.encode_both(texts, masked)
+            return unit(own), unit(salient_vectors)
+        return self.embed(texts), self.embed_masked(masked)
+
     def closest(self, id: int, vector: FloatArray) -> float:
         """The largest cosine of an edit's texts and a unit vector [d]."""
         return self._texts.closest(_texts(self.edits[id].record), vector)

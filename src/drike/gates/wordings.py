@@ -7,8 +7,8 @@ the same answers: "It was written in" and "The original language of it is" both 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,11 +60,14 @@ class Wordings:
         self._vectors: FloatArray = np.stack(rows) if rows else np.zeros((0, inventory.prototypes.shape[1]), np.float32)
         self._relations = np.sqrt(self._probabilities(self._vectors))
         self._edits = np.array([worded.edits for worded in wordings.values()], dtype=np.float64)
-        shares: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for i, worded in enumerate(wordings.values()):
-            for answer, share in _shares(worded.answers):
-                shares[answer].append((i, share))
-        self._answers = {answer: tuple(map(np.array, zip(*found, strict=True))) for answer, found in shares.items()}
+        self._number: dict[str, int] = {}  # of each answer
+        numbers = [self._number.setdefault(a, len(self._number)) for w in wordings.values() for a in w.answers]
+        by_answer = np.argsort(numbers, kind="stable")  # whose places and shares stand together, from _starts on
+        self._starts = np.searchsorted(np.sort(numbers), np.arange(len(self._number) + 1))
+        counts = np.array([len(worded.answers) for worded in wordings.values()], int)
+        self._places = np.repeat(np.arange(len(wordings)), counts)[by_answer]
+        self._shares = np.concatenate([np.zeros(0), *map(_shares, wordings.values())])[by_answer]
+        self._same_as: dict[str, NDArray[np.float64]] = {}  # what `_same` gives for these wordings, once asked
 
     def agreements(self, edits: Mapping[int, Mapping[str, Worded]], vectors: FloatArray) -> dict[int, list[Agreement]]:
         """What questions with these salient unit vectors [n, d] have in common with edits that have these wordings."""
@@ -79,7 +82,8 @@ class Wordings:
         for id, wordings in edits.items():
             own = np.stack([worded.vector for worded in wordings.values()])
             relations = self._probabilities(own)
-            same = np.max([self._same(w, r) for w, r in zip(wordings.values(), relations, strict=True)], axis=0)
+            each = [self._same(*worded, row) for worded, row in zip(wordings.items(), relations, strict=True)]
+            same = np.max(each, axis=0)
             likely, places = relations.max(axis=0), [self._place[text] for text in wordings if text in self._place]
             nearest = (vectors @ own.T).max(axis=1)
             itself, others = np.exp(_SHARPNESS * nearest), same.copy()
@@ -94,16 +98,21 @@ class Wordings:
             found[id] = [Agreement(*map(float, row)) for row in zip(*columns, strict=True)]
         return found
 
-    def _same(self, worded: Worded, relations: Probabilities) -> NDArray[np.float64]:
+    def _same(self, text: str, worded: Worded, relations: Probabilities) -> NDArray[np.float64]:
         """How probably each common wording asks for what this one does: by answers, where enough edits show them."""
-        shared = np.zeros(len(self._edits))
-        for answer, share in _shares(worded.answers):
-            places, shares = self._answers.get(answer, (np.zeros(0, int), np.zeros(0)))
-            shared[places] += np.minimum(shares, share)
+        if text in self._same_as:
+            return self._same_as[text]
+        numbers = np.array([self._number.get(answer, -1) for answer in worded.answers], int)
+        numbers, shares = numbers[numbers >= 0], _shares(worded)[numbers >= 0]
+        lengths = self._starts[numbers + 1] - self._starts[numbers]
+        ends = np.cumsum(lengths)
+        at = np.arange(lengths.sum()) + np.repeat(self._starts[numbers] - ends + lengths, lengths)
+        both = np.minimum(self._shares[at], np.repeat(shares, lengths))
+        shared = np.bincount(self._places[at], both, len(self._edits))
         fewer = np.minimum(self._edits, worded.edits)
         shown = fewer / (fewer + _FEW)
         same: NDArray[np.float64] = shown * shared + (1 - shown) * (self._relations @ np.sqrt(relations))
-        return same
+        return self._same_as.setdefault(text, same) if text in self._place else same
 
     def _probabilities(self, vectors: FloatArray) -> Probabilities:
         return probabilities(self.inventory.nearness(vectors))
@@ -114,6 +123,6 @@ def _largest(rows: NDArray[Any]) -> NDArray[Any]:
     return largest
 
 
-def _shares(answers: Counter[str]) -> Sequence[tuple[str, float]]:
-    total = answers.total()
-    return [(answer, count / total) for answer, count in answers.items()]
+def _shares(worded: Worded) -> NDArray[np.float64]:
+    """Which share of the answers each is."""
+    return np.array(list(worded.answers.values()), float) / worded.answers.total()
