@@ -93,5 +93,5 @@ def _means(vectors: FloatArray, weights: FloatArray, starts: NDArray[np.int64]) 
     if not len(starts):
         return np.zeros((0, vectors.shape[1]), np.float32)
     sums: FloatArray = np.add.reduceat(vectors * weights[:, None], starts)
-    means: FloatArray = sums / np.maximum(np.add.reduceat(weights, starts), 1e-9)[:, None]
-    return means
+    totals = np.maximum(np.add.reduceat(weights, starts), 1e-9)
+    return np.asarray(sums / totals[:, None], np.float32)
