@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from drike.gates.fingerprints import FingerprintSet, Flags
 from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
-from drike.gates.overlay import OverlayDict, regrouped
+from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
 from drike.gates.surroundings import cased, casual, in_state, inside
 from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
 from drike.words import MAX_NAME_PARTS, NEXT, Places, Words, composed, extended
