@@ -1,17 +1,16 @@
 """The words of a text and the names among them: one segmentation for stores, gates and editors, linear in the text.
 
-Words end where Unicode ends them (UAX 29), except that apostrophes and points end them, too ("Peru's" names Peru), and
-that scripts without spaces are read sign by sign: Han, kana but for runs of katakana, Hangul, Thai, Lao, Khmer and
-Myanmar, where a sign is a consonant with its vowels and marks. There a name stands
+Words end where Unicode ends them (UAX 29), and at apostrophes and points ("Peru's" names Peru). Scripts without spaces
+are read sign by sign: Han, kana but for runs of katakana, Hangul, Thai, Lao, Khmer and Myanmar, where a sign is a
+consonant with its vowels and marks. There a name stands
 
 * in Han or hiragana: behind another script or a word such as 在 or の, and three signs of Han anywhere: 京都 is not in
   東京都;
 * in Hangul: at the start of a word, and only particles follow in it: 서울 is in 서울에서는, and not in 서울대;
 * in Thai, Lao, Khmer and Myanmar: where its signs stand, if they are two at least.
 
-Words are compared without case, forms of letters (NFKC) and optional marks such as accents and points. Other marks, as
-the vowel signs of Devanagari, are letters. A word is compared by its fingerprint of 64 bits, which is computed with a
-random base, so that nobody can make two words of the same fingerprint.
+Words are compared without case, forms of letters (NFKC) and optional marks such as accents, by fingerprints of 64 bits,
+computed with a random base, so that nobody can make two words of the same one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from numpy.typing import NDArray
 Fingerprints = NDArray[np.uint64]
 Places = NDArray[np.int64]
 Kinds = NDArray[np.uint8]
-Scanned = tuple[Places, Places, Fingerprints, Kinds]
 
 MODULUS = 1 << 64
 MAX_NAME, MAX_NAME_WORDS = 200, 12  # characters and words of a name
@@ -82,7 +80,6 @@ _PARTICLES = (  # of Korean, which follow a name without a space, up to four of 
 
 
 def _breaks(before: str, now: str) -> bool:
-    """Whether a word, or a gap, begins between characters of two kinds."""
     if "gap" in (before, now):
         return before != now
     if now in _JOINED:
@@ -104,8 +101,7 @@ def _least(before: str, now: str) -> int:
 
 
 def _table(rule: Callable[[str, str], int]) -> NDArray[np.uint8]:
-    """A rule for two kinds, by 16 * the first + the second."""
-    table = np.zeros((16, 16), np.uint8)
+    table = np.zeros((16, 16), np.uint8)  # for two kinds, by 16 * the first + the second
     for (before, i), (now, j) in product(_NUMBER.items(), repeat=2):
         table[i, j] = rule(before, now)
     return table.ravel()
@@ -120,7 +116,8 @@ _SIGN_NUMBERS = frozenset(_NUMBER[kind] for kind in _SIGNS)
 _BASE = secrets.randbits(64) | 1
 _INVERSE = pow(_BASE, -1, MODULUS)
 _HALF, _MIXER = np.uint64(32), np.uint64(secrets.randbits(64) | 1)
-_SALT, _NEXT = secrets.randbits(64) | 1, np.uint64(secrets.randbits(64) | 1)
+_SALT = secrets.randbits(64) | 1
+NEXT = np.uint64(secrets.randbits(64) | 1)  # the fingerprint of some words, times this, plus that of one more
 
 # By code point, filled when a character is first met: its kind, and what it adds to the fingerprint of its word, which
 # is the sum of the letters times powers of the base.
@@ -153,10 +150,9 @@ def _learn(codes: Iterable[int]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """The words of a text, by number.
+    """The words of a text, by number: where each begins and ends in the text, and its fingerprint.
 
-    begins, ends: where each stands in the text. keys: the fingerprint of each. least: how many words a name must have
-    to begin with this one. last: whether a name may end with this one.
+    least: how many words a name must have to begin with this one. last: whether a name may end with it.
     """
 
     text: str
@@ -189,10 +185,9 @@ class Words:
 
     def folded(self, begin: int = 0, end: int | None = None) -> list[str]:
         """Some of the words as they are compared."""
-        bounds = zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True)
-        if self.text.isascii():
-            return [self.text[start:stop].lower() for start, stop in bounds]
-        return [self.text[start:stop].translate(_FOLDS) for start, stop in bounds]
+        text, bounds = self.text, zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True)
+        some = (text[start:stop] for start, stop in bounds)
+        return list(map(str.lower, some)) if text.isascii() else [part.translate(_FOLDS) for part in some]
 
     def between(self, begin: int, end: int) -> str:
         """The text from the beginning of a word to the end of the one before `end`."""
@@ -227,19 +222,14 @@ class Words:
     @property
     def fingerprint(self) -> int:
         """Of all words together in their order; 0 without any."""
-        powers = np.full(len(self), _NEXT)
+        powers = np.full(len(self), NEXT)
         powers[:1] = 1
         return int((self.keys[::-1] * np.cumprod(powers)).sum())
 
 
 def extended(prefix: int, key: int) -> int:
     """The fingerprint of several words and one more; 0 for none."""
-    return (prefix * int(_NEXT) + key) % MODULUS
-
-
-def extended_each(prefixes: Fingerprints, keys: Fingerprints) -> Fingerprints:
-    """`extended` for arrays."""
-    return prefixes * _NEXT + keys
+    return (prefix * int(NEXT) + key) % MODULUS
 
 
 def words(text: str) -> list[str]:
@@ -276,12 +266,12 @@ def masked(text: str, names: Sequence[str]) -> str:
 def masked_each(texts: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """`masked` for texts, each with its names."""
     split = iter(Words.of_each([part for text, names in texts for part in (text, *names)]))
-    results = []
+    found = []
     for _, names in texts:
         own, *known = islice(split, 1 + len(names))
         spans = next(filter(None, (list(own.spans(name)) for name in known)), ())
-        results.append(composed(own.replaced(spans, "it")))
-    return results
+        found.append(composed(own.replaced(spans, "it")))
+    return found
 
 
 def contains(known: Fingerprints, wanted: Fingerprints) -> NDArray[np.bool_]:
@@ -326,7 +316,7 @@ def _closing(keys: Fingerprints, inner: NDArray[np.bool_]) -> NDArray[np.bool_]:
             begins = ends - size + 1
             whole = np.zeros(len(ends), np.uint64)
             for i in range(size):
-                whole = extended_each(whole, keys[begins + i])
+                whole = whole * NEXT + keys[begins + i]
             hits = inner[begins] & (begins > 0) & contains(known, whole)
             before.append(begins[hits] - 1)
             ends = ends[~hits]
@@ -345,7 +335,7 @@ def _particles() -> list[tuple[int, Fingerprints]]:
     return [(size, np.array(sorted(known), np.uint64)) for size, known in by_size.items()]
 
 
-def _scanned(block: str) -> Scanned:
+def _scanned(block: str) -> tuple[Places, Places, Fingerprints, Kinds]:
     """Begins, ends and fingerprints of the words of a block, and the kinds of its characters."""
     if block.isascii():
         kind_of, powers, inverses = _ascii()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drike.gates.fingerprints import FingerprintSet
+from drike.gates.overlay import FingerprintSet
 
 
 @pytest.mark.parametrize("top", [64, 48, 20], ids=["spread", "crowded", "in one place"])

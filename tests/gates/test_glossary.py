@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.gates.glossary import glossed
+from drike.gates.glossary import corrected, glossed
 from drike.gates.naming import common_questions
-from drike.gates.spelling import corrected
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,29 @@
-"""Questions of other languages, word by word in English (`glossary.txt`), so that they compare with wordings in any.
+"""Questions in plain English, as wordings are: those of other languages word by word, and without typing errors.
 
-"Wie hoch ist it?" becomes "how high is it?". That is no translation: what is compared are the words, hardly their
-order.
+"Wie hoch ist it?" becomes "how high is it?" (`glossary.txt`). That is no translation: what is compared are the words,
+hardly their order. "captial" is read as "capital", which the wordings of relations have.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from drike.encoders.salience import content
+from drike.gates.inventory import built_in
+from drike.gates.names import one_typo, shortened
 from drike.gates.phrases import SPACELESS
+from drike.short_forms import lists
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _KANA = re.compile(r"[\u3040-\u309f]+")  # of inflections and particles
+_LOWER = re.compile(r"(?<!\w)[a-z]{5,20}(?!\w)")
 _LONGEST = 1_000  # characters of a text
-_LEAST_STEM = 3  # letters
+_LEAST_STEM, _LEAST_WORD = 3, 5  # letters; in a word of five, letters are only swapped
 _MOST_WORDS = 3  # of a phrase
 _ENGLISH, _JAPANESE = "en", "ja"
 
@@ -37,10 +43,6 @@ class _Language(NamedTuple):
             known = next((self.stems[phrase[:size]] for size in sizes if phrase[:size] in self.stems), None)
         return known
 
-    def knows(self, word: str) -> bool:
-        """Whether a word is one of the language."""
-        return word in self.words or self.english(word) is not None
-
 
 def glossed(text: str) -> str:
     """A text with the words that are known in English, if most of its words are of one other language."""
@@ -51,8 +53,12 @@ def glossed(text: str) -> str:
         return " ".join(_KANA.sub(" ", _signs().sub(lambda sign: f" {known[sign[0]]} ", text)).split())
     read = [(match.start(), match.end(), _folded(match[0])) for match in _WORD.finditer(text)]
     said = [word for _, _, word in read if word != "it"]
-    counts = {name: sum(map(language.knows, said)) for name, language in _languages().items() if name != _JAPANESE}
-    most = max(counts, key=lambda name: counts[name])  # English is the first
+    counts = {
+        code: sum(word in language.words or language.english(word) is not None for word in said)
+        for code, language in _languages().items()
+        if code != _JAPANESE
+    }
+    most = max(counts, key=lambda code: counts[code])  # English is the first
     if most == _ENGLISH or counts[most] < min(2, len(said)) or 2 * counts[most] < len(said):
         return text
     language, done, pieces, i = _languages()[most], 0, list[str](), 0
@@ -82,10 +88,8 @@ def _signs() -> re.Pattern[str]:
 def _languages() -> dict[str, _Language]:
     """The languages of glossary.txt by their code, English first."""
     found = dict[str, _Language]()
-    for line in files("drike.gates").joinpath("glossary.txt").read_text("utf-8").splitlines():
-        code, colon, rest = line.partition(": ")
-        if not colon or line.startswith("#"):
-            continue
+    for line in _lines("glossary.txt"):
+        code, _, rest = line.partition(": ")
         phrases, stems = dict[str, str](), dict[str, str]()
         for entry in rest.split(", "):
             phrase, _, english = (part.strip() for part in entry.partition(" = "))
@@ -93,3 +97,41 @@ def _languages() -> dict[str, _Language]:
             (stems if phrase.endswith("*") else phrases)[own] = english or phrase
         found[code] = _Language(phrases, stems, frozenset(word for phrase in phrases for word in phrase.split()))
     return found
+
+
+def _lines(name: str) -> list[str]:
+    """The lines of a file of drike's that are neither blank nor comments."""
+    lines = files("drike.gates").joinpath(name).read_text("utf-8").splitlines()
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def corrected(text: str) -> str:
+    """A text with its longer words in lower case as the wordings of relations spell them.
+
+    Only where letters are swapped, missing or too many in a word that neither they nor other lists of words have, and
+    where one of their words has the same first and last letter.
+    """
+    return _LOWER.sub(lambda word: _right(word[0]), text) if len(text) <= _LONGEST else text
+
+
+def _right(word: str) -> str:
+    known, by_part = _spellings()
+    if word in known or content(word) < 1 or word in lists("common words"):
+        return word
+    near = {right for part in shortened(word) for right in by_part.get(part, ()) if one_typo(word, right)}
+    near = {w for w in near if (w[0], w[-1]) == (word[0], word[-1])}
+    near = {w for w in near if sorted(w) == sorted(word) or len(word) != len(w) > _LEAST_WORD}  # no exchanged letter
+    return near.pop() if len(near) == 1 else word
+
+
+@cache
+def _spellings() -> tuple[frozenset[str], dict[str, list[str]]]:
+    """The words of wordings and those of `spelling.txt`, and the longer of the former by each letter left out."""
+    texts = (text for relation in built_in() for group in relation.groups for text in group)
+    wordings = {word for text in texts for word in re.findall(rf"[a-z]{{{_LEAST_WORD},}}", text.lower())}
+    others = {word for line in _lines("spelling.txt") for word in line.split()}
+    by_part = defaultdict[str, list[str]](list)
+    for word in sorted(wordings):
+        for part in shortened(word):
+            by_part[part].append(word)
+    return frozenset(wordings | others), dict(by_part)

@@ -1,7 +1,7 @@
 """Names of subjects in a query: whole words as `drike.words` reads them, short forms, names of people, typos.
 
-A text is read in time linear in its length: all its words are compared at once, a name's first words before its others,
-and of what may be found very often only the first and the last places are looked at more closely.
+A text is read in time linear in its length: all its words are compared at once, and of what may be found very often
+only the first and the last places are looked at more closely.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from drike.gates.fingerprints import FingerprintSet, Flags
 from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
-from drike.gates.overlay import OverlayDict, regrouped
+from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
 from drike.gates.surroundings import cased, casual, in_state, inside
 from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
-from drike.words import MAX_NAME_PARTS, Fingerprints, Kinds, Places, Words, composed, extended, extended_each
+from drike.words import MAX_NAME_PARTS, NEXT, Places, Words, composed, extended
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 _MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
@@ -26,7 +26,6 @@ _BLOCK = 1 << 14  # words at once
 _NAMES = 64  # those nearest to the beginning or the end of the text
 _TYPOS = 256  # unknown words at the beginning of a text and at its end that are checked for typos
 _SUBJECTS = 3  # a last name that more of them share names none
-_ALL = tuple(NameMatch)
 _WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
 
 _TWICE = re.compile(r"(\w)\1")
@@ -39,12 +38,9 @@ Spans = tuple[Places, Places, Places]  # begins and ends of names in a text, and
 class Mention:
     """A stored name in a query: its words begin..end (excluded), and the ids of the edits that have it.
 
-    Attributes:
-        ambiguous: the text may mean something else: the name is a common word, one of several well-known things, two
-            letters at most, or a short form that other subjects share.
-        cased: an ambiguous name is written as it is stored, and not only because a sentence begins; always so for other
-            names.
-        inside: it is part of a longer name that is another's, as "Mercury" in "Freddie Mercury".
+    ambiguous: the text may mean something else: it is a common word, one of several well-known things, two letters at
+    most, or a short form that other subjects share. cased: it is then written as it is stored, and not only because a
+    sentence begins; else always so. inside: it is part of another's name, as "Mercury" in "Freddie Mercury".
     """
 
     name: str
@@ -68,13 +64,11 @@ class Mention:
 class NameIndex:
     """A dictionary of the names of edits, by their fingerprints. Names of more than `MAX_NAME_PARTS` are left out.
 
-    Attributes:
-        names: ids of edits by name, combined with its kind; people also by first and last name, in any order.
-        subjects: of each edit the fingerprint of its subject.
-        parts: of each beginning of a name, whole name, pair and word, the number of edits that have it.
-        known: the keys of `parts`. Names found in a text are places in it.
-        written: names that may mean something else, as they are stored, with the ids of edits.
-        misspelt: words of `LONG_WORD` letters or more, by each way to leave out a letter.
+    names: ids of edits by name, combined with its kind; people also by first and last name, in any order. subjects: of
+    each edit the fingerprint of its subject. parts: of each beginning of a name, whole name, pair and word, the number
+    of edits that have it. known: the keys of `parts`; names found in a text are places in it. written: names that may
+    mean something else, as they are stored, with the ids of edits. misspelt: words of `LONG_WORD` letters or more, by
+    each way to leave out a letter.
     """
 
     names: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
@@ -95,21 +89,25 @@ class NameIndex:
         lost = {part for part, n in parts.items() if n is None}
         won = {part for part, n in parts.items() if n is not None and not were.get(part)}
         long = {word: key ^ WORD for forms in (*old.values(), *added.values()) for word, key in forms.long.items()}
-        names = regrouped(self.names, *([(id, forms.names) for id, forms in by.items()] for by in (old, added)))
-        subjects = self.subjects.changed({**dict.fromkeys(old), **{id: forms.subject for id, forms in added.items()}})
-        surfaces = [
-            [((id, text), [whole]) for id, forms in by.items() for text, whole in forms.written.items()]
-            for by in (old, added)
-        ]
+        names, surfaces = list[Any](), list[Any]()
+        for by in (old, added):
+            names.append([(id, forms.names) for id, forms in by.items()])
+            surfaces.append([((id, text), [key]) for id, forms in by.items() for text, key in forms.written.items()])
         typos = [[(word, shortened(word)) for word, part in long.items() if part in of] for of in (lost, won)]
-        written, misspelt = regrouped(self.written, *surfaces), regrouped(self.misspelt, *typos)
-        return NameIndex(names, subjects, self.parts.changed(parts), self.known.changed(lost, won), written, misspelt)
+        return NameIndex(
+            regrouped(self.names, *names),
+            self.subjects.changed({**dict.fromkeys(old), **{id: forms.subject for id, forms in added.items()}}),
+            self.parts.changed(parts),
+            self.known.changed(lost, won),
+            regrouped(self.written, *surfaces),
+            regrouped(self.misspelt, *typos),
+        )
 
     def find(self, words: Words) -> list[Mention]:
         """The names in a text, in their order; none that is part of a longer one.
 
-        Where there are more than `_MENTIONS`, only the first and the last of each name, and of the `_NAMES` names that
-        come first or last. Typos are looked for in the first and the last `_TYPOS` words that no name has.
+        Of more than `_MENTIONS` only the first and the last of each name, and of the `_NAMES` names that come first or
+        last. Typos are looked for in the first and the last `_TYPOS` words that no name has.
         """
         some = self.known.may_have(words.keys, WORD)
         spelled, free = self._spelled(words, some)
@@ -128,15 +126,11 @@ class NameIndex:
         (_, _, names), free = self._spelled(words, some)
         wholes = self.known.sorted[list(set(names.tolist()))] ^ np.uint64(WHOLE)
         shorter = wholes[self.known.may_have(wholes, SHORTER)]
-        found = {
-            id
-            for kind in _WHOLE_NAMES
-            for own in (wholes if kind is NameMatch.FULL else shorter,)
-            for ids in self.names.values_of((own ^ np.uint64(OF_KIND[kind])).tolist())
-            for id in ids
-        }
-        others = self._others(words, some, free)
-        return found.union(*(mention.edits for mention in others if mention.kind is not NameMatch.LAST))
+        found = {i for m in self._others(words, some, free) if m.kind is not NameMatch.LAST for i in m.edits}
+        for kind in _WHOLE_NAMES:
+            own = (wholes if kind is NameMatch.FULL else shorter) ^ np.uint64(OF_KIND[kind])
+            found.update(*self.names.values_of(own.tolist()))
+        return found
 
     def _others(self, words: Words, some: Flags, free: Flags) -> list[Mention]:
         """The names that are not spelled as they are stored."""
@@ -188,44 +182,39 @@ class NameIndex:
             sizes[rows[whole[fits]]], names[rows[whole[fits]]] = size, places[fits]
             inside = np.searchsorted(begins, len(words) - size)
             rows, begins, prefixes = rows[:inside], begins[:inside], prefixes[:inside]
-            prefixes = extended_each(prefixes, words.keys[begins + size])
+            prefixes = prefixes * NEXT + words.keys[begins + size]
         named = np.flatnonzero(sizes)
         return starts[named], starts[named] + sizes[named], names[named]
 
     def _wholes(self, names: Places) -> list[int]:
-        """The fingerprints of names."""
         wholes: list[int] = (self.known.sorted[names] ^ np.uint64(WHOLE)).tolist()
         return wholes
 
     def _read(
-        self, words: Words, name: int, begin: int, end: int, kinds: Collection[NameMatch] = _ALL
+        self, words: Words, name: int, begin: int, end: int, kinds: Collection[NameMatch] = tuple(NameMatch)
     ) -> Iterator[Mention]:
         """What the words begin..end of a text mention: the edits with a name, by its kind."""
-        readings = self._readings.get(name)
-        if readings is None:
-            readings = self._readings[name] = list(self._of_name(name))
-        stored = self.written.get(name)
-        ambiguous, is_cased = stored is not None, True
-        text = " ".join(words.folded(begin, end))
+        stored, text = self.written.get(name), " ".join(words.folded(begin, end))
+        ambiguous, is_cased = False, True
         if stored is not None:
             surfaces, several = {surface for _, surface in stored}, text in lists("homonyms")
             is_cased = (several and text not in lists("common words")) or cased(words, begin, end, surfaces)
             unsettled = several or len(text) < 3 or any(surface[1:].islower() for surface in surfaces if " " in surface)
-            unsettled = unsettled or all(map(str.islower, surfaces))
-            ambiguous = not is_cased or unsettled
-        for kind, ids, shared in readings:
+            ambiguous = not is_cased or unsettled or all(map(str.islower, surfaces))
+        for kind, ids, shared in self._of_name(name):
             if kind in kinds:
                 within = inside(words, begin, end, last=kind is NameMatch.LAST)
                 another = within and (kind is NameMatch.LAST or in_state(words, begin, end))
                 if not another:
                     yield Mention(text, kind, begin, end, ids, ambiguous or shared, is_cased, within)
 
-    def _of_name(self, name: int) -> Iterator[Reading]:
-        known = [(kind, ids) for kind in NameMatch if (ids := self.names.get(name ^ OF_KIND[kind]))]
-        subjects = {self.subjects[id] for _, ids in known for id in ids}
-        for kind, ids in known:
-            if kind is not NameMatch.LAST or len(subjects) <= _SUBJECTS:
-                yield kind, ids, kind is not NameMatch.FULL and len(subjects) > 1
+    def _of_name(self, name: int) -> list[Reading]:
+        if name not in self._readings:
+            known = [(kind, ids) for kind in NameMatch if (ids := self.names.get(name ^ OF_KIND[kind]))]
+            subjects = len({self.subjects[id] for _, ids in known for id in ids})
+            known = [(kind, ids) for kind, ids in known if kind is not NameMatch.LAST or subjects <= _SUBJECTS]
+            self._readings[name] = [(kind, ids, kind is not NameMatch.FULL and subjects > 1) for kind, ids in known]
+        return self._readings[name]
 
     def _misspelt(self, words: Words, free: Flags) -> list[Mention]:
         """The names that hold one of the words in its right spelling, or with an s at their end."""
@@ -235,22 +224,18 @@ class NameIndex:
         places = np.delete(places, self.known.find(words.keys[places], WORD)[0])
         places = _first_or_last(places, 2 * _TYPOS)
         guesses = self._with_s(words, places)
-        guessed = {place for place, _, _ in guesses}
-        guesses += [
-            (place, word, right)
-            for place in places.tolist()
-            if place not in guessed
-            for word in words.folded(place, place + 1)
-            for right in sorted({right for shorter in shortened(word) for right in self.misspelt.get(shorter, ())})
-            if one_typo(word, right) or _by_sound(word) == _by_sound(right)
-        ]
+        for place in sorted({*places.tolist()} - {place for place, _, _ in guesses}):
+            [word] = words.folded(place, place + 1)
+            near = {right for shorter in shortened(word) for right in self.misspelt.get(shorter, ())}
+            near = {right for right in near if one_typo(word, right) or _by_sound(word) == _by_sound(right)}
+            guesses += [(place, word, right) for right in sorted(near)]
         if not guesses:
             return []
         windows, width = _corrected(words, [(place, right) for place, _, right in guesses])
         mentions = []
         spans, _ = self._spelled(windows, self.known.may_have(windows.keys, WORD))
-        rows = spans[0] // width
-        held = (spans[0] <= rows * width + MAX_NAME_PARTS) & (rows * width + MAX_NAME_PARTS < spans[1])
+        centres = spans[0] // width * width + MAX_NAME_PARTS
+        held = (spans[0] <= centres) & (centres < spans[1])
         begins, ends, names = (_first_or_last(part[held], _MENTIONS) for part in spans)
         for first, behind, name in zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True):
             place, word, right = guesses[first // width]
@@ -282,8 +267,7 @@ class NameIndex:
             where, names = self.known.find(pair(words.keys[begins], words.keys[begins + (size - 1)]))
             found.append((begins[where], begins[where] + size, names))
         mentions = list[Mention]()
-        begins, ends, names = map(np.concatenate, zip(*found, strict=True))
-        begins, ends, names = _outermost(begins, ends, names, len(words))
+        begins, ends, names = _outermost(*map(np.concatenate, zip(*found, strict=True)), len(words))
         pairs = self.known.sorted[names].tolist()
         for begin, end, name in zip(begins.tolist(), ends.tolist(), pairs, strict=True):
             between = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
@@ -338,15 +322,12 @@ def _first_and_last(names: Places) -> tuple[Places, Places]:
 
 def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words, int]:
     """The surroundings of words, with these spelled otherwise, one behind the other, and the length of each."""
-    reach = MAX_NAME_PARTS
-    places = np.array([place for place, _ in guesses])[:, None] + np.arange(2 * reach + 2)
-    padding = (reach, reach + 2)
-    keys: Fingerprints = np.pad(words.keys, padding)[places]
-    least: Kinds = np.pad(words.least, padding)[places]
-    last: Flags = np.pad(words.last, padding)[places]
+    reach, width = MAX_NAME_PARTS, 2 * MAX_NAME_PARTS + 2
+    places = np.array([place for place, _ in guesses])[:, None] + np.arange(width)
+    keys, least, last = (np.pad(of, (reach, reach + 2))[places] for of in (words.keys, words.least, words.last))
     keys[:, reach] = [word.keys[0] for word in Words.of_each([right for _, right in guesses])]
     keys[:, -1] = 0  # no name goes on in the next
-    return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), 2 * reach + 2
+    return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), width
 
 
 def _named_before(words: Words, place: int) -> tuple[int, str]:
@@ -363,7 +344,7 @@ def _named_before(words: Words, place: int) -> tuple[int, str]:
 
 
 def shortened(word: str) -> set[str]:
-    """The word, and with any one letter left out: words within a typo of each other share one of these."""
+    """The word, its sound, and it without any one letter: words within a typo of each other share one of these."""
     return {word, _by_sound(word), *(word[:i] + word[i + 1 :] for i in range(len(word)))}
 
 
@@ -382,8 +363,8 @@ def one_typo(first: str, second: str) -> bool:
 def _another_word(words: Words, typed: str, right: str, begin: int, end: int) -> bool:
     """Whether a word that differs from a name of one word is rather another word than a typo of it.
 
-    "Albania" and "Albanian", which differ in their end only, are; short words are unless they have a capital, are not
-    common, and lack a letter or have two swapped.
+    Those that differ in their end only are; short ones unless they have a capital, are not common, and lack a letter or
+    have two swapped.
     """
     if end - begin > 1:
         return False

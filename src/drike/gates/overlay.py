@@ -1,15 +1,27 @@
-"""An immutable dictionary of which a copy with a few changes is made in little time."""
+"""What an index is made of: immutable collections of which a copy with a few changes is made in little time."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drike.encoders.base import FloatArray
+from drike.words import Fingerprints, Places, contains
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Flags = NDArray[np.bool_]
 
 _PART = 16  # changes are merged into a new base when they are more than this part of it
+_ROUNDING = 1e-5  # more than what the order of sums changes in a cosine of single precision
+_MANY = 4_096  # fingerprints for which tables pay
+_BLOCK = 1 << 15  # fingerprints at once, so that the arrays stay in a processor's cache
 
 
 class OverlayDict(Mapping[Key, Value]):
@@ -27,10 +39,7 @@ class OverlayDict(Mapping[Key, Value]):
         changes = {**self.changes, **changes}
         if len(changes) * _PART <= len(self.base):
             return OverlayDict(self.base, changes)
-        merged = {**self.base, **changes}
-        for key in [key for key, value in changes.items() if value is None]:
-            del merged[key]
-        return OverlayDict(merged)  # type: ignore[arg-type]
+        return OverlayDict({key: value for key, value in {**self.base, **changes}.items() if value is not None})
 
     def get(self, key: Key, default: Any = None) -> Any:
         """The value of a key, or the default."""
@@ -65,9 +74,9 @@ def regrouped(
     new: Collection[tuple[Any, Iterable[Key]]],
 ) -> OverlayDict[Key, tuple[Any, ...]]:
     """Groups by key, without some members and with others, each given with its keys; members are sorted."""
-    if not groups and not gone:
-        return OverlayDict(_grouped(new))
     leaving, joining = _grouped(gone), _grouped(new)
+    if not groups and not gone:
+        return OverlayDict(joining)
     changes: dict[Key, tuple[Any, ...] | None] = {}
     for key in {**leaving, **joining}:
         members = {*groups.get(key, ())}.difference(leaving.get(key, ())).union(joining.get(key, ()))
@@ -87,3 +96,106 @@ def _grouped(members: Iterable[tuple[Any, Iterable[Key]]]) -> dict[Key, tuple[An
     for key, others in further.items():
         groups[key] = tuple(sorted((*groups[key], *others)))
     return groups
+
+
+@dataclass(frozen=True, eq=False)
+class FingerprintSet:
+    """Fingerprints, sorted. They are spread evenly, so that the first bits of one say about where it is."""
+
+    sorted: Fingerprints = field(default_factory=lambda: np.zeros(0, np.uint64))
+
+    def changed(self, lost: Iterable[int], won: Iterable[int]) -> FingerprintSet:
+        """A copy without some, which are in it, and with others, which are not."""
+        without = np.delete(self.sorted, np.searchsorted(self.sorted, np.array(sorted(lost), np.uint64)))
+        more = np.array(sorted(won), np.uint64)
+        return FingerprintSet(np.insert(without, np.searchsorted(without, more), more))
+
+    def may_have(self, wanted: Fingerprints, kind: int = 0) -> Flags:
+        """Which of the wanted ones are here, and a few others. kind: is combined with each, by exclusive or."""
+        if len(wanted) < _MANY:
+            return contains(self.sorted, wanted ^ np.uint64(kind))
+        shift, is_taken, _, _ = self._tables
+        found = np.empty(len(wanted), np.bool_)
+        for at in range(0, len(found), _BLOCK):
+            found[at : at + _BLOCK] = is_taken[(wanted[at : at + _BLOCK] ^ np.uint64(kind)) >> shift]
+        return found
+
+    def find(self, wanted: Fingerprints, kind: int = 0) -> tuple[Places, Places]:
+        """The places of those of the wanted ones that are here, and their places here. kind: as for `may_have`."""
+        places = np.flatnonzero(self.may_have(wanted, kind))
+        wanted = wanted[places] ^ np.uint64(kind)
+        if len(wanted) < _MANY:
+            is_here = contains(self.sorted, wanted)
+            return places[is_here], np.searchsorted(self.sorted, wanted[is_here])
+        _, _, shift, firsts = self._tables
+        at, last = firsts[wanted >> shift], len(self.sorted) - 1
+        left = np.flatnonzero((at < last) & (self.sorted[at] < wanted))
+        while len(left):
+            at[left] += 1
+            left = left[(at[left] < last) & (self.sorted[at[left]] < wanted[left])]
+        is_here = self.sorted[at] == wanted
+        return places[is_here], at[is_here]
+
+    @cached_property
+    def _tables(self) -> tuple[np.uint64, Flags, np.uint64, Places]:
+        """Whether one begins with some bits, for each; where the first begins so or is larger, for fewer bits.
+
+        Before each table stands how many bits it does not look at.
+        """
+        size = len(self.sorted).bit_length()
+        many, few = (min(24, max(10, size + more)) for more in (4, 0))
+        unseen, unseen_here = np.uint64(64 - many), np.uint64(64 - few)
+        is_taken = np.zeros(1 << many, np.bool_)
+        is_taken[self.sorted >> unseen] = True
+        counts = np.bincount((self.sorted >> unseen_here).astype(np.int64), minlength=1 << few)
+        return unseen, is_taken, unseen_here, np.cumsum(counts) - counts
+
+
+@dataclass(frozen=True, eq=False)
+class TextVectors:
+    """Texts with a unit vector [d] and the ids of the edits that have them.
+
+    matrix: the vectors of `vectors.base` in its order [n, d], to search them.
+    """
+
+    edits: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
+    vectors: OverlayDict[str, FloatArray] = field(default_factory=OverlayDict)
+    matrix: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+    def changed(
+        self, gone: Mapping[int, Iterable[str]], new: Mapping[int, Iterable[str]], known: Mapping[str, FloatArray]
+    ) -> TextVectors:
+        """A copy without the texts of some edits and with those of others, by id. known: vectors of these."""
+        edits = regrouped(self.edits, gone.items(), new.items())
+        old, added = ([text for texts in texts_of.values() for text in texts] for texts_of in (gone, new))
+        dropped = {text: None for text in old if text not in edits}
+        vectors = self.vectors.changed({**dropped, **{t: known[t] for t in added if t not in self.vectors}})
+        if vectors.base is self.vectors.base:
+            return TextVectors(edits, vectors, self.matrix)
+        matrix = np.stack(list(vectors.base.values())) if vectors.base else np.zeros((0, 0), np.float32)
+        return TextVectors(edits, OverlayDict(dict(zip(vectors.base, matrix, strict=True))), matrix)
+
+    def closest(self, texts: Iterable[str], vector: FloatArray) -> float:
+        """The largest cosine of a unit vector [d] and those of texts."""
+        return max(self._cosines(texts, vector).values())
+
+    def nearest(self, vector: FloatArray, count: int) -> dict[str, float]:
+        """The `count` texts with the largest cosines, and those that tie with the last of them, the largest first."""
+        texts, changes = list(self.vectors.base), self.vectors.changes
+        rows: Iterable[int] = range(len(texts))
+        if len(texts) > (enough := count + len(changes)):  # some of them may be gone
+            near = self.matrix @ vector
+            rows = np.flatnonzero(near >= np.partition(near, -enough)[-enough] - _ROUNDING)
+        current = [text for row in rows if (text := texts[row]) not in changes]
+        cosines = self._cosines([*current, *(text for text, of in changes.items() if of is not None)], vector)
+        ranked = sorted(cosines, key=lambda text: (-cosines[text], text))
+        last = cosines[ranked[:count][-1]] if ranked else 0.0
+        return {text: cosines[text] for text in ranked if cosines[text] >= last}
+
+    def _cosines(self, texts: Iterable[str], vector: FloatArray) -> dict[str, float]:
+        """Rounded to six decimals, so that they do not depend on which other texts there are."""
+        texts = list(texts)
+        if not texts:
+            return {}
+        stacked = np.stack([self.vectors[text] for text in texts]).astype(np.float64)
+        return dict(zip(texts, np.round(stacked @ vector, 6).tolist(), strict=True))

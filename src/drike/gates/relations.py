@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 
 from drike.encoders.salience import content
 from drike.gates.glossary import glossed
@@ -29,8 +29,7 @@ def answer_kind(text: str) -> str | None:
     return next((kind for kind in _KINDS if kind in kinds), None)
 
 
-def _exclusive(*lines: str) -> list[list[frozenset[str]]]:
-    """Of each line, a fact is one of these."""
+def _exclusive(*lines: str) -> list[list[frozenset[str]]]:  # of each line, a fact is one of these
     return [[frozenset(relation.split()) for relation in line.split("|")] for line in lines]
 
 
@@ -72,19 +71,20 @@ _OPPOSITES = _exclusive(
 
 def contrary(first: str, second: str) -> bool:
     """Whether two texts ask for different relations of one kind, such as the father and the mother."""
-    return _exclude(set(words(first)), set(words(second)), _CONTRARIES)
+    return _exclude(words(first), words(second), _CONTRARIES)
 
 
 def opposite(first: str, second: str) -> bool:
     """Whether two texts ask for opposites, such as the first and the last; for wordings of stored edits."""
-    return _exclude(set(words(first)), set(words(second)), _OPPOSITES)
+    return _exclude(words(first), words(second), _OPPOSITES)
 
 
-def _exclude(first: Set[str], second: Set[str], groups: list[list[frozenset[str]]]) -> bool:
+def _exclude(first: Iterable[str], second: Iterable[str], groups: list[list[frozenset[str]]]) -> bool:
     """Whether words of two texts are of different relations of a group, and of none together."""
+    said = {*first}, {*second}
     for group in groups:
-        relations = [{i for i, names in enumerate(group) if names & said} for said in (first, second)]
-        if all(relations) and not relations[0] & relations[1]:
+        one, other = ({i for i, names in enumerate(group) if not names.isdisjoint(own)} for own in said)
+        if one and other and not one & other:
             return True
     return False
 
@@ -103,27 +103,24 @@ _EMPTY = re.compile(  # words that say nothing about what is asked
 )
 
 
-@lru_cache(4_096)
-def _asked_words(wording: str, names: tuple[str, ...]) -> frozenset[str]:
-    """The stems of the words of a wording that say what is asked about its subject."""
-    return _stems(_weights(wording, names))
-
-
 def _stems(said: Iterable[str]) -> frozenset[str]:
     return frozenset(word[:_STEM] for word in said if not _EMPTY.fullmatch(word))
 
 
+_VAGUE = _stems(("located", "situated", "associated", "belongs"))  # of many relations
 _SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if len(relation) > 1]  # of one relation
 
 
 def share_said(question: str, record: EditRecord) -> float:
     """How much of what a wording of an edit asks for a question says: the share of its words, rare ones above all.
 
-    All of it where the question checks an object.
+    All of it where the question is for yes or no and names the old or the new object: "Is it still in Hamburg?".
     """
-    asked, shares = _stems(words(question)), list[float]()
-    if checks_object(question, record):
+    objects = (name for name in (record.target_true, record.target_new, *record.object_aliases) if name)
+    telling = (name for name in objects if not name.isdigit() and name.casefold() not in lists("common words"))
+    if not is_open(question) and any(mentions(question, name) for name in telling):
         return 1.0
+    asked, shares = _stems(words(question)), list[float]()
     for wording in (record.query, *record.paraphrases):
         weights = _weights(wording, record.names)
         said = sum(weight for word, weight in weights.items() if word[:_STEM] in asked)
@@ -176,10 +173,9 @@ _OTHERS = re.compile(  # another than the one that an edit is about: a relative,
     re.IGNORECASE,
 )
 _FAMILY = frozenset(
-    re.findall(
-        r"\w+",
+    words(
         "brother sister sibling siblings father mother parent parents wife husband spouse married marry son daughter"
-        " child children uncle aunt cousin friend friends family",
+        " child children uncle aunt cousin friend friends family"
     )
 )
 _CASES = _exclusive(  # opposites that questions about another case than the edit's have
@@ -196,24 +192,13 @@ def is_open(question: str) -> bool:
     return _OPEN.search(question) is not None
 
 
-def checks_object(question: str, record: EditRecord) -> bool:
-    """Whether a question for yes or no names the old or the new object of an edit: "Is it still in Hamburg?"."""
-    objects = [name for name in (record.target_true, record.target_new, *record.object_aliases) if name]
-    telling = (name for name in objects if not name.isdigit() and name.casefold() not in lists("common words"))
-    return not is_open(question) and any(mentions(question, name) for name in telling)
-
-
 def about_another(question: str, record: EditRecord) -> bool:
-    """Whether a question is, by its words, about another time, person or case than an edit.
-
-    "Who was its president in 1985?", "Who is it's brother?", "What is the minimum dose of it?".
-    """
+    """Whether a question is, by its words, about another time, person or case than an edit: "its president in 1985"."""
     if is_open(question) and _PAST.search(question) and _PRESENT.search(record.query):
         return True
     asked, stored = set(words(question)), {word for text in (record.query, *record.paraphrases) for word in words(text)}
     for match in _OTHERS.finditer(question):
-        kept = _FAMILY if match["kin"] else {word.casefold() for word in match.groups() if word}
-        if not kept & stored:
+        if stored.isdisjoint(_FAMILY if match["kin"] else {word.casefold() for word in match.groups() if word}):
             return True
     return _exclude(asked, stored, _CASES)
 
@@ -222,7 +207,7 @@ def asks_relation(question: str, record: EditRecord) -> bool:
     """Whether a question asks, by its words, what an edit is about, whatever its subject is."""
     asked = _stems(words(question))
     for wording in (record.query, *record.paraphrases):
-        wanted = _asked_words(wording, record.names)
+        wanted = _stems(_weights(wording, record.names))
         same = any(wanted & synonyms and asked & synonyms for synonyms in _SYNONYMS)
         if wanted and (same or 2 * len(wanted & asked) >= len(wanted)) and not contrary(question, wording):
             return True
@@ -232,13 +217,12 @@ def asks_relation(question: str, record: EditRecord) -> bool:
 def states_old(read: Words, record: EditRecord) -> bool:
     """Whether a text seems to state the old object of an edit, and not the new one, near a name of its subject.
 
-    It must also have a word there that says what the edit is about, if the edit's wordings have one. Of many places
-    only the first are looked at.
+    It must also say there what the edit is about, if the edit's wordings do. Of many places only the first count.
     """
     old = Words.of(record.target_true or "")
     if not len(old) or next(read.spans(old), None) is None:
         return False
-    wanted = [_asked_words(wording, record.names) for wording in (record.query, *record.paraphrases)]
+    wanted = [_stems(_weights(wording, record.names)) for wording in (record.query, *record.paraphrases)]
     named = (span for name in record.names for span in read.spans(Words.of(name)))
     for begin, end in islice(named, _MOST_PLACES):
         near = read.text[max(0, int(read.begins[begin]) - _NEAR) : int(read.ends[end - 1]) + _NEAR]
@@ -248,16 +232,11 @@ def states_old(read: Words, record: EditRecord) -> bool:
     return False
 
 
-# Said of many relations, besides what tells them apart.
-_VAGUE = _stems(("located", "situated", "associated", "belongs"))
-
-
 def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:
     """The parts of a text between words that say nothing about what is asked, each with the stems of its words."""
-    runs: list[list[str]] = [[]]
-    for word in words(text):
-        if len(word) < 2 or _EMPTY.fullmatch(word) or word[:_STEM] in _VAGUE:
-            runs.append([])
-        else:
-            runs[-1].append(word)
-    return [(" ".join(run), _stems(run)) for run in runs if run]
+
+    def is_vague(word: str) -> bool:
+        return len(word) < 2 or _EMPTY.fullmatch(word) is not None or word[:_STEM] in _VAGUE
+
+    runs = [list(run) for vague, run in groupby(words(text), is_vague) if not vague]
+    return [(" ".join(run), _stems(run)) for run in runs]

@@ -18,15 +18,19 @@ _BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
 
 
 def continued(words: Words, begin: int, end: int) -> bool:
-    """Whether a name seems part of a longer one: "Chile" in "University of Chile", "iPhone" in "iPhone X".
+    """Whether a name seems part of a longer one, as a word in capitals or a number adjoins it: "University of Chile".
 
-    True where a word in capitals, other than the first of the text, or a number adjoins it.
+    The first word of the text does not count.
     """
-    if end < len(words) and _adjoin(words, end - 1) and _capital(words, end):
+
+    def adjoins(i: int) -> bool:
+        return words.text[words.ends[i] : words.begins[i + 1]] in (" ", "-", "–")
+
+    if end < len(words) and adjoins(end - 1) and _capital(words, end):
         return True
-    if begin > 1 and words.folded(begin - 1, begin) == ["of"] and all(_adjoin(words, begin - i) for i in (1, 2)):
+    if begin > 1 and words.folded(begin - 1, begin) == ["of"] and adjoins(begin - 1) and adjoins(begin - 2):
         begin -= 1
-    return begin > 1 and _adjoin(words, begin - 1) and _capital(words, begin - 1)
+    return begin > 1 and adjoins(begin - 1) and _capital(words, begin - 1)
 
 
 def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
@@ -34,13 +38,12 @@ def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
 
     last: whether it is the last name of a person, with which any other first name is another's.
     """
-    own = words.folded(begin, end)
+    own, behind = words.folded(begin, end), words.folded(end, end + 2)
     lower = words.between(begin, end).islower()  # then words around it may be in lower case, too
-    if begin and _spaced(words, begin - 1) and _belongs_to_before(words, begin, lower):
-        return True
-    if len(own) == 1 and begin and _spaced(words, begin - 1) and _first_name(words, begin - 1, lower, last):
-        return True
-    behind = words.folded(end, end + 2)
+    if begin and _spaced(words, begin - 1):
+        first = len(own) == 1 and _first_name(words, begin - 1, lower, last)
+        if first or _belongs_to_before(words, begin, lower):
+            return True
     if behind and _spaced(words, end - 1) and (lower or _capital(words, end)):
         if behind[0] in lists("after") or " ".join(behind) in lists("after"):
             return True
@@ -78,8 +81,7 @@ def _last_name(words: Words, begin: int, end: int) -> bool:
 def cased(words: Words, begin: int, end: int, stored: Collection[str]) -> bool:
     """Whether a name is written as one that is stored, and not only because of where it stands.
 
-    At the beginning of a sentence, in a title, in a text in capitals and behind a German article a capital says
-    nothing.
+    A capital says nothing where a sentence begins, in titles and texts in capitals, and behind a German article.
     """
     surface = words.between(begin, end)
     if any(map(str.islower, stored)) or (end - begin > 1 and any(name[1:].islower() for name in stored)):
@@ -111,19 +113,18 @@ def _first_name(words: Words, i: int, lower: bool, last: bool) -> bool:
 
 def in_state(words: Words, begin: int, end: int) -> bool:
     """Whether a country or famous town is another place by the state behind its comma."""
-    own, behind = " ".join(words.folded(begin, end)), words.folded(end, end + 2)
+    own, behind = " ".join(words.folded(begin, end)), words.folded(end, end + 3)
     if not behind or words.text[words.ends[end - 1] : words.begins[end]] != ", ":
         return False
     if own not in countries() and own not in lists("famous towns"):
         return False
     size = next((size for size in (2, 1) if " ".join(behind[:size]) in lists("states")), 0)
-    following = words.folded(end + size, end + size + 1)
-    return bool(size) and not (following and following[0] in _LISTED)
+    return bool(size) and not (behind[size:] and behind[size] in _LISTED)
 
 
 def _titled(words: Words, begin: int, end: int | None = None) -> bool:
     """Whether all longer words around have capitals, as in titles and texts in capitals."""
-    end = begin + 1 if end is None else end
+    end = end or begin + 1
     around = [*range(max(0, begin - _AROUND), begin), *range(end, min(len(words), end + _AROUND))]
     some = [i for i in around if words.ends[i] - words.begins[i] > 3]
     return len(some) > 1 and all(_capital(words, i) for i in some)
@@ -138,11 +139,6 @@ def _starts(words: Words, i: int) -> bool:
 def _capital(words: Words, i: int) -> bool:
     first = words.text[words.begins[i]]
     return first.isupper() or first.isdigit()
-
-
-def _adjoin(words: Words, i: int) -> bool:
-    """Whether only a space or hyphen stands between a word and the next."""
-    return words.text[words.ends[i] : words.begins[i + 1]] in (" ", "-", "–")
 
 
 def _spaced(words: Words, i: int) -> bool:
