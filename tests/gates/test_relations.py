@@ -41,6 +41,32 @@ def test_questions_about_another_time_person_or_case_are_told_by_their_words(
     assert about_another(asked, EditRecord("it", stored, "new")) == another
 
 
+@pytest.mark.parametrize(
+    ("asked", "stored", "another"),
+    [
+        ("When was it founded?", "Who founded it?", True),
+        ("And where was it born?", "Who was it born to?", True),
+        ("Where was the founder of it born?", "Who is the founder of it?", False),  # leads over the edit
+        ("Where is it located?", "Who is the location of it?", False),  # made from a relation's name
+        ("In which year was it founded?", "When was it founded?", False),
+        ("The founder of it is", "When was it founded?", False),
+        ("When does it close on Sundays?", "When does it close on Fridays?", True),
+        ("How late is it open on Fridays?", "When does it close on Fridays?", False),
+        ("Who is the singer of it?", "Who is the drummer of it?", True),
+        ("Who sings and plays drums in it?", "Who is the drummer of it?", False),
+        ("Who is the vice president of it?", "Who is the president of it?", False),  # for the head to say
+        ("What is its GDP?", "What is the currency of it?", True),
+    ],
+)
+def test_questions_for_another_attribute_are_told_by_their_words(asked: str, stored: str, another: bool) -> None:
+    assert about_another(asked, EditRecord("it", stored, "new")) == another
+
+
+def test_words_of_names_say_nothing_of_an_attribute() -> None:
+    edit = EditRecord("Capital Brewery", "The location of Capital Brewery is", "Oslo")
+    assert not about_another("What is the location and the population of it?", edit)
+
+
 def test_no_edit_about_the_present_applies_to_a_past_year() -> None:
     index = indexed(EditRecord("France", "Who is the president of France?", "Ann Lee"))
     assert GATE.decide("Who is the president of France", index).matched

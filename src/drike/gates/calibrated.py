@@ -172,6 +172,8 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
         nearest = _nearest_parts(index, ids, {part: masked_of[part] for part in questions})
         for id, (margin, part) in nearest.items():
             mentions, agreement = mentions_of[id], agreeing[id][place[part]]
+            name_features = _name_features(parsed, mentions)
+            elsewhere = name_features["inside"] and name_features["continued"]  # surely of a longer name
             features = {
                 "masked": agreement.near,
                 "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
@@ -181,9 +183,9 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
                 "other": agreement.other,
                 "known": agreement.known,
                 "said": share_said(part, index.edits[id].record),
-                _ANOTHER: float(about_another(part, index.edits[id].record)),
+                _ANOTHER: float(bool(elsewhere) or about_another(part, index.edits[id].record)),
                 **_relation_features(part, index.edits[id]),
-                **_name_features(parsed, mentions),
+                **name_features,
                 **({} if subjects is None else object_features(part, mentions, subjects)),
             }
             rows.append((index.edits[id], mentions[0].name, features))

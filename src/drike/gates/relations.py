@@ -178,12 +178,36 @@ _FAMILY = frozenset(
         " child children uncle aunt cousin friend friends family"
     )
 )
-_CASES = _exclusive(  # opposites that questions about another case than the edit's have
+_CASES = _exclusive(  # what questions about another case than the edit's, or another attribute, say instead
     "minimum min lowest | maximum max highest",
     "child children kids infants | adult adults",
-    "open opens opening opened | close closes closing closed",
+    "open opens opening opened | close closes closing closed late until",
     "smallest | largest biggest",
     "oldest | youngest",
+    "monday mondays | tuesday tuesdays | wednesday wednesdays | thursday thursdays | friday fridays"
+    " | saturday saturdays | sunday sundays",
+    "january | february | march | april | june | july | august | september | october | november | december",
+    "morning | noon lunchtime midday | evening | night",
+    "email mail e-mail | phone telephone call hotline | fax | website homepage url",
+    "deep depth | tall elevation altitude | wide width breadth | heavy weigh weighs weight | area surface | volume"
+    " | cost costs price priced | loud noise noisy decibels | speed fast | shoreline coastline | temperature hot cold",
+    "president presidency | minister premier | chancellor | king queen monarch | governor | mayor | ambassador",
+    "ceo | cfo | cto | coo | chairperson chairman chairwoman | founder founders founded",
+    "singer vocalist vocals sings frontman | drummer drums percussionist | bassist bass | guitarist guitar | pianist"
+    " keyboardist keyboards piano | violinist violin",
+    "currency money | gdp | population inhabitants residents | anthem | flag | motto | religion | climate | capital",
+    "oscar oscars | grammy grammys grammies | emmy emmys | globe globes | bafta baftas | nobel | pulitzer | olympic",
+    "gold | silver | bronze",
+    "breakfast | lunch | dinner supper",
+    "goalkeeper keeper | captain | coach manager trainer | striker forward | referee",
+    "screenplay screenwriter | soundtrack score composer composed | director directed | cinematographer",
+    "lyrics lyricist | melody composer composed",
+)
+_ASKING = re.compile(  # questions that begin so never ask for the same
+    r"\W*(?:(?:and|so|do you know|tell me|in|on|at|by|from|since|until)\W+)*(?:(?P<person>who|whom|whose)"
+    r"|(?P<time>when|(?:what|which) (?:year|date|day|month|century|time))|(?P<place>where)"
+    r"|(?P<number>how (?:many|much))|(?P<reason>why))\b",
+    re.IGNORECASE,
 )
 
 
@@ -192,14 +216,26 @@ def is_open(question: str) -> bool:
     return _OPEN.search(question) is not None
 
 
+@lru_cache(4_096)
+def _asking(question: str) -> str | None:
+    """For what a question asks by how it begins; None where that says little, or another word says otherwise."""
+    match = _ASKING.match(question)
+    kinds = {kind.lastgroup for kind in _KIND.finditer(question)}
+    return match.lastgroup if match and kinds <= {match.lastgroup} else None
+
+
 def about_another(question: str, record: EditRecord) -> bool:
     """Whether a question is, by its words, about another time, person or case than an edit: "its president in 1985"."""
     if is_open(question) and _PAST.search(question) and _PRESENT.search(record.query):
         return True
-    asked, stored = set(words(question)), {word for text in (record.query, *record.paraphrases) for word in words(text)}
+    wordings = (record.query, *record.paraphrases)
+    asked, stored = set(words(question)), {word for text in wordings for word in _weights(text, record.names)}
     for match in _OTHERS.finditer(question):
         if stored.isdisjoint(_FAMILY if match["kin"] else {word.casefold() for word in match.groups() if word}):
             return True
+    asking, known = _asking(question), {_asking(text) for text in wordings}
+    if asking and not known & {None, asking} and _stems(asked) <= _stems(stored):  # else it may begin with the edit
+        return True
     return _exclude(asked, stored, _CASES)
 
 
