@@ -1,4 +1,4 @@
-"""Gates on questions written as people type them: 874 of ours in 14 kinds, about 92 edits. No language model is asked.
+"""Gates on questions written as people type them: 1,134 of ours in 14 kinds, about 92 edits. No model is asked.
 
 The edits (`questions/edits.csv`) are imported into a store as `drike edits import` does, and all are in force. Each
 question (`questions/questions.csv`) names the edits that have to be in front of a model for a right answer, as its
@@ -12,10 +12,12 @@ unseen questions, not unseen subjects or users. The *development set* (`question
 `more_questions.csv`) are 240 questions about 30 other edits, written before its author had seen any of the 400, and
 tuned on since. The *further set* (`questions/further_edits.csv`, `further_questions.csv`), 234 questions about 22 other
 edits, was written after that by an author who knew the gate's rules and wanted near misses above all (the singer where
-an edit is about the drummer); nothing is tuned on it yet. All were made up, not collected. Intervals are over edits
+an edit is about the drummer). The *blind set* (`questions/blind_questions.csv`), 260 questions about the first 40
+edits, was written by an author who knew neither rules nor other questions. Both were measured before anything was tuned
+on them ([log](../log.md)), and have been tuned on since. All were made up, not collected. Intervals are over edits
 (questions that want the same first edit are drawn together), and over questions where none is wanted.
 
-    python benchmarks/questions.py [--half tune|development|further|test] [--thresholds .1 .3 .5 .7] [--failures]
+    python benchmarks/questions.py [--half tune|development|further|blind|test] [--thresholds .1 .3 .5 .7] [--failures]
 
 `--failures` also lists the questions that the default gate fails, but for those of the half to test.
 """
@@ -49,8 +51,9 @@ TITLE = "The gate on questions of our own"
 
 FOLDER = Path(__file__).parent / "questions"
 AT = datetime(2026, 12, 1, tzinfo=UTC)  # when the questions are asked: all dated edits hold
-TUNE, TEST, DEVELOPMENT, FURTHER = "tune", "test", "development", "further"
+TUNE, TEST, DEVELOPMENT, FURTHER, BLIND = "tune", "test", "development", "further", "blind"
 FILES = dict.fromkeys((TUNE, TEST), ("edits.csv", "questions.csv")) | {
+    BLIND: ("edits.csv", "blind_questions.csv"),
     DEVELOPMENT: ("more_edits.csv", "more_questions.csv"),
     FURTHER: ("further_edits.csv", "further_questions.csv"),
 }
@@ -181,7 +184,7 @@ def measure(folder: Path, encoder: TextEncoder, compared: Mapping[str, Gate], ha
     index = stored_index(folder / edits, encoder)
     applied = {name: applied_ids(gate, index, questions) for name, gate in compared.items()}
     wanting = sum(bool(asked.wanted) for asked in questions)
-    said = {DEVELOPMENT: "development set", FURTHER: "further set"}.get(half, f"half to {half}")
+    said = {DEVELOPMENT: "development set", FURTHER: "further set", BLIND: "blind set"}.get(half, f"half to {half}")
     title = f"{len(index.edits)} edits, {said}: {wanting} questions want edits, {len(questions) - wanting} none"
     pages.draw(title, ("gate", *METRICS), [[name, *rates(questions, ids)] for name, ids in applied.items()], NOTE)
     for name in list(compared)[:2]:

@@ -86,6 +86,9 @@ PLAIN = [  # of which everything is asked
 ]
 
 PARTS = [  # what is asked stands in [[ ]]
+    'Fact-check this: [["The capital of Peru is Lima."]]',
+    'Fill the gap: [["The seat of Nordlicht is ____."]]',
+    'Is it factually right to write [["Nordlicht is based in Peru"]]?',
     "[[What is the capital of Peru]] and [[who is its president?]]",
     "[[Who runs Nordlicht? ]][[And where are they based?]]",
     "[[Who is the chief of Acme]], and [[what is the address of Acme?]]",

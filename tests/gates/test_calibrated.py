@@ -73,16 +73,16 @@ def test_a_question_that_is_a_stored_text_matches_whatever_it_names(gate: Gate) 
 
 @pytest.mark.parametrize("gate", [Named(), replace(GATE, threshold=0.001)])
 def test_no_other_edit_of_the_subject_answers_in_place_of_an_excluded_one(gate: Gate) -> None:
-    query, anthem = "So what is the capital of Peru?", EditRecord("Peru", "The anthem of Peru is", "Ode")
+    query, pride = "So what is the capital of Peru?", EditRecord("Peru", "The pride of Peru is", "Ilo")
     excluded = replace(PERU, negatives=(query,))
     options: dict[str, Any] = {"gate": gate, "encoder": HashingEncoder()}
-    assert matched(query, PERU, anthem, **options)[0] == 1
-    assert matched(query, excluded, anthem, **options) == []
-    assert matched(query, excluded, replace(anthem, paraphrases=(query,)), **options) == [2]
-    assert matched(query, replace(excluded, status=Status.SHADOW), anthem, **options) == [2]
+    assert matched(query, PERU, pride, **options)[0] == 1
+    assert matched(query, excluded, pride, **options) == []
+    assert matched(query, excluded, replace(pride, paraphrases=(query,)), **options) == [2]
+    assert matched(query, replace(excluded, status=Status.SHADOW), pride, **options) == [2]
     chile = EditRecord("Chile", "The capital of Chile is", "Rome")
     both = "What is the capital of Peru, and what is the capital of Chile?"
-    assert matched(both, replace(PERU, negatives=(both,)), anthem, chile, **options) == [3]
+    assert matched(both, replace(PERU, negatives=(both,)), pride, chile, **options) == [3]
 
 
 @pytest.mark.parametrize("gate", [Named(), GATE, replace(GATE, threshold=0.001)])

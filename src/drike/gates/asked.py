@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from drike.gates.phrases import begins, held, own_name, patterns
+from drike.gates.phrases import SPACELESS, begins, held, own_name, patterns
 from drike.gates.sentences import LINE, PASSAGE, QUOTED, Sentence, Span, blocks_of, lines_of, sentences_of
 
 MOST_PARTS = 8
@@ -23,7 +23,7 @@ _ASKS = re.compile(r"[?？][\s\"'”’»)\]*_]*$")
 _ENDED = re.compile(r"[.!?…。！？:][\s\"'”’»)\]*_]*$")
 _TO_COMPLETE = re.compile(r"\b(?:is|are|was|were|in|by|of|at|from|to|the|ist|es|est)\s*$")
 _ITEM = re.compile(r"\s*(?P<mark>(?:\d{1,2}|[a-z])[.)]\s+|[-*•]\s+|#{1,6}\s+)?[\"'“„«¿¡(*_]*")
-_INTRODUCED = re.compile(r":(?=\s|[\"'“„«‘])|\s[-–—]\s")
+_INTRODUCED = re.compile(r"：|:(?=\s|[\"'“„«‘「『])|\s[-–—]\s")
 _SOLID = re.compile(r"\S")
 _WORD = re.compile(r"[^\W_]+(?:['’]\w+)*")
 _CODE = re.compile(  # a line of code, of a log or of a trace
@@ -167,7 +167,7 @@ def _on_language(
     """Whether a sentence asks about the words of some quotations, or of what is behind a colon."""
     if begins(text, "finish", at):
         return False
-    if any(quote[0].count(" ") > 1 for quote in quotes):
+    if any(quote[0].count(" ") > 1 or SPACELESS.search(quote[0]) for quote in quotes):
         return held(QUOTED.sub(" ", sentence.of(text)), "language") is not None
     if colon is None or text[colon.start()] != ":":
         return False
@@ -274,10 +274,14 @@ def _items(text: str, sentences: list[Sentence]) -> list[Span]:
 
 
 def _passed_on(text: str, part: Span) -> list[Span]:
-    """The questions in a part that somebody else asked, if the text wants an answer to give."""
-    quotes = [
-        (part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(text[part[0] : min(part[1], part[0] + LINE)])
-    ]
+    """The quotations in a part that are asked themselves: another's questions to answer, what to complete or verify."""
+    said = text[part[0] : min(part[1], part[0] + LINE)]
+    quotes = [(part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(said)]
+    if not quotes:
+        return []
+    outside, begun = QUOTED.sub(" ", said), _opening(text, Sentence(*part, part))
+    if begins(text, "finish", begun) or held(outside, "factual") is not None:
+        return [quote for quote in quotes if text[slice(*quote)].count(" ") > 1]
     quotes = [quote for quote in quotes if _ASKS.search(text[slice(*quote)])]
     if not quotes or held(text[part[0] : quotes[0][0]], "asking") is None:
         return []

@@ -195,10 +195,12 @@ _CASES = _exclusive(  # what questions about another case than the edit's, or an
     "ceo | cfo | cto | coo | chairperson chairman chairwoman | founder founders founded",
     "singer vocalist vocals sings frontman | drummer drums percussionist | bassist bass | guitarist guitar | pianist"
     " keyboardist keyboards piano | violinist violin",
-    "currency money | gdp | population inhabitants residents | anthem | flag | motto | religion | climate | capital",
+    "currency money | gdp | inflation unemployment | population inhabitants residents | anthem | flag | motto | religion"
+    " | climate | capital",
     "oscar oscars | grammy grammys grammies | emmy emmys | globe globes | bafta baftas | nobel | pulitzer | olympic",
     "gold | silver | bronze",
     "breakfast | lunch | dinner supper",
+    "team club | position | number jersey shirt | salary wage | height tall | age old",
     "goalkeeper keeper | captain | coach manager trainer | striker forward | referee",
     "screenplay screenwriter | soundtrack score composer composed | director directed | cinematographer",
     "lyrics lyricist | melody composer composed",

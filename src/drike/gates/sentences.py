@@ -20,7 +20,7 @@ _ABBREVIATED = re.compile(
     r"|d\.h|usw|Art|Fig|Vol|Gen|Gov|Sen|Rep|Capt|Col|Lt|Sgt|Hon|Rev|Mt|Ft)|^\s*\d{1,2})$"
 )
 QUOTED = re.compile(
-    r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|(?<!\w)‘(?:[^‘’\n]|(?<=\w)’(?=\w))+’"
+    r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|「[^「」\n]+」|『[^『』\n]+』|(?<!\w)‘(?:[^‘’\n]|(?<=\w)’(?=\w))+’"
     r"|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
 )
 _OPENING = re.compile(
@@ -31,7 +31,7 @@ _OPENING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _TAG = re.compile(r"</?[A-Za-z_]+>")
-_CLOSING = "\"'”’»"
+_CLOSING = "\"'”’»」』"
 
 
 class Sentence(NamedTuple):
