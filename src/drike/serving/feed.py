@@ -21,10 +21,9 @@ from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import encoder_of, stored_gate, usual_gate
 from drike.gates.store_view import StoreView
-from drike.serving.modes import Switch, switches
-from drike.serving.samples import NO_SAMPLES, Sampling
+from drike.serving.options import Switch, switches
 from drike.serving.threads import WorkThread
-from drike.serving.watching import Watch
+from drike.serving.watching import NO_SAMPLES, Sampling, Watch
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import TENANT
 from drike.stores.records import EditVersion, Status, StoreError, conflict_keys, stamp

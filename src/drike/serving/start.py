@@ -38,14 +38,13 @@ from drike.serving.gateway import Gateway
 from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
-from drike.serving.modes import Switch
 from drike.serving.notify import Notifier, webhook
-from drike.serving.options import GatewayOptions, Mode
+from drike.serving.options import GatewayOptions, Mode, Switch
 from drike.serving.relay import Limits
-from drike.serving.samples import Sampling
 from drike.serving.server import listen, max_connections, raise_file_limit, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
+from drike.serving.watching import Sampling
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
 from drike.stores.records import EditRecord, EditVersion, MissingStoreError, StoreError, as_stored
