@@ -31,7 +31,7 @@ async def answer(body: bytes, edit: EditChat) -> dict[str, object]:
     200, as a webhook with another status could be taken for one that is down.
     """
     values = (parse(body) if len(body) <= SMALL else await in_daemon_thread(parse, body)) or {}
-    chat, texts = values.get("body"), values.get("texts", [])
+    chat, texts = values.get("body"), values.get("texts")
     messages: Any = values.get("structured_messages")
     if isinstance(chat, dict):
         messages = chat.get("messages")
@@ -50,7 +50,7 @@ async def answer(body: bytes, edit: EditChat) -> dict[str, object]:
     if isinstance(chat, dict):
         change = {"body": {**chat, "messages": edited}, "reason": "facts were added"}
         return {"action": _PASS if edited == messages else change}
-    changed = texts if edited == messages else _changed(texts, messages, edited)
+    changed = texts if edited == messages else _changed(texts or [], messages, edited)
     return {"action": "NONE"} if changed == texts else {"action": "GUARDRAIL_INTERVENED", "texts": changed}
 
 

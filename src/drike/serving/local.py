@@ -79,14 +79,14 @@ class LocalUpstream(Upstream):
             yield _json_reply(next(answers))
 
     def _answer(self, request: _LocalRequest) -> Completion:
-        if request.messages is None:
+        if not request.messages:
             [completion] = self._model.generate([request.prompt], request.tokens or ANSWER_TOKENS, None)
-        elif self._reply is None:
-            text = request.messages[-1]["content"]
-            [completion] = self._model.generate([text], request.tokens or ANSWER_TOKENS, "\n")
         else:
-            completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
-        if request.messages is not None:
+            if self._reply:
+                completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
+            else:
+                text = request.messages[-1]["content"]
+                [completion] = self._model.generate([text], request.tokens or ANSWER_TOKENS, "\n")
             completion = replace(completion, text=completion.text.lstrip())
         ends = [end for stop in request.stop if (end := completion.text.find(stop)) >= 0]
         return replace(completion, text=completion.text[: min(ends)]) if ends else completion
@@ -94,12 +94,12 @@ class LocalUpstream(Upstream):
 
 @dataclass(frozen=True)
 class _LocalRequest:
-    """A request with messages of a chat, or else with a prompt."""
+    """A request with messages of a chat, or else with a prompt. usage: whether a stream ends with it."""
 
-    messages: list[dict[str, str]] | None
+    messages: list[dict[str, str]]
     prompt: str
     tokens: int | None
-    stop: tuple[str, ...]
+    stop: list[str]
     stream: bool
     usage: bool
 
@@ -118,24 +118,22 @@ def _read(path: str, body: bytes) -> _LocalRequest:
         raise ValueError("stop must be a text or a list of texts")
     if values.get("n") not in (None, 1):
         raise ValueError("n must be 1: this model answers greedily")
-    options = values.get("stream_options")
-    usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    request = _LocalRequest(None, "", tokens, tuple(stop), values.get("stream") is True, usage)
+    options, said, prompt = values.get("stream_options"), list[dict[str, str]](), None
     if path == COMPLETION:
-        if not isinstance(prompt := _texts(Api.COMPLETIONS, values), str):
+        if (prompt := _texts(Api.COMPLETIONS, values)) is None:
             raise ValueError("prompt must be one text")
-        return replace(request, prompt=prompt)
-    messages = values.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise ValueError("messages must be a list with at least one message")
-    said: list[dict[str, str]] = []
-    for message in messages:
-        role = message.get("role") if isinstance(message, dict) else None
-        text = _texts(Api.CHAT, {"messages": [message]})
-        if not isinstance(role, str) or text is None:
-            raise ValueError("every message needs a role and a content of text")
-        said.append({"role": role, "content": text})
-    return replace(request, messages=said)
+    else:
+        messages = values.get("messages")
+        if not isinstance(messages, list) or not messages:
+            raise ValueError("messages must be a list with at least one message")
+        for message in messages:
+            role = message.get("role") if isinstance(message, dict) else None
+            text = _texts(Api.CHAT, {"messages": [message]})
+            if not isinstance(role, str) or text is None:
+                raise ValueError("every message needs a role and a content of text")
+            said.append({"role": role, "content": text})
+    usage = isinstance(options, Mapping) and options.get("include_usage") is True
+    return _LocalRequest(said, prompt or "", tokens, stop, values.get("stream") is True, usage)
 
 
 def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
@@ -149,7 +147,7 @@ def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
 
 def _answers(request: _LocalRequest, completion: Completion, model: str) -> Iterator[dict[str, object]]:
     """The answer or, of a stream, its chunks: the words with the space before each, then the end."""
-    chat, chunk = request.messages is not None, ".chunk" if request.stream else ""
+    chat, chunk = bool(request.messages), ".chunk" if request.stream else ""
     id, kind = ("chatcmpl", f"chat.completion{chunk}") if chat else ("cmpl", "text_completion")
     head = {"id": f"{id}-{time.time_ns():x}", "object": kind, "created": int(time.time()), "model": model}
     limited = request.tokens and (completion.completion_tokens or 0) >= request.tokens

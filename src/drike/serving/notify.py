@@ -61,11 +61,9 @@ class Event:
 
     def body(self, tenant: str) -> bytes:
         """The JSON that is sent."""
-        edit, record = self.edit, self.edit.record
-        told = {
-            name: getattr(record, name) for name in ("subject", "query", "target_new", "status", "author", "reason")
-        }
-        about = {"id": edit.id, "version": edit.version, "at": edit.created_at, **told, "owner": record.owner}
+        edit, names = self.edit, ("subject", "query", "target_new", "status", "author", "reason", "owner")
+        about = {"id": edit.id, "version": edit.version, "at": edit.created_at}
+        about |= {name: getattr(edit.record, name) for name in names}
         return json.dumps({"event": self.name, "tenant": tenant, "edit": about, **self.more}).encode()
 
 
@@ -101,12 +99,9 @@ class Notifier:
     """
 
     def __init__(
-        self,
-        stores: Callable[[], Mapping[str, tuple[EditStore, Snapshot]]],
-        send: Send,
-        secret: str,
+        self, stores: Callable[[], Mapping[str, tuple[EditStore, Snapshot]]], send: Send, secret: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._stores, self._send, self._secret, self._clock = stores, send, secret, clock
         self._token, self._stopped = secrets.token_hex(8), threading.Event()
         self._looked: dict[str, float] = {}
@@ -146,8 +141,8 @@ class Notifier:
     def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
         body, at = event.body(tenant), stamp(self._clock())
         signature = hmac.new(self._secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
-        headers = {"x-drike-event": f"{tenant}-{event.id}", "x-drike-timestamp": at}
-        self._send(body, {**headers, "x-drike-signature": f"sha256={signature}", "Content-Type": "application/json"})
+        headers = {"x-drike-event": f"{tenant}-{event.id}", "x-drike-timestamp": at, "Content-Type": "application/json"}
+        self._send(body, {**headers, "x-drike-signature": f"sha256={signature}"})
         store.save_setting(_SENT, json.dumps(asdict(event.sent)))
         return event.sent
 
