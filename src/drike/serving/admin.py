@@ -212,7 +212,7 @@ class Admin:
                 unedited = None if question.kind.concerns else await self.answer(chat.body)
                 said, edits = await self.answer(body), tuple(map(named, decision.matched))
                 scope, stated = "fired" if edits else "abstained", question.edit.record.states(said)
-                outcomes.append(EditOutcome(question, said, stated, edits, scope, None, unedited, None, 0.0))
+                outcomes.append(EditOutcome(question, said, stated, edits, scope, unedited=unedited))
         concerned, others = by_concern(outcomes)
         failures = [
             {"question": outcome.question.text, "answer": outcome.answer, "problem": outcome.problem}
