@@ -38,7 +38,7 @@ class GatewayOptions:
     store's own if it has one, else "calibrated", or "named" where no encoder is installed. ask: the upstream, yes or
     no, where the gate is uncertain; no answer in time is a no. mode: a `Mode`; "on" over a local model, else "shadow".
     deadline_ms: to decide on and edit a request; 50, 250 where the gate asks an encoder, 2000 where the upstream is
-    asked, 5000 over a local model. retry_slips: ask again where an answer states an old object. notify: the address of
+    asked, 5000 over a local model. notify: the address of
     webhooks about edits. keep_samples: so many questions and answers with their texts, of each edit and outcome, with
     what may be private hidden unless redact is off. timeout: in seconds.
     """
@@ -58,7 +58,6 @@ class GatewayOptions:
     gate_threshold: float | None = None
     relations: list[Path] | None = None
     ask: bool = False
-    retry_slips: bool = False
     notify: str | None = None
     keep_samples: int = 0
     redact: bool = True
