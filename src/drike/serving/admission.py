@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
@@ -124,15 +125,11 @@ def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
 
 def _check_site(scope: Scope) -> None:
     """Refuse pages of other sites, also where another site's name leads to this machine."""
-    for header, prefix in ((b"origin", b""), (b"host", b"http://")):
-        site = next((value for name, value in scope["headers"] if name == header), None)
-        if site is not None and not is_loopback(_host(prefix + site)):
-            sentence = "without keys only this machine's own addresses are answered: make a key (drike keys add)"
-            raise RequestError(403, f"wrong_{header.decode()}", sentence)
-
-
-def _host(origin: bytes) -> str | None:
-    try:
-        return urlsplit(origin.decode("latin-1")).hostname
-    except ValueError:
-        return None
+    for header, prefix in (("origin", ""), ("host", "http://")):
+        for site in (value.decode("latin-1") for name, value in scope["headers"] if name == header.encode()):
+            host = None
+            with suppress(ValueError):
+                host = urlsplit(prefix + site).hostname
+            if not is_loopback(host):
+                sentence = "without keys only this machine's own addresses are answered: make a key (drike keys add)"
+                raise RequestError(403, f"wrong_{header}", sentence)

@@ -14,16 +14,12 @@ _OK = 200
 
 
 class PassingAnswer:
-    """An answer as its chunks pass.
-
-    complete: whether its last chunk has passed; set by whoever passes them on. ok: whether it is no error.
-    """
+    """An answer as its chunks pass. ok: whether it is no error. complete: set once its last chunk has passed."""
 
     def __init__(self, reply: Reply) -> None:
-        headers = dict(reply.headers)
-        kind = headers.get(b"content-type", b"").strip().lower()
+        headers = {name: value.strip().lower() for name, value in reply.headers}
+        kind, plain = headers.get(b"content-type", b""), headers.get(b"content-encoding", b"identity") == b"identity"
         self._streams = kind.startswith(b"text/event-stream")
-        plain = headers.get(b"content-encoding", b"identity").strip().lower() == b"identity"
         self._readable = reply.status == _OK and plain and (self._streams or b"json" in kind)
         self._raw: list[bytes] = []
         self._due, self._text = _BATCH, ""

@@ -72,9 +72,8 @@ class Principal:
     @property
     def author(self) -> str:
         """What the history of edits calls the sender."""
-        if self.name:
-            return f"{self.name} ({self.role})"
-        return f"key {self.key}" if self.key else f"admin port, {self.tenant}"
+        unnamed = f"key {self.key}" if self.key else f"admin port, {self.tenant}"
+        return f"{self.name} ({self.role})" if self.name else unnamed
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ class ReplayedQuery:
 
 @dataclass(frozen=True)
 class Replay:
-    """Decisions on logged requests, of which `matched` get an edit.
+    """Decisions on logged requests, of which `matched` get an edit. unread: how many lines were left out, by reason.
 
     matches: the queries with each edit that matches, the least probable first. misses: where none matches, those with
-    their most probable candidate, the most probable first. unread: how many lines were left out, by reason.
+    their most probable candidate, the most probable first.
     """
 
     requests: int
@@ -66,13 +66,10 @@ def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
             matches += [query for query in replayed if query.candidate.edit.id in ids]
         else:
             misses += replayed[:1]
-    matches.sort(key=_certainty)
-    misses.sort(key=_certainty, reverse=True)
+    certainty = lambda asked: (asked.candidate.probability, asked.candidate.features.get("nearness", 0.0))  # noqa: E731
+    matches.sort(key=certainty)
+    misses.sort(key=certainty, reverse=True)
     return Replay(requests.total(), matched, tuple(matches), tuple(misses), unread)
-
-
-def _certainty(replayed: ReplayedQuery) -> tuple[float, float]:
-    return replayed.candidate.probability, replayed.candidate.features.get("nearness", 0.0)
 
 
 def asked(text: str) -> Conversation:
