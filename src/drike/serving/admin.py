@@ -124,10 +124,9 @@ class Admin:
             except ConflictError as problem:
                 more = {"rivals": [edit_json(edit) for edit in problem.rivals], "repeated": problem.repeated}
                 return _error(409, "conflict", str(problem), **more)
-            except UnavailableError as problem:
-                return _error(503, "unavailable", str(problem))
             except (DrikeError, ValueError) as problem:
-                return _error(400, "bad_request", str(problem))
+                busy = isinstance(problem, UnavailableError)
+                return _error(*((503, "unavailable") if busy else (400, "bad_request")), str(problem))
 
         return answer
 

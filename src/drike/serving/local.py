@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from drike.conversations.dialects import read
@@ -23,7 +22,7 @@ from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
 from drike.serving.requests import CHAT, COMPLETION, parse
 from drike.serving.threads import in_daemon_thread
-from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError
+from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError, in_one
 
 _MAX_WAITING = 64  # requests; more are refused
 _MAX_TOKENS, _REPLY_TOKENS = 4096, 256
@@ -46,7 +45,7 @@ class LocalUpstream(Upstream):
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
-        """Answer a call; a stream comes word by word once the answer is written."""
+        """Answer a call; a stream has an event for each word, and comes once the answer is written."""
         path = call.path.partition("?")[0]
         if (call.method, path) == ("GET", "/models"):
             entry = {"id": self.name, "object": "model", "created": self._began, "owned_by": "drike"}
@@ -72,9 +71,8 @@ class LocalUpstream(Upstream):
             self._waiting -= 1
         answers = _answers(request, completion, self.name)
         if request.stream:
-            texts = chain(map(json.dumps, answers), ["[DONE]"])
-            events = (f"data: {text}\n\n".encode() for text in texts)
-            yield Reply(200, [(b"content-type", b"text/event-stream")], _stream(events))
+            events = "".join(f"data: {text}\n\n" for text in (*map(json.dumps, answers), "[DONE]"))
+            yield Reply(200, [(b"content-type", b"text/event-stream")], in_one(events.encode()))
         else:
             yield _json_reply(next(answers))
 
@@ -175,9 +173,4 @@ def _json_reply(value: dict[str, object] | str, status: int = 200) -> Reply:
     """A reply with a JSON object, or with an error message."""
     body = error_body(value, "bad_request") if isinstance(value, str) else json.dumps(value).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    return Reply(status, headers, _stream(iter([body])))
-
-
-async def _stream(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    for chunk in chunks:
-        yield chunk
+    return Reply(status, headers, in_one(body))

@@ -67,17 +67,16 @@ class Event:
         return json.dumps({"event": self.name, "tenant": tenant, "edit": about, **self.more}).encode()
 
 
-def moves_since(changes: Sequence[EditVersion], sent: Sent) -> Iterator[Event]:
+def _of_moves(changes: Sequence[EditVersion], sent: Sent) -> Iterator[Event]:
     """An event for each proposal, and each approval that put an edit in use."""
     for change in changes:
-        sent = replace(sent, change=change.number)
-        if change.record.move is Move.PROPOSE:
-            yield Event(f"change-{change.number}", "proposed", change, sent)
-        elif change.record.move is Move.APPROVE and change.record.status is not Status.PROPOSED:
-            yield Event(f"change-{change.number}", "approved", change, sent)
+        move, waits = change.record.move, change.record.status is Status.PROPOSED
+        if move is Move.PROPOSE or (move is Move.APPROVE and not waits):
+            name = "proposed" if move is Move.PROPOSE else "approved"
+            yield Event(f"change-{change.number}", name, change, replace(sent, change=change.number))
 
 
-def needing_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
+def _of_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
     """An event for each review that has become due, and each version whose answers fall short. Raises StoreError."""
     for edit in due(edits, now):
         until = edit.record.review_by or ""
@@ -128,10 +127,10 @@ class Notifier:
             if sent.change and not changes:  # an older copy has taken the place of the store
                 sent = replace(sent, change=edits.revision)
             changes = [change for change in changes if change.number > sent.change]
-            for event in moves_since(changes, sent):
+            for event in _of_moves(changes, sent):
                 sent = self._tell(tenant, store, event)
             if time.monotonic() >= self._looked.get(tenant, 0.0):
-                for event in needing_attention(store, edits, sent, self._clock()):
+                for event in _of_attention(store, edits, sent, self._clock()):
                     sent = self._tell(tenant, store, event)
                 self._looked[tenant] = time.monotonic() + _LOOKS_AT_TRAFFIC
             sent = replace(sent, change=changes[-1].number if changes else sent.change)
