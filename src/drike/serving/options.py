@@ -33,14 +33,11 @@ class Mode(StrEnum):
 class GatewayOptions:
     """The options of a gateway, each named as its flag (docs/serving.md); None is the default.
 
-    upstream, model: one of the two, or neither for the embedded model. demonstrations: at most, without a run; None is
-    none before an upstream, all over a local model. gate: "named", "calibrated", "careful", "eager" or a file; the
-    store's own if it has one, else "calibrated", or "named" where no encoder is installed. ask: the upstream, yes or
-    no, where the gate is uncertain; no answer in time is a no. mode: a `Mode`; "on" over a local model, else "shadow".
-    deadline_ms: to decide on and edit a request; 50, 250 where the gate asks an encoder, 2000 where the upstream is
-    asked, 5000 over a local model. notify: the address of
-    webhooks about edits. keep_samples: so many questions and answers with their texts, of each edit and outcome, with
-    what may be private hidden unless redact is off. timeout: in seconds.
+    upstream, model: one of the two, or neither for the embedded model. demonstrations: None is none before an upstream,
+    all over a local model. gate: a name or a file; None is the store's own if it has one, else "calibrated", or "named"
+    where no encoder is installed. mode: a `Mode`; None is "on" over a local model, else "shadow". deadline_ms: to
+    decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the upstream is asked, 5000
+    over a local model. keep_samples: of each edit and outcome. timeout: in seconds.
     """
 
     upstream: str | None = None
