@@ -180,7 +180,7 @@ def test_a_slow_or_large_body_is_refused(above: Recorded, tmp_path: Path, monkey
 def test_a_store_that_another_program_holds_is_reported_in_time_and_nothing_is_changed_later(
     gateway: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.admin._SECONDS_FOR_STORE", 0.5)
+    monkeypatch.setattr("drike.serving.managing.SECONDS_FOR_STORE", 0.5)
     entry, before = (
         {"subject": "Cuba", "query": "The capital of Cuba is", "target_new": "Rome"},
         gateway.feed.store.changes(),

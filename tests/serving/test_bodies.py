@@ -14,8 +14,17 @@ from collections.abc import Iterator
 import pytest
 
 from drike.conversations.turns import Api, Conversation
-from drike.serving.bodies import MAX_UNPACKED, MAX_VALUES, JsonPath, UnreadError, read_object, text_spans, unpacked
-from drike.serving.requests import EditableRequest, read_request
+from drike.serving.requests import (
+    MAX_UNPACKED,
+    MAX_VALUES,
+    EditableRequest,
+    JsonPath,
+    UnreadError,
+    read_object,
+    read_request,
+    text_spans,
+    unpacked,
+)
 from tests.hostile.hammering import made_up
 from tests.worlds.tally import Tally
 

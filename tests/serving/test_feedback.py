@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving import feedback
+from drike.serving.gateway import MOST_REPORTS
 from drike.serving.keys import KeyRole, Keys
 from tests.worlds.gateways import Recorded, Running, ask, running
 
@@ -75,8 +75,8 @@ def test_unusable_reports_are_refused(gateway: Running, value: object) -> None:
 def test_size_and_rate_are_bounded(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     assert post(gateway, {**REPORT, "comment": "x" * 100_000})[0] == 413
     assert ask(gateway.url.removesuffix("/v1") + "/feedback", "GET")[0] == 405
-    taken = gateway.gateway._feedback._taken["default", ""]
-    while len(taken) < feedback._MOST:
+    taken = gateway.gateway.reported["default", ""]
+    while len(taken) < MOST_REPORTS:
         assert post(gateway, REPORT)[0] == 201
     status, answer = post(gateway, REPORT)
     assert status == 429 and "minute" in json.dumps(answer)

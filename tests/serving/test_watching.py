@@ -24,9 +24,8 @@ from drike.serving.keys import KeyRole, Keys
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.requests import EditedRequest
-from drike.serving.samples import redacted
 from drike.serving.upstream import Reply
-from drike.serving.watching import Watch
+from drike.serving.watching import Watch, redacted
 from drike.stated import stated
 from drike.stores import reports
 from drike.stores.counts import Counts, counts_since

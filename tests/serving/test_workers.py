@@ -119,7 +119,6 @@ SERVES = "import os, time; os.write(int(os.environ['DRIKE_LIFELINE']), b'1')"
 
 def test_a_worker_that_ends_is_started_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_FIRST_DELAY", 0.01)
-    monkeypatch.setattr(workers, "_PAUSE", 0.01)
     told: list[str] = []
 
     def tell(sentence: str) -> None:

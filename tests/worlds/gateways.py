@@ -30,10 +30,10 @@ from drike.serving.keys import Keys
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
-from drike.serving.samples import Sampling
 from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream
+from drike.serving.watching import Sampling
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord
 from tests.worlds.servers import Server, hang_up

@@ -50,7 +50,7 @@ from drike.runs.evaluating import (
 )
 from drike.runs.folder import EVALUATIONS, read_usage
 from drike.runs.run import Prepared, Setup
-from drike.serving.requests import read_questions
+from drike.serving.replay import read_questions
 from drike.support.files import write_text
 from drike.support.table import Table, as_markdown
 

@@ -195,8 +195,8 @@ _CASES = _exclusive(  # what questions about another case than the edit's, or an
     "ceo | cfo | cto | coo | chairperson chairman chairwoman | founder founders founded",
     "singer vocalist vocals sings frontman | drummer drums percussionist | bassist bass | guitarist guitar | pianist"
     " keyboardist keyboards piano | violinist violin",
-    "currency money | gdp | inflation unemployment | population inhabitants residents | anthem | flag | motto | religion"
-    " | climate | capital",
+    "currency money | gdp | inflation unemployment | population inhabitants residents | anthem | flag | motto"
+    " | religion | climate | capital",
     "oscar oscars | grammy grammys grammies | emmy emmys | globe globes | bafta baftas | nobel | pulitzer | olympic",
     "gold | silver | bronze",
     "breakfast | lunch | dinner supper",

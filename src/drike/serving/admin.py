@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,38 +21,36 @@ from drike.errors import DrikeError
 from drike.gates.calibration import Bin, curve
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
-from drike.serving import inbox, moves
+from drike.serving import managing
 from drike.serving.admission import permit
 from drike.serving.answers import text_of
 from drike.serving.editing import TRIAL, RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.health import health, shadow_report
 from drike.serving.keys import KeyRole, Keys, Principal
+from drike.serving.managing import SECONDS_FOR_STORE, AdminCall, Json, edit_json
 from drike.serving.metrics import Metrics
-from drike.serving.modes import switch, switches
+from drike.serving.options import switch, switches
 from drike.serving.relay import ClientDisconnectError, RequestError, read_values, while_connected
 from drike.serving.requests import one_message
 from drike.serving.server import file_shortage
 from drike.serving.tenants import Tenants
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamError, whole
-from drike.stores import log as stores
-from drike.stores import records
-from drike.stores.approvals import approvals_set, approvers, require_approvals, required_approvals
-from drike.stores.counts import Counts, counts_since
+from drike.serving.verifying import EditOutcome, by_concern, named, questions_about
+from drike.stores import log
+from drike.stores.approvals import approvers, required_approvals
+from drike.stores.counts import counts_since
 from drike.stores.finding import Search, find
-from drike.stores.log import EditStore
-from drike.stores.moves import due, is_due
-from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError
+from drike.stores.moves import due
+from drike.stores.records import ConflictError, Status, UnavailableError, stamp
 
-_MAX_TRIALS = 16  # at once
-_SECONDS_FOR_STORE = 5.0  # that others may hold
+_MAX_TRIALS, _TOKENS = 16, 64  # at once; of an answer to one that verifies
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES, _MAX_DAYS = 500, 10, 36_600
 _PAGE = Path(__file__).parent / "page"  # static files that hold no data
-_PAGE_FILES = {"index.html": "html", "page.css": "css"} | dict.fromkeys(
-    ("page.js", "edit.js", "inbox.js"), "javascript"
-)
+_SCRIPTS = dict.fromkeys(("page.js", "edit.js", "inbox.js"), "javascript")
+_PAGE_FILES = {"index.html": "html", "page.css": "css", **_SCRIPTS}
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -63,36 +59,25 @@ _PAGE_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-Json = dict[str, Any]
 
 
 def application(admin: Admin) -> Starlette:
     """The admin application; its lifespan is also the gateway's."""
-    routes = [Route("/healthz", _healthy), Route("/readyz", admin.ready)]
+    routes = [Route("/healthz", _json({"healthy": True}), methods=["GET"]), Route("/readyz", admin.ready)]
     routes.append(Route("/metrics", admin.guarded(admin.counts, KeyRole.ADMIN)))
     for name, kind in _PAGE_FILES.items():
         file = Response((_PAGE / name).read_bytes(), 200, _PAGE_HEADERS, f"text/{kind}")
         routes.append(Route("/" + name.removeprefix("index.html"), file, methods=["GET"]))
     for methods, path, endpoint in (
-        ("GET", "/status", admin.status),
-        ("GET", "/edits", admin.edits),
-        ("POST", "/edits", admin.add),
-        ("GET", "/edits/{id}", admin.versions),
-        ("POST", "/edits/{id}/verify", partial(inbox.verify, admin)),
-        ("POST", "/edits/{id}/{change}", admin.change),
-        ("GET", "/inbox", inbox.groups),
-        ("GET", "/inbox/{number:int}", inbox.report),
-        ("POST", "/inbox/draft", inbox.draft),
-        ("POST", "/inbox/close", inbox.close),
-        ("POST", "/inbox/wrong", inbox.wrong),
-        ("GET POST", "/approvals", admin.approvals),
-        ("GET", "/decide", admin.decide),
-        ("POST", "/try", admin.ask),
-        ("GET", "/fired", admin.matched),
-        ("GET POST", "/mode", admin.mode),
-        ("GET", "/health", admin.health),
+        ("GET", "/status", admin.status), ("GET", "/edits", admin.edits), ("POST", "/edits", managing.add),
+        ("GET", "/edits/{id}", admin.versions), ("POST", "/edits/{id}/verify", admin.verify),
+        ("POST", "/edits/{id}/{change}", managing.change), ("GET", "/inbox", managing.inbox),
+        ("GET", "/inbox/{number:int}", managing.report), ("POST", "/inbox/draft", managing.draft),
+        ("POST", "/inbox/close", managing.close), ("POST", "/inbox/wrong", managing.wrong),
+        ("GET POST", "/approvals", managing.approvals), ("GET", "/decide", admin.decide), ("POST", "/try", admin.ask),
+        ("GET", "/fired", admin.matched), ("GET POST", "/mode", admin.mode), ("GET", "/health", admin.health),
         ("GET", "/calibration", admin.calibration),
-    ):
+    ):  # fmt: skip
         guarded = admin.guarded(partial(admin.of_tenant, endpoint), KeyRole.PROPOSE)
         routes.append(Route(f"/admin/v1{path}", guarded, methods=methods.split()))
 
@@ -110,62 +95,6 @@ def application(admin: Admin) -> Starlette:
 async def _not_offered(request: Request, problem: Exception) -> Response:
     sentence = f"the admin port does not offer {request.method} {request.url.path}"
     return _error(getattr(problem, "status_code", 404), "no_such_path", sentence)
-
-
-async def _healthy(request: Request) -> Response:
-    return _json({"healthy": True})
-
-
-@dataclass(frozen=True)
-class AdminCall:
-    """A request that its sender may send. feed: the edits that it sees. values: what it posts."""
-
-    request: Request
-    principal: Principal
-    feed: EditFeed
-    values: Json
-
-    @property
-    def id(self) -> int:
-        """The edit that the path names. Raises RequestError for what no store uses as an id."""
-        text = self.request.path_params["id"]
-        if not (text.isascii() and text.isdecimal() and len(text) < 19):
-            raise RequestError(404, "no_such_edit", f"there is no edit {text:.40}: ids are whole numbers")
-        return int(text)
-
-    def number(self, name: str, default: int) -> int:
-        """A number in the address. Raises ValueError."""
-        text = self.request.query_params.get(name, str(default))
-        if not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise ValueError(f"{name} must be a number")
-        return int(text)
-
-    async def write(self, make: Callable[[EditStore], Sequence[EditVersion] | None]) -> Json:
-        """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
-        settled = threading.Lock()  # of the changes and what gives them up, the first to take it decides
-
-        def work() -> Sequence[EditVersion]:
-            with self.feed.store.transaction():
-                changes = make(self.feed.store) or ()
-                if not settled.acquire(blocking=False):
-                    raise UnavailableError("the change was given up")
-            self.feed.refresh()
-            return changes
-
-        working = asyncio.ensure_future(in_daemon_thread(work))
-        try:
-            async with asyncio.timeout(_SECONDS_FOR_STORE), while_connected(self.request.receive):
-                changes = await asyncio.shield(working)
-        except (TimeoutError, ClientDisconnectError):
-            working.add_done_callback(lambda done: done.exception())  # nobody else may ask for it
-            if settled.acquire(blocking=False):
-                raise self.late("nothing was changed, try again") from None
-            changes = await working  # it is being committed
-        return {"changes": [_edit_json(edit, self.feed) for edit in changes]}
-
-    def late(self, outcome: str) -> UnavailableError:
-        """The error of a store that is locked."""
-        return UnavailableError(f"{self.feed.store.name} did not answer within {_SECONDS_FOR_STORE:g} s: {outcome}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +122,11 @@ class Admin:
             except (RequestError, UpstreamError) as problem:
                 return _error(problem.status, problem.code, str(problem))
             except ConflictError as problem:
-                more = {"rivals": [_edit_json(edit) for edit in problem.rivals], "repeated": problem.repeated}
+                more = {"rivals": [edit_json(edit) for edit in problem.rivals], "repeated": problem.repeated}
                 return _error(409, "conflict", str(problem), **more)
-            except UnavailableError as problem:
-                return _error(503, "unavailable", str(problem))
             except (DrikeError, ValueError) as problem:
-                return _error(400, "bad_request", str(problem))
+                busy = isinstance(problem, UnavailableError)
+                return _error(*((503, "unavailable") if busy else (400, "bad_request")), str(problem))
 
         return answer
 
@@ -223,11 +151,11 @@ class Admin:
         """Edits that hold all words of q, with a status, an owner, a subject, a review due within so many days."""
         given, by = call.request.query_params, None
         if "due" in given:
-            by = records.stamp(datetime.now(UTC) + timedelta(days=min(call.number("due", 0), _MAX_DAYS)))
+            by = stamp(datetime.now(UTC) + timedelta(days=min(call.number("due", 0), _MAX_DAYS)))
         wanted = Search(given.get("q", ""), given.get("status"), given.get("owner"), given.get("subject"), by)
         found = await in_daemon_thread(find, call.feed.snapshot, wanted)
         after, limit = call.number("after", 0), min(call.number("limit", 50), _MAX_LISTED)
-        return {"edits": [_edit_json(edit, call.feed) for edit in found[after : after + limit]], "total": len(found)}
+        return {"edits": [edit_json(edit, call.feed) for edit in found[after : after + limit]], "total": len(found)}
 
     async def versions(self, call: AdminCall) -> Json:
         """All versions of an edit, and who has approved what is proposed."""
@@ -235,33 +163,15 @@ class Admin:
         if id not in feed.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {id}")
         try:
-            async with asyncio.timeout(_SECONDS_FOR_STORE):
-                versions = await in_daemon_thread(stores.versions, feed.store, id)
+            async with asyncio.timeout(SECONDS_FOR_STORE):
+                versions = await in_daemon_thread(log.versions, feed.store, id)
                 needed = await in_daemon_thread(required_approvals, feed.store)
         except TimeoutError:
             raise call.late("try again") from None
         latest = versions[-1].record
         by = approvers(versions, replace(latest, status=latest.approved_as))
         asked = {"needed": needed, "by": sorted(by)} if latest.status is Status.PROPOSED else None
-        return {"versions": [_edit_json(version, feed) for version in versions], "approvals": asked}
-
-    async def add(self, call: AdminCall) -> Json:
-        """Add an edit, or propose it."""
-        return await call.write(moves.addition(call.values, call.principal))
-
-    async def change(self, call: AdminCall) -> Json:
-        """Make a new version of an edit."""
-        name = call.request.path_params["change"]
-        return await call.write(moves.change(call.id, name, call.values, call.principal))
-
-    async def approvals(self, call: AdminCall) -> Json:
-        """How many people must approve what an edit says, which POST sets."""
-        store = call.feed.store
-        if call.request.method == "POST":
-            needed = moves.required(call.values, call.principal)
-            await call.write(lambda store: require_approvals(store, needed, call.principal.author))
-        needed = await in_daemon_thread(required_approvals, store)
-        return {"needed": needed, "set": (await in_daemon_thread(approvals_set, store))[::-1]}
+        return {"versions": [edit_json(version, feed) for version in versions], "approvals": asked}
 
     async def decide(self, call: AdminCall) -> Json:
         """The decision on a query, which is not recorded."""
@@ -285,6 +195,35 @@ class Admin:
         sent = json.loads(edited)["messages"][-1]["content"]
         return {"decision": _decision_json(decision, call.feed), "before": texts[0], "after": texts[-1], "sent": sent}
 
+    async def verify(self, call: AdminCall) -> Json:
+        """Ask the upstream about an edit, a draft or a proposal, which is in force for these questions alone."""
+        model = call.field("model", str) or "default"
+        latest = (await in_daemon_thread(log.versions, call.feed.store, call.id))[-1]
+        tried = replace(latest, record=replace(latest.record, status=Status.ACTIVE))
+        trial = await in_daemon_thread(call.feed.trying, [tried])
+        outcomes = list[EditOutcome]()
+        async with self.trials, while_connected(call.request.receive):
+            for question in questions_about([tried], trial.index):
+                if question.first is not None:
+                    continue
+                chat = one_message(model, question.text, max_tokens=_TOKENS)
+                decision, body = await self.editor.trial(chat, trial)
+                unedited = None if question.kind.concerns else await self.answer(chat.body)
+                said, edits = await self.answer(body), tuple(map(named, decision.matched))
+                scope, stated = "fired" if edits else "abstained", question.edit.record.states(said)
+                outcomes.append(EditOutcome(question, said, stated, edits, scope, unedited=unedited))
+        concerned, others = by_concern(outcomes)
+        failures = [
+            {"question": outcome.question.text, "answer": outcome.answer, "problem": outcome.problem}
+            for outcome in outcomes
+            if outcome.problem
+        ]
+        return {
+            "edit": latest.id, "version": latest.version, "asked": len(concerned),
+            "took": sum(not outcome.problem for outcome in concerned), "others": len(others),
+            "leaked": sum(bool(outcome.problem) for outcome in others), "failures": failures,
+        }  # fmt: skip
+
     async def matched(self, call: AdminCall) -> Json:
         """The last decisions on requests."""
         feed, limit = call.feed, call.number("limit", 50)
@@ -297,7 +236,7 @@ class Admin:
     async def mode(self, call: AdminCall) -> Json:
         """The mode of the tenant's requests, which POST switches, and how it was switched before."""
         if call.request.method == "POST":
-            new = moves.switched(call.values, call.principal)
+            new = managing.switched(call)
             await call.write(lambda store: switch(store, new))
         feed = call.feed
         made = await in_daemon_thread(switches, feed.store)
@@ -307,12 +246,8 @@ class Admin:
     async def health(self, call: AdminCall) -> Json:
         """How edits fared in the answers of the last days, and what the requests in shadow say."""
         feed, since = call.feed, datetime.now(UTC).date() - timedelta(days=min(max(call.number("days", 7), 1), 400) - 1)
-
-        def work() -> Counts:
-            feed.watch.flush(feed.store)
-            return counts_since(feed.store, since)
-
-        counts = await in_daemon_thread(work)
+        await in_daemon_thread(feed.watch.flush, feed.store)
+        counts = await in_daemon_thread(counts_since, feed.store, since)
         sentences, in_shadow = shadow_report(feed.snapshot, counts)
         on, shadow = (
             [edit.values for edit in some[:_MAX_LISTED]] for some in (health(feed.snapshot, counts), in_shadow)
@@ -364,23 +299,12 @@ def _json(value: object, status: int = 200) -> Response:
     return JSONResponse(value, status, _UNKEPT)
 
 
-def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
-    version = {"id": edit.id, "version": edit.version, "created_at": edit.created_at, "number": edit.number}
-    if feed is None:
-        return {**version, **records.to_values(edit.record)}
-    proposal = feed.snapshot.proposals.get(edit.id)
-    waiting = None if proposal in (None, edit) else _edit_json(proposal)
-    late = feed.snapshot.edits.get(edit.id) == edit and is_due(edit.record, records.stamp(datetime.now(UTC)))
-    state = {"in_force": feed.has(edit), "due": late, "proposal": waiting}
-    return {**version, **records.to_values(edit.record), **state}
-
-
 def _decision_json(decision: Decision, feed: EditFeed) -> Json:
     candidates = [
-        {"edit": _edit_json(candidate.edit, feed), "probability": candidate.probability, "name": candidate.name}
+        {"edit": edit_json(candidate.edit, feed), "probability": candidate.probability, "name": candidate.name}
         | {"features": dict(candidate.features)}
         | ({"answer": candidate.answer} if candidate.answer else {})
         for candidate in decision.candidates[:_MAX_CANDIDATES]
     ]
-    matched = [_edit_json(edit, feed) for edit in decision.matched]
+    matched = [edit_json(edit, feed) for edit in decision.matched]
     return {"query": decision.query, "fired": matched, "considered": candidates, "reason": decision.reason}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
@@ -11,12 +12,14 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from drike.models.served.address import is_loopback
-from drike.serving import feedback, guardrail
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.relay import Limits, RequestError
 from drike.serving.requests import APIS
 
-PREFIX = b"/v1"
+PREFIX, FEEDBACK = b"/v1", b"/feedback"
+# LiteLLM appends the second; agentgateway asks for /request and /response, wherever its configuration puts them.
+_ENDS = (b"", b"/beta/litellm_basic_guardrail_api", b"/request", b"/response")
+WEBHOOKS = frozenset((b"/request", b"/response", *(b"/guardrail" + end for end in _ENDS)))
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 # What any key may use of the upstream: requests that neither list nor change what it keeps for other clients.
 _FOR_ALL = re.compile(
@@ -24,7 +27,7 @@ _FOR_ALL = re.compile(
     rb"|POST /v1/((chat/)?completions|embeddings|responses(/input_tokens)?|messages(/count_tokens)?|moderations"
     rb"|rerank|score|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))"
 )
-_OWN = frozenset((*guardrail.PATHS, feedback.PATH))
+_OWN = WEBHOOKS | {FEEDBACK}
 _READ = frozenset((*(PREFIX.decode() + path for path in APIS), *map(bytes.decode, _OWN)))
 _ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})?")
 _IGNORED = " "  # by some servers, at the ends of a part of a path, as dots are
@@ -58,11 +61,11 @@ class Admission:
         if principal is None:
             raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
         action = scope["method"].encode() + b" " + path
-        if path == feedback.PATH and scope["method"] != "POST":
+        if path == FEEDBACK and scope["method"] != "POST":
             raise RequestError(405, "no_such_method", "reports are sent by POST")
-        if not principal.role.includes(KeyRole.USE) and path != feedback.PATH:
+        if not principal.role.includes(KeyRole.USE) and path != FEEDBACK:
             raise RequestError(403, "not_permitted", "this key is for reports of wrong answers alone")
-        if not (principal.role.includes(KeyRole.ADMIN) or path in guardrail.PATHS or _FOR_ALL.fullmatch(action)):
+        if not (principal.role.includes(KeyRole.ADMIN) or path in WEBHOOKS or _FOR_ALL.fullmatch(action)):
             raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
         return principal
 
@@ -122,15 +125,11 @@ def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
 
 def _check_site(scope: Scope) -> None:
     """Refuse pages of other sites, also where another site's name leads to this machine."""
-    for header, prefix in ((b"origin", b""), (b"host", b"http://")):
-        site = next((value for name, value in scope["headers"] if name == header), None)
-        if site is not None and not is_loopback(_host(prefix + site)):
-            sentence = "without keys only this machine's own addresses are answered: make a key (drike keys add)"
-            raise RequestError(403, f"wrong_{header.decode()}", sentence)
-
-
-def _host(origin: bytes) -> str | None:
-    try:
-        return urlsplit(origin.decode("latin-1")).hostname
-    except ValueError:
-        return None
+    for header, prefix in (("origin", ""), ("host", "http://")):
+        for site in (value.decode("latin-1") for name, value in scope["headers"] if name == header.encode()):
+            host = None
+            with suppress(ValueError):
+                host = urlsplit(prefix + site).hostname
+            if not is_loopback(host):
+                sentence = "without keys only this machine's own addresses are answered: make a key (drike keys add)"
+                raise RequestError(403, f"wrong_{header}", sentence)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from drike.serving.upstream import Reply
 
@@ -15,21 +14,17 @@ _OK = 200
 
 
 class PassingAnswer:
-    """An answer as its chunks pass. slipped: ids of edits whose old object an answer before it stated.
+    """An answer as its chunks pass. ok: whether it is no error. complete: set once its last chunk has passed."""
 
-    complete: whether its last chunk has passed; set by whoever passes them on. ok: whether it is no error.
-    """
-
-    def __init__(self, reply: Reply, slipped: Sequence[int] = ()) -> None:
-        headers = dict(reply.headers)
-        kind = headers.get(b"content-type", b"").strip().lower()
+    def __init__(self, reply: Reply) -> None:
+        headers = {name: value.strip().lower() for name, value in reply.headers}
+        kind, plain = headers.get(b"content-type", b""), headers.get(b"content-encoding", b"identity") == b"identity"
         self._streams = kind.startswith(b"text/event-stream")
-        plain = headers.get(b"content-encoding", b"identity").strip().lower() == b"identity"
         self._readable = reply.status == _OK and plain and (self._streams or b"json" in kind)
         self._raw: list[bytes] = []
         self._due, self._text = _BATCH, ""
         self._size = 0  # bytes that are not read yet
-        self.ok, self.complete, self.slipped = reply.status < 400, False, slipped
+        self.ok, self.complete = reply.status < 400, False
 
     def take(self, chunk: bytes) -> None:
         """Hold a chunk that was passed on; of a stream, what is long enough is read."""

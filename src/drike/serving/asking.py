@@ -50,25 +50,17 @@ class MeteredUpstream(Upstream):
 
     def __init__(self, inner: Upstream, meter: Meter) -> None:
         self.name, self.meter, self._inner = inner.name, meter, inner
-
-    async def open(self) -> None:
-        """Get ready for calls."""
-        await self._inner.open()
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._inner.close()
+        self.open, self.close = inner.open, inner.close  # type: ignore[method-assign]
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """The answer to a call; its tokens are counted if it is a request for one."""
-        text, most = call.body.decode("utf-8", "replace"), most_tokens(call)
+        text, most = call.body.decode("utf-8", "replace"), _most_tokens(_object(call.body))
         with self.meter.reserved(text, most):
             self.meter.sent()
             async with self._inner.exchange(call) as reply:
                 raw = await whole(reply)
-            values = _json(raw)
-            if call.body and reply.status == 200 and isinstance(values, dict):
+            if call.body and reply.status == 200 and (values := _object(raw)):
                 self.meter.answered(text, token_counts(values, self.name), most)
         yield replace(reply, chunks=in_one(raw))
 
@@ -79,24 +71,20 @@ class DryUpstream(Upstream):
     def __init__(self, name: str, count: Callable[[str], int]) -> None:
         self.name, self._count = name, count
 
-    async def close(self) -> None:
-        """Do nothing."""
-
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """An answer; the one to a question yes or no is yes, after which most is sent."""
-        values, most = (_json(call.body) if call.body else None), most_tokens(call)
-        messages = values.get("messages", []) if isinstance(values, dict) else []
+        values = _object(call.body)
+        messages, most = values.get("messages", []), _most_tokens(values)
         usage = {"prompt_tokens": sum(self._count(m["content"]) for m in messages), "completion_tokens": most}
         choice = {"message": {"content": ("Yes " + "word " * most)[: CHARACTERS_PER_TOKEN * most]}}
         reply = {"choices": [choice], "usage": usage, "data": [{"id": "model"}]}
         yield Reply(200, [], in_one(json.dumps(reply).encode()))
 
 
-def most_tokens(call: UpstreamCall) -> int:
-    """How many tokens the answer to a call may have."""
-    values = _json(call.body) if call.body else None
-    limits = (values.get(name) for name in ("max_completion_tokens", "max_tokens")) if isinstance(values, dict) else ()
+def _most_tokens(values: Mapping[str, Any]) -> int:
+    """How many tokens the answer to a request may have."""
+    limits = (values.get(name) for name in ("max_completion_tokens", "max_tokens"))
     return next((limit for limit in limits if isinstance(limit, int)), TOKENS)
 
 
@@ -217,7 +205,10 @@ class Client:
 
 
 def _json(raw: bytes) -> object:
-    try:
+    with suppress(ValueError):
         return parse(raw)
-    except ValueError:
-        return None
+    return None
+
+
+def _object(raw: bytes) -> Mapping[str, Any]:
+    return values if isinstance(values := _json(raw), dict) else {}

@@ -13,22 +13,22 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from drike.conversations.following import Followed, Memory
-from drike.conversations.rendering import Placement, Restating, added_tokens
+from drike.conversations.rendering import Placement, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError, encodable
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
 from drike.serving.answers import text_of
-from drike.serving.bodies import SMALL
 from drike.serving.feed import Answers, EditFeed, UnansweredError, question_about
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError
-from drike.serving.requests import CHAT, COUNTS_TOKENS, EditableRequest, EditedRequest, read_request
+from drike.serving.requests import CHAT, COUNTS_TOKENS, SMALL, EditableRequest, EditedRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 
 TRIAL = UpstreamCall("POST", CHAT, [(b"content-type", b"application/json")], b"")  # whoever tries a chat
@@ -70,34 +70,25 @@ class RequestEditor:
 
     async def edit(self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool) -> EditedRequest:
         """The body of a call under the edits that it concerns. ask: the upstream, if uncertain. Raises RequestError."""
-        edited = await self._decided(api, call, feed, request_id, ask=ask)
-        if call.path.partition("?")[0] in COUNTS_TOKENS:
-            return replace(edited, asked=())
-        outcome = replace(edited, body=b"", keep=None, again=None)  # without any text but a sample's
-        return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
-
-    async def _decided(
-        self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
-    ) -> EditedRequest:
-        mode = self.mode_for(feed)
-        if mode is Mode.OFF:
-            return EditedRequest(call.body, "off", mode)
-        request = None
+        mode, request = self.mode_for(feed), None
+        edited = EditedRequest(call.body, "off" if mode is Mode.OFF else "abstained", mode)
         try:
-            request = await _read(api, call, feed)
-            if request is None:
-                return EditedRequest(call.body, "abstained", mode)
-            mode = self.mode_for(feed, request.conversation)
-            return await self._edit(request, call, feed, request_id, ask=ask)
+            if mode is not Mode.OFF and (request := await _read(api, call, feed)):
+                mode = self.mode_for(feed, request.conversation)
+                edited = await self._edit(request, call, feed, request_id, ask=ask)
         except RequestError:
             raise
         except UnreadError as problem:
-            return self.unread(call, feed, problem)
+            edited = self.unread(call, feed, problem)
         except Exception as error:  # whatever is wrong with the gate, requests are answered
             report(error)
             if mode is Mode.ON and await self._may_be_enforced(request, call, feed):
                 raise _not_applied() from None
-            return EditedRequest(call.body, "degraded", mode)
+            edited = EditedRequest(call.body, "degraded", mode)
+        if call.path.partition("?")[0] in COUNTS_TOKENS:
+            return replace(edited, asked=())
+        outcome = replace(edited, body=b"", keep=None)  # without any text but a sample's
+        return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
     def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
         """A call that cannot be read passes as it is. Raises RequestError where an edit is enforced."""
@@ -133,36 +124,24 @@ class RequestEditor:
         mode = self.mode_for(feed, conversation)
         if mode is Mode.ON and any(record.must_apply for record in failed):
             raise _not_applied()
-        scope = "fired" if followed.edits else "abstained"
-        if mode is Mode.SHADOW:
-            body = request.body
         self._metrics.conflicts.inc(len(followed.contradicted))
         if conversation.before and not conversation.before.startswith("resp"):  # a conversation's id stays the same
             feed.earlier.keep(conversation.before, standing)
         known = conversation.api is Api.RESPONSES and standing.edits
         keep = partial(feed.earlier.keep, standing=standing) if known else None
         doubted = tuple(candidate.edit for candidate in followed.decision.uncertain) if followed.decision else ()
-        retries = self._options.retry_slips and mode is Mode.ON and conversation.api is not Api.COMPLETIONS
-
-        async def again() -> bytes:
-            return (await self._followed(request, call, feed, ask=ask, twice=True))[1]
-
         return EditedRequest(
-            body, scope, mode, followed.edits, followed.contradicted, keep, model=request.values.get("model"),
+            request.body if mode is Mode.SHADOW else body, "fired" if followed.edits else "abstained", mode,
+            followed.edits, followed.contradicted, keep, model=request.values.get("model"),
             asked=() if request.values.get("echo") else followed.asked, doubted=doubted,
             tokens=added_tokens(followed.around.values()),
-            again=again if retries and not request.values.get("stream") else None,
             question=conversation.said if feed.watch.sampling.most else "",
         )  # fmt: skip
 
     async def _followed(
-        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False,
-        twice: bool = False,
-    ) -> tuple[Followed, bytes]:  # fmt: skip
-        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits.
-
-        twice: state the facts of questions behind them, too.
-        """
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False
+    ) -> tuple[Followed, bytes]:
+        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits."""
         conversation, began = request.conversation, time.perf_counter()
         seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
         until = began + (_SECONDS_TO_TRY if trying else seconds)
@@ -173,7 +152,6 @@ class RequestEditor:
         def follow() -> tuple[Followed, bytes]:
             given, sources = answers if ask else None, self._options.tool_results == "on"
             placement = self.placements[conversation.api]
-            placement = Restating(placement) if twice else placement
             follower = feed.follower(
                 placement, sources=sources, answers=given, until=until, memory=memory, values=_values(request, call)
             )
@@ -198,12 +176,30 @@ class RequestEditor:
     async def _answers(
         self, decision: Decision, request: EditableRequest, call: UpstreamCall, seconds: float
     ) -> Answers:
-        asking = (_answer(self._upstream, call, request, question, seconds) for question in questions(decision))
+        asking = (self._answer(call, request, question, seconds) for question in questions(decision))
         answers = await asyncio.gather(*asking)
-        for answer in answers:
-            self._metrics.questions.labels(answer).inc()
         about = (question_about(decision, candidate) for candidate in decision.uncertain)
         return dict(zip(about, answers, strict=True))
+
+    async def _answer(self, call: UpstreamCall, request: EditableRequest, question: str, seconds: float) -> YesOrNo:
+        """What the upstream says to a question within so many seconds; it never raises. call, request: of the user."""
+        api, values, answer = request.conversation.api, request.values, YesOrNo.FAILED
+        asked = {_PROMPTS[api]: question} if api in _PROMPTS else {"messages": [{"role": "user", "content": question}]}
+        kept = {name: values[name] for name in _KEPT if name in values}
+        headers = [header for header in call.headers if header[0] not in _DROPPED]
+        path = f"/{call.path.partition('?')[0].split('/')[1]}" if api in (Api.RESPONSES, Api.MESSAGES) else call.path
+        with suppress(UpstreamError, TimeoutError, ValueError, LookupError, TypeError, AttributeError):
+            async with asyncio.timeout(seconds):
+                for limit in _limits(api, values):
+                    body = json.dumps({**kept, **asked, **limit}).encode()
+                    async with self._upstream.exchange(UpstreamCall("POST", path, headers, body)) as reply:
+                        raw = await whole(reply)
+                    if reply.status != _BAD_REQUEST:
+                        break
+            if reply.status == _OK:
+                answer = answer_of(text_of(json.loads(raw)))
+        self._metrics.questions.labels(answer).inc()
+        return answer
 
     async def _may_be_enforced(self, request: EditableRequest | None, call: UpstreamCall, feed: EditFeed) -> bool:
         """Whether a request that was not decided on names the subject of an enforced edit, or that is not known."""
@@ -246,28 +242,6 @@ def report(error: Exception) -> None:
 
 def _not_applied() -> RequestError:
     return RequestError(503, "edit_not_applied", "an enforced edit could not be applied in time: try again")
-
-
-async def _answer(
-    upstream: Upstream, call: UpstreamCall, request: EditableRequest, question: str, seconds: float
-) -> YesOrNo:
-    """What the upstream says to a question within so many seconds; it never raises. call, request: of the user."""
-    api, values = request.conversation.api, request.values
-    asked = {_PROMPTS[api]: question} if api in _PROMPTS else {"messages": [{"role": "user", "content": question}]}
-    kept = {name: values[name] for name in _KEPT if name in values}
-    headers = [header for header in call.headers if header[0] not in _DROPPED]
-    path = f"/{call.path.partition('?')[0].split('/')[1]}" if api in (Api.RESPONSES, Api.MESSAGES) else call.path
-    try:
-        async with asyncio.timeout(seconds):
-            for limit in _limits(api, values):
-                body = json.dumps({**kept, **asked, **limit}).encode()
-                async with upstream.exchange(UpstreamCall("POST", path, headers, body)) as reply:
-                    raw = await whole(reply)
-                if reply.status != _BAD_REQUEST:
-                    break
-        return answer_of(text_of(json.loads(raw))) if reply.status == _OK else YesOrNo.FAILED
-    except (UpstreamError, TimeoutError, ValueError, LookupError, TypeError, AttributeError):
-        return YesOrNo.FAILED
 
 
 def _limits(api: Api, values: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:

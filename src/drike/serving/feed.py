@@ -21,10 +21,9 @@ from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import encoder_of, stored_gate, usual_gate
 from drike.gates.store_view import StoreView
-from drike.serving.modes import Switch, switches
-from drike.serving.samples import NO_SAMPLES, Sampling
+from drike.serving.options import Switch, switches
 from drike.serving.threads import WorkThread
-from drike.serving.watching import Watch
+from drike.serving.watching import NO_SAMPLES, Sampling, Watch
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import TENANT
 from drike.stores.records import EditVersion, Status, StoreError, conflict_keys, stamp
@@ -78,16 +77,11 @@ class EditFeed:
     """
 
     def __init__(
-        self,
-        store: EditStore,
-        gate: Gate | None = None,
-        *,
-        tenant: str = TENANT,
+        self, store: EditStore, gate: Gate | None = None, *, tenant: str = TENANT,
         encoder: Callable[[Gate], TextEncoder | None] = encoder_of,
         prepare: Callable[[Sequence[EditVersion]], None] = lambda edits: None,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        sampling: Sampling = NO_SAMPLES,
-    ) -> None:
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC), sampling: Sampling = NO_SAMPLES,
+    ) -> None:  # fmt: skip
         self.store, self.tenant = store, tenant
         self.matched: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.missed: deque[RecordedDecision] = deque(maxlen=_RECORDED)
@@ -140,11 +134,9 @@ class EditFeed:
             self._enforced |= {edit.id for edit in view.new if edit.record.enforce}
             number = state.number
             if view.snapshot.histories != state.view.snapshot.histories:
-                number, was = None, state.view.snapshot.revision
-                _LOG.warning(
-                    "%s holds another history: %d changes, of which none is change %d as it was known here",
-                    self.store.name, view.snapshot.revision, was,
-                )  # fmt: skip
+                number = None
+                text = "%s holds another history: %d changes, of which none is change %d as it was known here"
+                _LOG.warning(text, self.store.name, view.snapshot.revision, state.view.snapshot.revision)
             self._state = _State(number, state.gate, state.encoder, view)
         if number is None:
             self.follow_gate()
@@ -154,10 +146,8 @@ class EditFeed:
         try:
             known = self._state.number
             newer = stored_gate(self.store, known or 0) if self._follows else None
-            if known is None and self._follows:
-                newer = newer or (0, usual_gate())
-            if newer:
-                number, gate = newer
+            if newer or (known is None and self._follows):
+                number, gate = newer or (0, usual_gate())
                 encoder, before = self._encoder(gate), self.index
                 index = EditIndex.of(before.edits.values(), encoder, before)
                 with self._refreshing:
@@ -184,22 +174,14 @@ class EditFeed:
         tried.matched, tried.missed = deque(maxlen=_RECORDED), deque(maxlen=_RECORDED)
         tried.watch, tried.switch, tried.answered = Watch(self._clock), Switch(), {}
         active = [replace(edit, record=replace(edit.record, status=Status.ACTIVE)) for edit in edits]
-        tried._state = replace(
-            state, view=replace(state.view, index=self.index.changed(rivals, active)), memory=Memory(),
-            memory_of_asked=Memory(),
-        )  # fmt: skip
+        view = replace(state.view, index=self.index.changed(rivals, active))
+        tried._state = replace(state, view=view, memory=Memory(), memory_of_asked=Memory())
         return tried
 
     def follower(
-        self,
-        placement: Placement,
-        *,
-        sources: bool = True,
-        answers: Answers | None = None,
-        until: float | None = None,
-        memory: Memory | None = None,
-        values: Mapping[str, str] | None = None,
-    ) -> Follower:
+        self, placement: Placement, *, sources: bool = True, answers: Answers | None = None,
+        until: float | None = None, memory: Memory | None = None, values: Mapping[str, str] | None = None,
+    ) -> Follower:  # fmt: skip
         """What decides on conversations with the gate and the edits of this moment.
 
         values: model and headers of a request, for edits that only apply to some; None for all edits. answers: of a
@@ -213,11 +195,10 @@ class EditFeed:
             decision = route(state.gate, index, _in_time(queries, until), verifying=answers is not None)
             if answers is None or not decision.uncertain:
                 return decision
-            known = [answers.get(question_about(decision, candidate)) for candidate in decision.uncertain]
-            given = [answer for answer in known if answer is not None]
-            if len(given) < len(known):
+            keys = [question_about(decision, candidate) for candidate in decision.uncertain]
+            if not answers.keys() >= set(keys):
                 raise UnansweredError(decision)
-            return decision.resolved(given)
+            return decision.resolved([answers[key] for key in keys])
 
         if answers is not None and YesOrNo.FAILED in answers.values():  # it may be answered the next time
             memory = Memory()
@@ -243,17 +224,17 @@ class EditFeed:
         slow = late and f"decisions about edits are late ({late}): raise --deadline-ms, or look at what is asked"
         return [problem for problem in (self.problem, self.gate_problem, slow) if problem]
 
-    @property
-    def enforces(self) -> bool:
-        """Whether an edit that must not be left out is in force."""
-        return bool(self._enforced_in(self.index))
-
     def close(self) -> None:
         """Let go of the store and the threads."""
         self.deciding.close()
         self.aside.close()
         self.watch.flush(self.store)
         self.store.close()
+
+    @property
+    def enforces(self) -> bool:
+        """Whether an edit that must not be left out is in force."""
+        return bool(self._enforced_in(self.index))
 
     def enforced(self, queries: Sequence[str], values: Mapping[str, str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""

@@ -1,6 +1,7 @@
 """An OpenAI-compatible endpoint with edits in force (docs/serving.md). Nothing of a request is written anywhere.
 
 A chat or text completion that concerns an edit is passed on with one text changed; all else passes byte for byte.
+Reports of wrong answers (POST /feedback) are kept in the inbox of the tenant's store.
 """
 
 from __future__ import annotations
@@ -10,40 +11,50 @@ import json
 import re
 import secrets
 import time
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from starlette.types import Message, Receive, Scope, Send
 
 from drike.conversations.turns import Api, UnreadError
-from drike.serving import feedback, guardrail, relay
-from drike.serving.admission import PREFIX, Admission, normal_path
+from drike.serving import guardrail, relay
+from drike.serving.admission import FEEDBACK, PREFIX, WEBHOOKS, Admission, normal_path
 from drike.serving.answers import PassingAnswer
 from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
-from drike.serving.feedback import Feedback
+from drike.serving.keys import Principal
 from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
-from drike.serving.relay import ClientDisconnectError, RequestError
-from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, EditedRequest
-from drike.serving.slips import answered
+from drike.serving.relay import ClientDisconnectError, Limits, RequestError
+from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, EditedRequest, parse
+from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Headers, Reply, Upstream, UpstreamCall, UpstreamError
+from drike.stores import reports
+from drike.stores.reports import FullInboxError
 
 _ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 _RESPONSE_ID, _BEGINNING = re.compile(rb'"id"\s*:\s*"(resp[\w-]{1,196})"'), 64 << 10  # bytes in which it stands
+_OF_REPORTS = Limits(body=64 << 10)
+MOST_REPORTS, _SECONDS = 60, 60.0  # reports of a key in a time
+_SECONDS_FOR_STORE = 5.0  # that others may hold
+_Taken = dict[tuple[str, str], deque[float]]
 
 
 @dataclass(eq=False)
 class Gateway:
-    """The ASGI application of the gateway's port. feed: the edits of a tenant, by its name."""
+    """The ASGI application of the gateway's port. feed: the edits of a tenant, by its name.
+
+    reported: when each key of a tenant sent its last reports.
+    """
 
     upstream: Upstream
     feed: Callable[[str], Awaitable[EditFeed]]
     editor: RequestEditor
     admission: Admission
     metrics: Metrics
-    _feedback: Feedback = field(default_factory=Feedback, init=False)
+    reported: _Taken = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=MOST_REPORTS)), init=False)
     _in_flight: int = field(default=0, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,21 +74,20 @@ class Gateway:
         self.metrics.in_flight.inc()
         try:
             scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
-            principal = self.admission.admit(scope, self._in_flight)
-            limits = feedback.LIMITS if scope["raw_path"] == feedback.PATH else self.admission.limits
+            principal, path = self.admission.admit(scope, self._in_flight), scope["raw_path"]
+            limits = _OF_REPORTS if path == FEEDBACK else self.admission.limits
             call, whole = _call(scope, await relay.read_body(scope, receive, limits), request_id), True
-            if scope["raw_path"] == feedback.PATH:
-                kept = await self._feedback.take(call.body, await self.feed(principal.tenant), principal)
-                return await relay.send_json(send_and_see, 201, json.dumps(kept).encode(), more)
-            if scope["raw_path"] in guardrail.PATHS:
-                feed = await self.feed(principal.tenant)
+            feed = await self.feed(principal.tenant)
+            if path == FEEDBACK:
+                await relay.send_json(send_and_see, 201, await self._take_report(call.body, feed, principal), more)
+            elif path in WEBHOOKS:
                 decided = await self._answer_webhook(call, feed, request_id.decode(), send_and_see, more)
-                return
-            edited = await self._edited(call, principal.tenant, request_id.decode())
-            call, decided = edited.in_place_of(call), edited.scope
-            more += self._headers(edited)
-            overhead = time.perf_counter() - began
-            await self._pass_on(call, edited, receive, send_and_see, more=more, overhead=overhead)
+            else:
+                edited = await self._edited(call, feed, request_id.decode())
+                call, decided = edited.in_place_of(call), edited.scope
+                more += _headers(edited)
+                overhead = time.perf_counter() - began
+                await self._pass_on(call, edited, receive, send_and_see, more=more, overhead=overhead)
         except (RequestError, UpstreamError) as error:
             decided = getattr(error, "scope", None) or decided
             if error.status == 408 or (not whole and not await relay.drain(receive)):
@@ -99,16 +109,24 @@ class Gateway:
             self.metrics.in_flight.dec()
             self.metrics.count(status, decided, overhead)
 
+    async def _edited(self, call: UpstreamCall, feed: EditFeed, request_id: str) -> EditedRequest:
+        """What becomes of a call; one to an endpoint whose requests are not read passes as it is."""
+        path = call.path.partition("?")[0]
+        if call.method == "POST" and path in APIS:
+            return await self.editor.edit(APIS[path], call, feed, request_id, ask=self.editor.asks)
+        if call.method == "POST" and path.endswith(_ENDS):  # /engines/MODEL/completions and the like, of older servers
+            return self.editor.unread(call, feed, UnreadError("path", f"{path} is not read"))
+        mode = self.editor.mode_for(feed)
+        return EditedRequest(call.body, "off" if mode is Mode.OFF else "unread", mode)
+
     async def _pass_on(
         self, call: UpstreamCall, edited: EditedRequest, receive: Receive, send: Send, *, more: Headers, overhead: float
     ) -> None:
         """Pass a call on and its answer back. overhead: seconds until then. more: headers. Raises UpstreamError."""
         answer = None
         try:
-            async with relay.while_connected(receive), self.upstream.exchange(call) as first:
-                reply, slipped = await answered(self.upstream, call, edited, first)
-                more += [(b"x-drike-slip", b",".join(b"%d" % id for id in slipped))] if slipped else []
-                answer = PassingAnswer(reply, slipped)
+            async with relay.while_connected(receive), self.upstream.exchange(call) as reply:
+                answer = PassingAnswer(reply)
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
@@ -128,7 +146,7 @@ class Gateway:
             edited = await self.editor.edit(Api.CHAT, plain, feed, request_id, ask=False)
             decided = edited.scope
             edited.note(None)
-            more.extend(self._headers(edited))
+            more.extend(_headers(edited))
             return edited.body
 
         try:
@@ -138,22 +156,33 @@ class Gateway:
             raise RequestError(400, "bad_request", str(problem)) from None
         return decided
 
-    def _headers(self, edited: EditedRequest) -> Headers:
-        edits = ",".join(f"{edit.id}@{edit.version}" for edit in edited.edits)
-        conflicts = ",".join(map(str, edited.contradicted))
-        headers = {b"scope": edited.scope, b"mode": edited.mode, b"conflict": conflicts, b"edits": edits}
-        return [(b"x-drike-" + name, value.encode()) for name, value in headers.items() if value]
+    async def _take_report(self, body: bytes, feed: EditFeed, principal: Principal) -> bytes:
+        """Keep a report of a wrong answer; return its number as JSON. Raises RequestError, StoreError."""
+        taken, now = self.reported[principal.tenant, principal.key], time.monotonic()
+        if len(taken) == MOST_REPORTS and taken[0] > now - _SECONDS:
+            sentence = f"this key has sent {MOST_REPORTS} reports in a minute: wait for one"
+            raise RequestError(429, "too_many_reports", sentence)
+        try:
+            given = reports.report_of(parse(body))
+        except ValueError as problem:
+            raise RequestError(400, "bad_request", str(problem)) from None
+        taken.append(now)
+        author = principal.author if principal.key else None
+        try:
+            async with asyncio.timeout(_SECONDS_FOR_STORE):
+                [added] = await in_daemon_thread(reports.add, feed.store, [given], author)
+        except FullInboxError as problem:
+            raise RequestError(429, "inbox_full", str(problem)) from None
+        except TimeoutError:
+            raise RequestError(503, "unavailable", "the store is busy: send the report again") from None
+        return json.dumps({"report": added.number}).encode()
 
-    async def _edited(self, call: UpstreamCall, tenant: str, request_id: str) -> EditedRequest:
-        """What becomes of a call; one to an endpoint whose requests are not read passes as it is."""
-        path = call.path.partition("?")[0]
-        feed = await self.feed(tenant)
-        if call.method == "POST" and path in APIS:
-            return await self.editor.edit(APIS[path], call, feed, request_id, ask=self.editor.asks)
-        if call.method == "POST" and path.endswith(_ENDS):  # /engines/MODEL/completions and the like, of older servers
-            return self.editor.unread(call, feed, UnreadError("path", f"{path} is not read"))
-        mode = self.editor.mode_for(feed)
-        return EditedRequest(call.body, "off" if mode is Mode.OFF else "unread", mode)
+
+def _headers(edited: EditedRequest) -> Headers:
+    edits = ",".join(f"{edit.id}@{edit.version}" for edit in edited.edits)
+    conflicts = ",".join(map(str, edited.contradicted))
+    headers = {b"scope": edited.scope, b"mode": edited.mode, b"conflict": conflicts, b"edits": edits}
+    return [(b"x-drike-" + name, value.encode()) for name, value in headers.items() if value]
 
 
 def _read(reply: Reply, edited: EditedRequest, answer: PassingAnswer) -> Reply:

@@ -16,14 +16,10 @@ from typing import Any
 from drike.conversations.dialects import read
 from drike.conversations.rendering import defused
 from drike.conversations.turns import Api
-from drike.serving.bodies import SMALL
 from drike.serving.relay import RequestError
-from drike.serving.requests import parse
+from drike.serving.requests import SMALL, parse
 from drike.serving.threads import in_daemon_thread
 
-# LiteLLM appends the second; agentgateway asks for /request and /response, wherever its configuration puts them.
-_ENDS = (b"", b"/beta/litellm_basic_guardrail_api", b"/request", b"/response")
-PATHS = frozenset((b"/request", b"/response", *(b"/guardrail" + end for end in _ENDS)))
 _PASS: dict[str, object] = {"reason": "no edit concerns this"}
 EditChat = Callable[[bytes], Awaitable[bytes]]
 
@@ -36,32 +32,25 @@ async def answer(body: bytes, edit: EditChat) -> dict[str, object]:
     """
     values = (parse(body) if len(body) <= SMALL else await in_daemon_thread(parse, body)) or {}
     chat, texts = values.get("body"), values.get("texts")
+    messages: Any = values.get("structured_messages")
     if isinstance(chat, dict):
-        return await _answer_agentgateway(chat, edit)
-    if not isinstance(texts, list):
+        messages = chat.get("messages")
+    elif not isinstance(texts, list):
         raise ValueError('the body has neither "texts" nor "body": send the form of LiteLLM or of agentgateway')
-    messages = values.get("structured_messages")
-    if values.get("input_type") == "response" or not isinstance(messages, list):
-        return {"action": "NONE"}
-    return await _answer_litellm(texts, messages, edit)
-
-
-async def _answer_agentgateway(chat: dict[str, Any], edit: EditChat) -> dict[str, object]:
-    messages = chat.get("messages")
+    elif values.get("input_type") == "response":
+        messages = None
+    edited = messages
     try:
-        edited = await _edited(messages, edit) if isinstance(messages, list) else messages
+        if isinstance(messages, list):
+            edited = json.loads(await edit(json.dumps({"messages": messages}).encode()))["messages"]
     except RequestError as refusal:
+        if not isinstance(chat, dict):
+            return {"action": "BLOCKED", "blocked_reason": str(refusal)}
         return {"action": {"body": str(refusal), "status_code": refusal.status, "reason": refusal.code}}
-    change = {"body": {**chat, "messages": edited}, "reason": "facts were added"}
-    return {"action": _PASS if edited == messages else change}
-
-
-async def _answer_litellm(texts: list[Any], messages: list[Any], edit: EditChat) -> dict[str, object]:
-    try:
-        edited = await _edited(messages, edit)
-    except RequestError as refusal:
-        return {"action": "BLOCKED", "blocked_reason": str(refusal)}
-    changed = texts if edited == messages else _changed(texts, messages, edited)
+    if isinstance(chat, dict):
+        change = {"body": {**chat, "messages": edited}, "reason": "facts were added"}
+        return {"action": _PASS if edited == messages else change}
+    changed = texts if edited == messages else _changed(texts or [], messages, edited)
     return {"action": "NONE"} if changed == texts else {"action": "GUARDRAIL_INTERVENED", "texts": changed}
 
 
@@ -74,9 +63,3 @@ def _changed(texts: list[Any], messages: list[Any], edited: list[Any]) -> list[A
             place = max(i for i in range(place) if texts[i] == text)
             changed[place] = after[path]
     return changed
-
-
-async def _edited(messages: list[Any], edit: EditChat) -> list[Any]:
-    body = await edit(json.dumps({"messages": messages}).encode())
-    edited: list[Any] = json.loads(body)["messages"]
-    return edited

@@ -39,9 +39,14 @@ class EditHealth:
     @property
     def values(self) -> dict[str, object]:
         """All figures, for JSON."""
-        edit, record = self.edit, self.edit.record
-        named = {"id": edit.id, "version": edit.version, "query": record.query, "target_new": record.target_new}
-        return named | {name: value for name, value in vars(self).items() if name != "edit"} | {"took": vars(self.took)}
+        figures = {name: value for name, value in vars(self).items() if name != "edit"}
+        return summary(self.edit) | figures | {"took": vars(self.took)}
+
+
+def summary(edit: EditVersion) -> dict[str, object]:
+    """What an edit says, in short, for JSON."""
+    record = edit.record
+    return {"id": edit.id, "version": edit.version, "query": record.query, "target_new": record.target_new}
 
 
 def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mode = Mode.ON) -> list[EditHealth]:
@@ -59,10 +64,8 @@ def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mo
 def _health(edit: EditVersion, by_day: Mapping[str, Counter[str]], at_least: float) -> EditHealth:
     numbers = sum(by_day.values(), Counter[str]())
     judged = sum(numbers[outcome] for outcome in Stated)
-    took, least = (
-        Estimate.share(numbers[Stated.NEW], judged),
-        ceil(at_least / (1 - at_least) * Z95**2),
-    )  # if all take it
+    took = Estimate.share(numbers[Stated.NEW], judged)
+    least = ceil(at_least / (1 - at_least) * Z95**2)  # if all take it
     verdict, words = "open", f"around {at_least:.0%}"
     if took.high is not None and took.high < at_least:
         verdict, words = "below", f"below {at_least:.0%}"

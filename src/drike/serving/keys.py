@@ -72,9 +72,8 @@ class Principal:
     @property
     def author(self) -> str:
         """What the history of edits calls the sender."""
-        if self.name:
-            return f"{self.name} ({self.role})"
-        return f"key {self.key}" if self.key else f"admin port, {self.tenant}"
+        unnamed = f"key {self.key}" if self.key else f"admin port, {self.tenant}"
+        return f"{self.name} ({self.role})" if self.name else unnamed
 
 
 @dataclass(frozen=True)
@@ -137,12 +136,11 @@ class Keys:
             raise KeysError(f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63")
         if name and (not _PERSON.fullmatch(name) or claimed_author(name, "") != f"{name} ()"):
             raise KeysError(f"{name!r} cannot name a person: use letters, digits, spaces, . - _ and @, up to 63")
-        secret = f"drike-{secrets.token_hex(4)}-{secrets.token_urlsafe(24)}"
+        id = secrets.token_hex(4)
+        secret = f"drike-{id}-{secrets.token_urlsafe(24)}"
         digest = hashlib.sha256(secret.encode()).hexdigest()
         with self._held():
-            self._write(
-                [*self.keys, AccessKey(secret.split("-")[1], tenant, role, digest, stamp(datetime.now(UTC)), name)]
-            )
+            self._write([*self.keys, AccessKey(id, tenant, role, digest, stamp(datetime.now(UTC)), name)])
         return secret
 
     def revoke(self, id: str) -> AccessKey:

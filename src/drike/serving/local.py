@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from drike.conversations.dialects import read
@@ -23,7 +22,7 @@ from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
 from drike.serving.requests import CHAT, COMPLETION, parse
 from drike.serving.threads import in_daemon_thread
-from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError
+from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError, in_one
 
 _MAX_WAITING = 64  # requests; more are refused
 _MAX_TOKENS, _REPLY_TOKENS = 4096, 256
@@ -46,7 +45,7 @@ class LocalUpstream(Upstream):
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
-        """Answer a call; a stream comes word by word once the answer is written."""
+        """Answer a call; a stream has an event for each word, and comes once the answer is written."""
         path = call.path.partition("?")[0]
         if (call.method, path) == ("GET", "/models"):
             entry = {"id": self.name, "object": "model", "created": self._began, "owned_by": "drike"}
@@ -72,21 +71,20 @@ class LocalUpstream(Upstream):
             self._waiting -= 1
         answers = _answers(request, completion, self.name)
         if request.stream:
-            texts = chain(map(json.dumps, answers), ["[DONE]"])
-            events = (f"data: {text}\n\n".encode() for text in texts)
-            yield Reply(200, [(b"content-type", b"text/event-stream")], _stream(events))
+            events = "".join(f"data: {text}\n\n" for text in (*map(json.dumps, answers), "[DONE]"))
+            yield Reply(200, [(b"content-type", b"text/event-stream")], in_one(events.encode()))
         else:
             yield _json_reply(next(answers))
 
     def _answer(self, request: _LocalRequest) -> Completion:
-        if request.messages is None:
+        if not request.messages:
             [completion] = self._model.generate([request.prompt], request.tokens or ANSWER_TOKENS, None)
-        elif self._reply is None:
-            text = request.messages[-1]["content"]
-            [completion] = self._model.generate([text], request.tokens or ANSWER_TOKENS, "\n")
         else:
-            completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
-        if request.messages is not None:
+            if self._reply:
+                completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
+            else:
+                text = request.messages[-1]["content"]
+                [completion] = self._model.generate([text], request.tokens or ANSWER_TOKENS, "\n")
             completion = replace(completion, text=completion.text.lstrip())
         ends = [end for stop in request.stop if (end := completion.text.find(stop)) >= 0]
         return replace(completion, text=completion.text[: min(ends)]) if ends else completion
@@ -94,12 +92,12 @@ class LocalUpstream(Upstream):
 
 @dataclass(frozen=True)
 class _LocalRequest:
-    """A request with messages of a chat, or else with a prompt."""
+    """A request with messages of a chat, or else with a prompt. usage: whether a stream ends with it."""
 
-    messages: list[dict[str, str]] | None
+    messages: list[dict[str, str]]
     prompt: str
     tokens: int | None
-    stop: tuple[str, ...]
+    stop: list[str]
     stream: bool
     usage: bool
 
@@ -118,24 +116,22 @@ def _read(path: str, body: bytes) -> _LocalRequest:
         raise ValueError("stop must be a text or a list of texts")
     if values.get("n") not in (None, 1):
         raise ValueError("n must be 1: this model answers greedily")
-    options = values.get("stream_options")
-    usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    request = _LocalRequest(None, "", tokens, tuple(stop), values.get("stream") is True, usage)
+    options, said, prompt = values.get("stream_options"), list[dict[str, str]](), None
     if path == COMPLETION:
-        if not isinstance(prompt := _texts(Api.COMPLETIONS, values), str):
+        if (prompt := _texts(Api.COMPLETIONS, values)) is None:
             raise ValueError("prompt must be one text")
-        return replace(request, prompt=prompt)
-    messages = values.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise ValueError("messages must be a list with at least one message")
-    said: list[dict[str, str]] = []
-    for message in messages:
-        role = message.get("role") if isinstance(message, dict) else None
-        text = _texts(Api.CHAT, {"messages": [message]})
-        if not isinstance(role, str) or text is None:
-            raise ValueError("every message needs a role and a content of text")
-        said.append({"role": role, "content": text})
-    return replace(request, messages=said)
+    else:
+        messages = values.get("messages")
+        if not isinstance(messages, list) or not messages:
+            raise ValueError("messages must be a list with at least one message")
+        for message in messages:
+            role = message.get("role") if isinstance(message, dict) else None
+            text = _texts(Api.CHAT, {"messages": [message]})
+            if not isinstance(role, str) or text is None:
+                raise ValueError("every message needs a role and a content of text")
+            said.append({"role": role, "content": text})
+    usage = isinstance(options, Mapping) and options.get("include_usage") is True
+    return _LocalRequest(said, prompt or "", tokens, stop, values.get("stream") is True, usage)
 
 
 def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
@@ -149,7 +145,7 @@ def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
 
 def _answers(request: _LocalRequest, completion: Completion, model: str) -> Iterator[dict[str, object]]:
     """The answer or, of a stream, its chunks: the words with the space before each, then the end."""
-    chat, chunk = request.messages is not None, ".chunk" if request.stream else ""
+    chat, chunk = bool(request.messages), ".chunk" if request.stream else ""
     id, kind = ("chatcmpl", f"chat.completion{chunk}") if chat else ("cmpl", "text_completion")
     head = {"id": f"{id}-{time.time_ns():x}", "object": kind, "created": int(time.time()), "model": model}
     limited = request.tokens and (completion.completion_tokens or 0) >= request.tokens
@@ -177,9 +173,4 @@ def _json_reply(value: dict[str, object] | str, status: int = 200) -> Reply:
     """A reply with a JSON object, or with an error message."""
     body = error_body(value, "bad_request") if isinstance(value, str) else json.dumps(value).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    return Reply(status, headers, _stream(iter([body])))
-
-
-async def _stream(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    for chunk in chunks:
-        yield chunk
+    return Reply(status, headers, in_one(body))

@@ -61,25 +61,22 @@ class Event:
 
     def body(self, tenant: str) -> bytes:
         """The JSON that is sent."""
-        edit, record = self.edit, self.edit.record
-        told = {
-            name: getattr(record, name) for name in ("subject", "query", "target_new", "status", "author", "reason")
-        }
-        about = {"id": edit.id, "version": edit.version, "at": edit.created_at, **told, "owner": record.owner}
+        edit, names = self.edit, ("subject", "query", "target_new", "status", "author", "reason", "owner")
+        about = {"id": edit.id, "version": edit.version, "at": edit.created_at}
+        about |= {name: getattr(edit.record, name) for name in names}
         return json.dumps({"event": self.name, "tenant": tenant, "edit": about, **self.more}).encode()
 
 
-def moves_since(changes: Sequence[EditVersion], sent: Sent) -> Iterator[Event]:
+def _of_moves(changes: Sequence[EditVersion], sent: Sent) -> Iterator[Event]:
     """An event for each proposal, and each approval that put an edit in use."""
     for change in changes:
-        sent = replace(sent, change=change.number)
-        if change.record.move is Move.PROPOSE:
-            yield Event(f"change-{change.number}", "proposed", change, sent)
-        elif change.record.move is Move.APPROVE and change.record.status is not Status.PROPOSED:
-            yield Event(f"change-{change.number}", "approved", change, sent)
+        move, waits = change.record.move, change.record.status is Status.PROPOSED
+        if move is Move.PROPOSE or (move is Move.APPROVE and not waits):
+            name = "proposed" if move is Move.PROPOSE else "approved"
+            yield Event(f"change-{change.number}", name, change, replace(sent, change=change.number))
 
 
-def needing_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
+def _of_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
     """An event for each review that has become due, and each version whose answers fall short. Raises StoreError."""
     for edit in due(edits, now):
         until = edit.record.review_by or ""
@@ -101,12 +98,9 @@ class Notifier:
     """
 
     def __init__(
-        self,
-        stores: Callable[[], Mapping[str, tuple[EditStore, Snapshot]]],
-        send: Send,
-        secret: str,
+        self, stores: Callable[[], Mapping[str, tuple[EditStore, Snapshot]]], send: Send, secret: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._stores, self._send, self._secret, self._clock = stores, send, secret, clock
         self._token, self._stopped = secrets.token_hex(8), threading.Event()
         self._looked: dict[str, float] = {}
@@ -133,10 +127,10 @@ class Notifier:
             if sent.change and not changes:  # an older copy has taken the place of the store
                 sent = replace(sent, change=edits.revision)
             changes = [change for change in changes if change.number > sent.change]
-            for event in moves_since(changes, sent):
+            for event in _of_moves(changes, sent):
                 sent = self._tell(tenant, store, event)
             if time.monotonic() >= self._looked.get(tenant, 0.0):
-                for event in needing_attention(store, edits, sent, self._clock()):
+                for event in _of_attention(store, edits, sent, self._clock()):
                     sent = self._tell(tenant, store, event)
                 self._looked[tenant] = time.monotonic() + _LOOKS_AT_TRAFFIC
             sent = replace(sent, change=changes[-1].number if changes else sent.change)
@@ -146,8 +140,8 @@ class Notifier:
     def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
         body, at = event.body(tenant), stamp(self._clock())
         signature = hmac.new(self._secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
-        headers = {"x-drike-event": f"{tenant}-{event.id}", "x-drike-timestamp": at}
-        self._send(body, {**headers, "x-drike-signature": f"sha256={signature}", "Content-Type": "application/json"})
+        headers = {"x-drike-event": f"{tenant}-{event.id}", "x-drike-timestamp": at, "Content-Type": "application/json"}
+        self._send(body, {**headers, "x-drike-signature": f"sha256={signature}"})
         store.save_setting(_SENT, json.dumps(asdict(event.sent)))
         return event.sent
 

@@ -1,11 +1,24 @@
-"""The options of `drike serve`."""
+"""The options of `drike serve`, and how people switch its mode while gateways run.
+
+The switches of a tenant are kept in its store, with who made them and why; all gateways over it follow the last one.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
+
+from drike.conversations.turns import Conversation, Speaker
+from drike.stores.log import EditStore, damaged
+from drike.stores.records import EditVersion
+from drike.support.records import read
+
+_SETTING, _KEPT = "modes", 100
 
 
 class Mode(StrEnum):
@@ -20,14 +33,11 @@ class Mode(StrEnum):
 class GatewayOptions:
     """The options of a gateway, each named as its flag (docs/serving.md); None is the default.
 
-    upstream, model: one of the two, or neither for the embedded model. demonstrations: at most, without a run; None is
-    none before an upstream, all over a local model. gate: "named", "calibrated", "careful", "eager" or a file; the
-    store's own if it has one, else "calibrated", or "named" where no encoder is installed. ask: the upstream, yes or
-    no, where the gate is uncertain; no answer in time is a no. mode: a `Mode`; "on" over a local model, else "shadow".
-    deadline_ms: to decide on and edit a request; 50, 250 where the gate asks an encoder, 2000 where the upstream is
-    asked, 5000 over a local model. retry_slips: ask again where an answer states an old object. notify: the address of
-    webhooks about edits. keep_samples: so many questions and answers with their texts, of each edit and outcome, with
-    what may be private hidden unless redact is off. timeout: in seconds.
+    upstream, model: one of the two, or neither for the embedded model. demonstrations: None is none before an upstream,
+    all over a local model. gate: a name or a file; None is the store's own if it has one, else "calibrated", or "named"
+    where no encoder is installed. mode: a `Mode`; None is "on" over a local model, else "shadow". deadline_ms: to
+    decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the upstream is asked, 5000
+    over a local model. keep_samples: of each edit and outcome. timeout: in seconds.
     """
 
     upstream: str | None = None
@@ -45,7 +55,6 @@ class GatewayOptions:
     gate_threshold: float | None = None
     relations: list[Path] | None = None
     ask: bool = False
-    retry_slips: bool = False
     notify: str | None = None
     keep_samples: int = 0
     redact: bool = True
@@ -57,3 +66,45 @@ class GatewayOptions:
     admin_port: int = 8801
     timeout: float = 600.0
     reuse_port: bool = False
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A mode for all requests from a time on; None is that with which each gateway was started.
+
+    share: of conversations for which edits are on, if the mode is on; for others it is shadow. author, reason: who
+    switched, and why.
+    """
+
+    mode: Mode | None = None
+    share: float = 1.0
+    author: str | None = None
+    reason: str | None = None
+    at: str = ""
+
+    def mode_of(self, conversation: Conversation | None, otherwise: Mode) -> Mode:
+        """The mode for a conversation, by its id or first question; None for a request that is not read."""
+        mode = self.mode or otherwise
+        if mode is not Mode.ON or self.share >= 1 or conversation is None:
+            return mode
+        kept = conversation.before or "resp"  # an id of a conversation stays, one of a response is of its last turn
+        asked = (turn.said for turn in conversation.turns if turn.speaker is Speaker.USER)
+        first = next(asked, "") if kept.startswith("resp") else kept
+        digest = hashlib.blake2b(first.encode("utf-8", "surrogatepass"), digest_size=6).digest()
+        return Mode.ON if int.from_bytes(digest) < self.share * 2**48 else Mode.SHADOW
+
+
+def switches(store: EditStore) -> Sequence[Switch]:
+    """The last switches of a store, the one in force last. Raises StoreError."""
+    try:
+        return [read(Switch, values) for values in json.loads(store.setting(_SETTING) or "[]")]
+    except (ValueError, TypeError) as problem:
+        raise damaged(store.name, f"its modes: {problem}") from None
+
+
+def switch(store: EditStore, new: Switch) -> Sequence[EditVersion]:
+    """Put a switch in force, from now on, which changes no edit. Raises StoreError."""
+    with store.transaction():
+        kept = [*switches(store), replace(new, at=store._now())][-_KEPT:]
+        store.save_setting(_SETTING, json.dumps([asdict(each) for each in kept]))
+    return ()

@@ -138,9 +138,7 @@ async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
     except (UpstreamError, asyncio.CancelledError) as problem:
         # The latter where the gateway is being stopped; or the client is gone, and sees nothing of this.
         error = problem if isinstance(problem, UpstreamError) else ENDING
-        if (
-            events
-        ):  # this one's name is for Anthropic's clients, which would pass over it, and take the answer for whole
+        if events:  # without its name, Anthropic's clients would pass over it, and take the answer for whole
             event = b"event: error\ndata: " + error_body(str(error), error.code) + b"\n\n"
             await _send_chunk(send, event if ended else b"\n\n" + event)
             await send(_END)

@@ -1,15 +1,21 @@
-"""What a gateway would have done with logged requests: which edits match, the least certain ones first."""
+"""Logs of requests as conversations, and what a gateway would have done with them, the least certain ones first."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from drike.conversations.dialects import read
 from drike.conversations.following import Follower
-from drike.conversations.turns import Conversation
+from drike.conversations.turns import Api, Conversation, Speaker, Text, Turn, UnreadError, encodable
+from drike.errors import DataError
 from drike.gates.decision import Candidate, Decision
-from drike.serving.requests import logged
+from drike.serving.requests import parse, read_json
+
+_LOGGED = ("body", "request")  # keys under which logs keep a request
+_QUESTIONS = ("query", "question")
 
 
 @dataclass(frozen=True)
@@ -23,10 +29,10 @@ class ReplayedQuery:
 
 @dataclass(frozen=True)
 class Replay:
-    """Decisions on logged requests, of which `matched` get an edit.
+    """Decisions on logged requests, of which `matched` get an edit. unread: how many lines were left out, by reason.
 
     matches: the queries with each edit that matches, the least probable first. misses: where none matches, those with
-    their most probable candidate, the most probable first. unread: how many lines were left out, by reason.
+    their most probable candidate, the most probable first.
     """
 
     requests: int
@@ -60,10 +66,79 @@ def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
             matches += [query for query in replayed if query.candidate.edit.id in ids]
         else:
             misses += replayed[:1]
-    matches.sort(key=_certainty)
-    misses.sort(key=_certainty, reverse=True)
+    certainty = lambda asked: (asked.candidate.probability, asked.candidate.features.get("nearness", 0.0))  # noqa: E731
+    matches.sort(key=certainty)
+    misses.sort(key=certainty, reverse=True)
     return Replay(requests.total(), matched, tuple(matches), tuple(misses), unread)
 
 
-def _certainty(replayed: ReplayedQuery) -> tuple[float, float]:
-    return replayed.candidate.probability, replayed.candidate.features.get("nearness", 0.0)
+def asked(text: str) -> Conversation:
+    """The conversation in which a user asks this."""
+    return Conversation(Api.CHAT, (Turn(Speaker.USER, (Text(("messages", 0, "content"), text),)),))
+
+
+def logged(line: bytes) -> Conversation | None:
+    """The conversation of a request in a log; None if no user asks at its end, or what is asked is blank.
+
+    A line is a request or a question as JSON: an object with `messages`, `prompt`, `input`, `query` or `question`, or
+    with such an object as its `body` or `request`, which may be JSON in a string; or a string. Raises ValueError for
+    another line, with the reason as a noun.
+    """
+    try:
+        values: object = parse(line)
+    except ValueError:
+        raise ValueError("too deep, or with too many messages") from None
+    values = _json_or_none(line) if values is None else values
+    for key in _LOGGED:
+        inner = values.get(key) if isinstance(values, dict) else None
+        inner = _json_or_none(inner) if isinstance(inner, str) else inner
+        values = inner if isinstance(inner, dict) else values
+    if isinstance(values, str):
+        return _asking(asked(encodable(values)))
+    if not isinstance(values, dict):
+        raise ValueError("no JSON object")
+    forms = {"messages": Api.MESSAGES if "system" in values else Api.CHAT, "input": Api.RESPONSES}
+    api = next((api for key, api in forms.items() if key in values), Api.COMPLETIONS)
+    try:
+        if conversation := _asking(read(api, values)):
+            return conversation
+    except UnreadError:
+        pass
+    except ValueError:
+        raise ValueError("too deep, or with too many messages") from None
+    question = next((values[key] for key in _QUESTIONS if isinstance(values.get(key), str)), None)
+    if question is None and not {"messages", "prompt", "input"} & values.keys():
+        raise ValueError("no messages, prompt, input, query or question")
+    return _asking(asked(encodable(question or "")))
+
+
+def read_questions(path: Path) -> list[Conversation]:
+    """The different conversations of a file: .jsonl as `logged` reads it, or a question a line. Raises DataError."""
+    try:
+        if path.suffix.casefold() == ".jsonl":
+            read = []
+            for number, line in enumerate(path.read_bytes().splitlines(), 1):
+                try:
+                    read.append(logged(line) if line.strip() else None)
+                except ValueError as problem:
+                    remedy = "correct it, or name the file .txt"
+                    raise DataError(f"{path}, line {number} is not a request ({problem}): {remedy}") from None
+        else:
+            read = [_asking(asked(line.strip())) for line in path.read_text("utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise DataError(f"{path} cannot be read ({problem}): give a text file in UTF-8") from None
+    questions = list(dict.fromkeys(conversation for conversation in read if conversation))
+    if not questions:
+        raise DataError(f"{path} has no question: give one a line, or requests as JSON lines")
+    return questions
+
+
+def _asking(conversation: Conversation) -> Conversation | None:
+    return conversation if conversation.said.strip() else None
+
+
+def _json_or_none(text: bytes | str) -> object:
+    try:
+        return read_json(text)
+    except (ValueError, RecursionError):
+        return None

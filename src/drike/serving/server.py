@@ -20,6 +20,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from drike.errors import UsageError
 from drike.support.signals import ending_signals
 
+try:
+    import resource
+except ImportError:  # another system
+    resource = None  # type: ignore[assignment]
+
 _SECONDS_FOR_HEADERS = 10.0
 _BYTES_OF_HEADERS = 64 << 10  # the application refuses more than 16 KB in a sentence; here the connection is closed
 _SECONDS_TO_END = 10
@@ -30,7 +35,7 @@ _RESERVED_FILES = 64  # for what is neither a client's connection nor one to the
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class GuardedProtocol(HttpToolsProtocol):
+class _GuardedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol for clients that are slow, gone, too many, or offer what is not spoken here.
 
     Closed are connections whose request's head is late or endless, and where there are too many, those idle longest. A
@@ -47,11 +52,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request, or make room for the connection."""
         super().connection_made(transport)
         self._call_later(_SECONDS_FOR_HEADERS, self.transport.close)
         others: Any = self.server_state.connections - {self}
@@ -62,21 +65,17 @@ class GuardedProtocol(HttpToolsProtocol):
             (idle or self).transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
         self._cancel_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Pass data on, and see whether a request has begun."""
         self._unset_keepalive_if_required()
-        self._has_read = False
-        rest = data
+        self._has_read, rest = False, data
         while rest:
             rest = self._parse(rest)
         if self._has_read:
             self._head_size = 0
-            self._cancel_timer()
-            return
+            return self._cancel_timer()
         self._head_size += len(data)
         if self._timer is None and self.idle:
             self._call_later(_SECONDS_FOR_HEADERS, self.transport.close)
@@ -100,24 +99,20 @@ class GuardedProtocol(HttpToolsProtocol):
         return b""
 
     def on_headers_complete(self) -> None:
-        """Begin a request, unless it offers to upgrade, after which httptools takes it for complete."""
         self._has_read = True
-        if not self.parser.should_upgrade():
+        if not self.parser.should_upgrade():  # else httptools takes the request for complete
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
         self._has_read = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request's body."""
         self._has_read = True
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Begin to be idle."""
         self.idle_since = time.monotonic()
         super().on_response_complete()
 
@@ -147,31 +142,29 @@ class GuardedProtocol(HttpToolsProtocol):
             self._timer = None
 
 
-class GracefulServer(uvicorn.Server):
+class _GracefulServer(uvicorn.Server):
     """uvicorn's server, which also ends as with SIGTERM when its terminal is closed."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals while the block runs."""
         with super().capture_signals():
             own = ending_signals()[1:] if threading.current_thread() is threading.main_thread() else ()
-            before = [signal.signal(number, self.handle_exit) for number in own]
+            before = [(number, signal.signal(number, self.handle_exit)) for number in own]
             try:
                 yield
             finally:
-                for number, handler in zip(own, before, strict=True):
+                for number, handler in before:
                     signal.signal(number, handler)
 
 
 def raise_file_limit() -> None:
     """Let this process open as many files as it may."""
-    with contextlib.suppress(ImportError, OSError, ValueError):  # another system; more than the system has
-        import resource
-
+    if resource is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
         if soft != resource.RLIM_INFINITY and soft < most:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            with contextlib.suppress(OSError, ValueError):  # more than the system has
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def max_connections() -> int:
@@ -190,12 +183,8 @@ def file_shortage() -> str | None:
 
 
 def _file_limit() -> int:
-    try:
-        import resource
-    except ImportError:
-        return _MAX_FILES
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MAX_FILES if soft == resource.RLIM_INFINITY else soft
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else _MAX_FILES
+    return _MAX_FILES if resource and soft == resource.RLIM_INFINITY else soft
 
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
@@ -222,9 +211,9 @@ def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
         to_admin = scope["type"] != "http" or scope["server"][1] == admin_port
         await (admin if to_admin else gateway)(scope, receive, send)
 
-    return GracefulServer(
+    return _GracefulServer(
         uvicorn.Config(
-            by_port, http=GuardedProtocol, ws="none", lifespan="on", proxy_headers=False, server_header=False,
+            by_port, http=_GuardedProtocol, ws="none", lifespan="on", proxy_headers=False, server_header=False,
             date_header=False, access_log=False, log_config=None, log_level="critical",
             timeout_graceful_shutdown=_SECONDS_TO_END, timeout_keep_alive=_SECONDS_IDLE,
             backlog=min(2048, max_connections()),

@@ -38,14 +38,13 @@ from drike.serving.gateway import Gateway
 from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
-from drike.serving.modes import Switch
 from drike.serving.notify import Notifier, webhook
-from drike.serving.options import GatewayOptions, Mode
+from drike.serving.options import GatewayOptions, Mode, Switch
 from drike.serving.relay import Limits
-from drike.serving.samples import Sampling
 from drike.serving.server import listen, max_connections, raise_file_limit, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
+from drike.serving.watching import Sampling
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
 from drike.stores.records import EditRecord, EditVersion, MissingStoreError, StoreError, as_stored
@@ -136,18 +135,19 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     gateway = Gateway(upstream, tenants.feed, editor=requests, admission=Admission(keys), metrics=metrics)
     admin = application(Admin(requests, upstream, tenants, metrics, keys))
     port, admin_port = (opened_socket.getsockname()[1] for opened_socket in listening)
-    in_force = tenants.feeds[TENANT].index.edits.values()
-    if not in_force:
+    hosts = [f"[{host}]" if ":" in host else host for host in (options.host, options.admin_host)]
+    feed = tenants.feeds[TENANT]
+    if not (in_force := feed.index.edits.values()):
         notes.append("no edit is in force, so that every request passes as it is: add one (drike edits add)")
-    _decide_once(tenants.feeds[TENANT])
-    switch = tenants.feeds[TENANT].switch
-    if switch.mode:
+    # Decide once, so that no client waits, longer than the deadline, for what is made at first use.
+    feed.gate.decide(EXAMPLE.query, EditIndex.of(as_stored([EXAMPLE.edit]), feed.index.encoder))
+    if (switch := feed.switch).mode:
         notes.append(f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode")
     if (room := max_connections()) < Limits().at_once:
         notes.append(f"{room} clients at once at most: raise the limit on open files (ulimit -n)")
     return Started(
         options, upstream, requests, tenants, keys, server(gateway, admin, admin_port),
-        f"http://{_host(options.host)}:{port}/v1", f"http://{_host(options.admin_host)}:{admin_port}",
+        f"http://{hosts[0]}:{port}/v1", f"http://{hosts[1]}:{admin_port}",
         next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
         sends and Notifier(lambda: {name: (feed.store, feed.snapshot) for name, feed in tenants.feeds.items()}, *sends),
     )  # fmt: skip
@@ -170,11 +170,6 @@ def deployed(
         require_uncertainty(feed.gate, _WITHOUT_ASKING)
     feed.switch = Switch()  # edits are tried before someone switches them on
     return Deployed(upstream, requests, feed, getattr(inner, "chats", True))
-
-
-def _decide_once(feed: EditFeed) -> None:
-    """Decide on a question, so that no client waits, longer than the deadline, for what is made at first use."""
-    feed.gate.decide(EXAMPLE.query, EditIndex.of(as_stored([EXAMPLE.edit]), feed.index.encoder))
 
 
 def _check(options: GatewayOptions) -> None:
@@ -291,7 +286,3 @@ def gate_for(options: GatewayOptions, store: EditStore, editor: Editor) -> Gate 
         return open_gate(store, options.gate, options.gate_threshold)
     policy = policy_of(editor)
     return policy.gate if policy and stored_gate(store) is None else None
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -84,6 +84,7 @@ class Upstream(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
+        return
 
     async def problem(self) -> str | None:
         """Why calls would fail now; None if they would not."""
@@ -114,14 +115,9 @@ class HttpUpstream:
     """
 
     def __init__(
-        self,
-        address: str,
-        key: str | None = None,
-        *,
-        keep_credentials: bool = True,
-        timeout: float = 600.0,
+        self, address: str, key: str | None = None, *, keep_credentials: bool = True, timeout: float = 600.0,
         allow_http: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = checked_address(address, allow_http)
         self._key = key.encode() if key else b""
         self._removed = _HOP_BY_HOP if keep_credentials and not key else _HOP_BY_HOP | _CREDENTIALS
@@ -146,21 +142,16 @@ class HttpUpstream:
         if self._session:
             await self._session.close()
 
-    def _added(self, headers: Headers) -> Headers:
-        """The key in the header in which the client sent its own, and what keeps it from coming back unseen."""
-        if not self._key:
-            return []
-        names = {name for name, _ in headers}
-        plain = b"x-api-key" in names and b"authorization" not in names  # as Anthropic's clients send it
-        header = (b"x-api-key", self._key) if plain else (b"authorization", b"Bearer " + self._key)
-        return [header, (b"accept-encoding", b"identity")]
-
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """Pass a call on, and the answer back."""
         assert self._session, "open() comes first"  # noqa: S101
-        added = self._added(call.headers)
-        kept = _without(call.headers, self._removed | {name for name, _ in added}) + added
+        removed, added, names = self._removed, Headers(), {name for name, _ in call.headers}
+        if self._key:  # in the header in which the client sent its own; uncompressed, so that it does not come back
+            plain = b"x-api-key" in names and b"authorization" not in names  # as Anthropic's clients send it
+            header = (b"x-api-key", self._key) if plain else (b"authorization", b"Bearer " + self._key)
+            removed, added = removed | {b"accept-encoding"}, [header, (b"accept-encoding", b"identity")]
+        kept = _without(call.headers, removed) + added
         try:
             response = await self._session.request(
                 call.method,

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.matching import normalise
@@ -49,10 +50,10 @@ class EditOutcome:
     stated: Stated
     edits: tuple[str, ...]
     scope: str
-    sent: str | None
-    unedited: str | None
-    tokens: int | None
-    seconds: float
+    sent: str | None = None
+    unedited: str | None = None
+    tokens: int | None = None
+    seconds: float = 0.0
 
     @property
     def matched(self) -> bool:
@@ -62,14 +63,12 @@ class EditOutcome:
     @property
     def problem(self) -> str:
         """What is wrong; "" if the edit took or, where it is not concerned, left the answer alone."""
-        kind, record = self.question.kind, self.question.edit.record
-        if not kind.concerns:
+        record, new = self.question.edit.record, (Stated.NEW, Stated.BOTH)
+        if not self.question.kind.concerns:
             if self.matched:
                 return "the edit matches"
-            leaks = _states_new(self.stated) and not (
-                self.unedited is not None and _states_new(record.states(self.unedited))
-            )
-            return f"states {record.target_new!r}" if leaks else ""
+            without = self.unedited is not None and record.states(self.unedited) in new
+            return f"states {record.target_new!r}" if self.stated in new and not without else ""
         if self.stated is Stated.NEW:
             return ""
         if not self.matched:
@@ -84,9 +83,8 @@ class EditOutcome:
     @property
     def kept(self) -> VerifiedQuestion:
         """What a store keeps of it."""
-        edit, kind = self.question.edit, self.question.kind
-        holds, text = not self.problem, self.question.text
-        return VerifiedQuestion(edit.id, edit.version, kind, text, self.stated, self.matched, holds)
+        edit, kind, text = self.question.edit, self.question.kind, self.question.text
+        return VerifiedQuestion(edit.id, edit.version, kind, text, self.stated, self.matched, not self.problem)
 
 
 @dataclass(frozen=True)
@@ -219,7 +217,7 @@ def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:
 @cache
 def _vocabulary() -> tuple[frozenset[str], frozenset[str]]:
     """The subjects of TinyFacts, and its wordings."""
-    wordings = (template for templates in TEMPLATES.values() for template in templates)
+    wordings = chain.from_iterable(TEMPLATES.values())
     return frozenset(normalise(fact.subject) for fact in facts()), frozenset(map(normalise, wordings))
 
 
@@ -241,10 +239,6 @@ def _said(role: str, content: str) -> Mapping[str, str]:
 
 def _new_names(record: EditRecord) -> tuple[str, ...]:
     return record.target_new, *record.object_aliases
-
-
-def _states_new(what: Stated) -> bool:
-    return what in (Stated.NEW, Stated.BOTH)
 
 
 def named(edit: EditVersion) -> str:

@@ -12,17 +12,17 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from drike.serving.options import Mode
 from drike.serving.requests import EditedRequest
-from drike.serving.samples import NO_SAMPLES, Sampling
 from drike.stores import counts, reports
 from drike.stores.counts import OTHER, Counted, Counts
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, Status
-from drike.stores.reports import Report
+from drike.stores.reports import LONGEST, Report, ReportState
 
 if TYPE_CHECKING:  # edits are replayed without what a gateway needs
     from drike.serving.answers import PassingAnswer
@@ -34,6 +34,39 @@ _MOST_NUMBERS = 100_000  # after which models are not told apart, until a store 
 _FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
 _MOST_HELD, _MOST_NOTED = 8 << 20, 20_000  # bytes of answers, and requests, that wait to be judged
 _AT_A_TIME = 0.0005  # seconds of judging before the event loop may go on
+_HIDDEN = {  # what names a person or opens a door, by its form; names in plain words are not found
+    "address": r"\bhttps?://\S+",
+    "e-mail": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "IP": r"\b\d{1,3}(?:\.\d{1,3}){3}\b",
+    "key": r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}",
+    "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
+}
+_PATTERN = re.compile("|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values())))
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which answers are kept: of each version of an edit, mode and outcome the newest `most`.
+
+    redact: hide what may be private.
+    """
+
+    most: int = 0
+    redact: bool = True
+
+    def sample(self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str) -> Report:
+        """An answer to a question that concerns an edit."""
+        asked, said = (redacted(text) if self.redact else text for text in (question[:LONGEST], answer[:LONGEST]))
+        about = f"edit {edit.id}@{edit.version}, {mode}: {outcome}"
+        return Report(asked, said, comment=about, model=model, state=ReportState.SAMPLE, edit=edit.id)
+
+
+NO_SAMPLES = Sampling()
+
+
+def redacted(text: str) -> str:
+    """A text with [e-mail] in place of an e-mail address, and likewise for links, IP addresses, keys, long numbers."""
+    return _PATTERN.sub(lambda found: f"[{list(_HIDDEN)[int(found.lastgroup[1:])]}]", text)  # type: ignore[index]
 
 
 class Watch:
@@ -129,8 +162,8 @@ class Watch:
         for edit in edited.asked:
             unread = "unread" if answer is None or answer.ok else "failed"
             outcome = unread if text is None else edit.record.states(text)
-            for what in ("matched", outcome, *(["slips"] if answer and edit.id in answer.slipped else [])):
-                count(what, edit)
+            count("matched", edit)
+            count(outcome, edit)
             mode = mode_of(edit, edited.mode)
             metrics.answers.labels(outcome, mode).inc()
             if edited.question and text is not None:

@@ -6,6 +6,7 @@ first end is gone, also where the parent was killed.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -16,7 +17,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 _SECONDS_TO_END = 15.0
-_PAUSE = 0.1  # seconds between looks whether a process has ended
 _FIRST_DELAY, _LAST_DELAY = 0.5, 30.0  # seconds before an ended process is started again; each is twice the last
 _SECONDS_STEADY = 60.0  # after which a process that ends counts as one that never has
 _LIFELINE = "DRIKE_LIFELINE"  # the variable with the number of a worker's end
@@ -27,64 +27,53 @@ def run(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) 
 
     One that ends later is started again, which `tell` is told. Only the first one's standard output is shown.
     """
-    workers: list[_Worker] = []
-    try:
-        for command in commands:
-            workers.append(_Worker(command, stdout=subprocess.DEVNULL if workers else None))
-        while True:
-            for worker in workers:
-                if (code := worker.look(tell)) is not None:
-                    return code
-            time.sleep(_PAUSE)
-    finally:
-        end = time.monotonic() + _SECONDS_TO_END
-        for worker in workers:
-            worker.process.send_signal(signal.SIGTERM)
-        for worker in workers:
-            worker.end(end)
 
-
-class _Worker:
-    def __init__(self, command: Sequence[str], stdout: int | None) -> None:
-        self._command, self._stdout = command, stdout
-        self._served, self._delay = False, _FIRST_DELAY
-        self._due: float | None = None  # when to start again
-        self._start()
-
-    def look(self, tell: Callable[[str], None]) -> int | None:
-        """Start the process again if it has ended and is due; return its exit code if it has never served."""
-        code, now = self.process.poll(), time.monotonic()
-        if not self._served:
-            with suppress(BlockingIOError):
-                self._served = bool(self._lifeline.recv(1))
-        if code is None or not self._served:
-            return code
-        if self._due is None:
-            self._delay = _FIRST_DELAY if now - self._began > _SECONDS_STEADY else min(2 * self._delay, _LAST_DELAY)
-            self._due = now + self._delay
-            tell(f"a worker ended with exit code {code}: it is started again in {self._delay:g} s")
-        elif now >= self._due:
-            self._lifeline.close()
-            self._start()
-        return None
-
-    def end(self, end: float) -> None:
-        """Wait for the process to end, and kill it if it has not by then, a time of `time.monotonic`."""
+    async def keep_all() -> int:
+        workers = [asyncio.create_task(_keep(command, i == 0, tell)) for i, command in enumerate(commands)]
         try:
-            self.process.wait(max(0.0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self._lifeline.close()
+            ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
+            return ended.pop().result()
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
 
-    def _start(self) -> None:
-        self._began, self._due = time.monotonic(), None
-        self._lifeline, theirs = socket.socketpair()
-        self._lifeline.setblocking(False)
-        with theirs:
-            number = theirs.fileno()
-            environment = {**os.environ, _LIFELINE: str(number)}
-            self.process = subprocess.Popen(self._command, stdout=self._stdout, env=environment, pass_fds=[number])  # noqa: S603
+    return asyncio.run(keep_all())
+
+
+async def _keep(command: Sequence[str], shown: bool, tell: Callable[[str], None]) -> int:
+    """Run a command again and again; return its exit code if it has never served."""
+    served, delay = False, _FIRST_DELAY
+    while True:
+        began = time.monotonic()
+        lifeline, theirs = socket.socketpair()
+        with lifeline:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *command, stdout=None if shown else subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+                    env={**os.environ, _LIFELINE: str(theirs.fileno())},
+                )  # fmt: skip
+            try:
+                code = await process.wait()
+            finally:
+                await _end(process)
+            with suppress(BlockingIOError):
+                served = bool(lifeline.recv(1, socket.MSG_DONTWAIT)) or served
+        if not served:
+            return code
+        delay = _FIRST_DELAY if time.monotonic() - began > _SECONDS_STEADY else min(2 * delay, _LAST_DELAY)
+        tell(f"a worker ended with exit code {code}: it is started again in {delay:g} s")
+        await asyncio.sleep(delay)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), _SECONDS_TO_END)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
 
 
 def follow_parent() -> None:
