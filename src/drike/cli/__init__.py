@@ -100,8 +100,8 @@ for command in (
         "edits", "Keep edits in a store, with their versions and history.", RUN,
         "add import list show diff propose approve reject change review due approvals inbox reword retire rollback "
         "calibrate export sync verify test tune health report replay",
-        edits_life="list show diff propose approve reject change review due approvals", edits_tune="tune",
-        edits_files="import export sync", edits_health="health report inbox replay", edits_verify="verify test",
+        edits_life="list show diff propose approve reject change review retire rollback approvals",
+        edits_tune="calibrate tune", edits_health="due health report inbox replay", edits_verify="verify test",
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
     Listed("report", panel=READ),

@@ -1,8 +1,7 @@
-"""`drike edits tune`: choose the placement of facts that works on a model, and keep it in the store."""
+"""What is fitted to the edits of a store and kept there: its gate, and the placement of facts."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,37 +9,59 @@ from typing import Annotated
 
 from drike.cli.console import draw, note, say
 from drike.cli.dry_run import count_only
-from drike.cli.edits import FILE, Store
+from drike.cli.edits import in_force, store_at
+from drike.cli.encoding import watched_encoder
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
-from drike.cli.options import METHOD, ModelOptions, RunOptions, command, flag, option
+from drike.cli.options import FILE, METHOD, ModelOptions, RunOptions, command, flag, option
 from drike.cli.watching import metered
 from drike.conversations.placements import ChosenPlacement, Trial, placements, save_choice
 from drike.conversations.tuning import Kind, Round, Tuning, TuningQuestion, questions_of, tune
 from drike.edits import Aspect
+from drike.gates import calibration, store_gate
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
-from drike.stores import log as stores
 from drike.stores.log import EditStore
-from drike.stores.opening import open_store
 from drike.stores.records import StoreError, as_stored, stamp
-from drike.support.table import Number, Table
+from drike.support.table import Number, Table, counted
 
 _UNSURE = 0.3  # in S: by more than this another placement may be better
 _KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIGHBORHOOD: Kind.OTHER}
 
 
 @command()
+def calibrate(
+    *, false_fire: float = 0.002,
+    confidence: Annotated[float, option("X", "How sure the bound is", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
+    remove: Annotated[bool, flag("--remove", "Go back to the default gate instead", METHOD)] = False,
+    store: str = FILE,
+) -> None:  # fmt: skip
+    """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
+    with store_at(store) as opened:
+        if remove:
+            store_gate.save_gate(opened, None)
+            return say(f"{opened.name} has the default gate from now on")
+        known = in_force(opened)
+        say(store_gate.requirements(known, false_fire, confidence))
+        encoder = watched_encoder(calibration.default_gate())
+        assert encoder is not None  # noqa: S101 - this gate has one
+        gate, certificate = store_gate.calibrate(known, encoder, false_fire, confidence)
+        say(f"{counted(len(known), 'edit')} in force: {certificate.sentence}")
+        if certificate.threshold is None:
+            raise StoreError("no gate was stored: the one in use stays as it was")
+        store_gate.save_gate(opened, gate)
+        say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
+
+
+@command()
 def tune_(
-    *,
-    store: Store = FILE, run: Path | None = None, model: ModelOptions,
+    *, store: str = FILE, run: Path | None = None, model: ModelOptions,
     questions: Annotated[int, option("N", "Most questions of each kind", METHOD, minimum=1, maximum=100_000)] = 128,
-    token_price: Annotated[float, option("X", "What a thousand tokens must gain, in S", METHOD, minimum=0.0,
-                                         maximum=10.0)] = 0.05,
+    token_price: float = 0.05,
     remove: Annotated[bool, flag("--remove", "Go back to the usual placement instead", METHOD)] = False,
     api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Choose by a model's answers how facts are put before its questions, for drike serve."""
-    with closing(open_store(store, create=False)) as opened_store:
+    with store_at(store) as opened_store:
         if remove:
             save_choice(opened_store, None)
             return say(f"{opened_store.name} has the usual placement from now on")
@@ -75,27 +96,24 @@ def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_r
 
 
 def _of_store(store: EditStore, most: int) -> list[TuningQuestion]:
-    in_force = stores.snapshot(store).in_force(datetime.now(UTC))
-    if not in_force:
+    if not (edits := in_force(store)):
         raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add), or give --run")
-    return questions_of(in_force, most)
+    return questions_of(edits, most)
 
 
 def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
     """The probes of the run's training edits."""
-    run = base.run
+    run, by_kind = base.run, {kind: list[TuningQuestion]() for kind in Kind}
     setup = open_setup(
         run.data, encoder="hashing", seed=run.seed, split=base.split, target=run.zsre_target,
         paraphrases=run.paraphrases, pool=run.pool,
     )  # fmt: skip
     cases = setup.split.train
-    edits = as_stored([case.edit for case in cases])
-    probes = [
-        TuningQuestion(_KINDS[probe.aspect], edit, probe.query)
-        for edit, case in zip(edits, cases, strict=True)
-        for probe in case.probes
-    ]
-    return [question for kind in Kind for question in [probe for probe in probes if probe.kind is kind][:most]]
+    for edit, case in zip(as_stored([case.edit for case in cases]), cases, strict=True):
+        for probe in case.probes:
+            kind = _KINDS[probe.aspect]
+            by_kind[kind].append(TuningQuestion(kind, edit, probe.query))
+    return [question for questions in by_kind.values() for question in questions[:most]]
 
 
 def _choice(latest: Round, tuning: Tuning, opened: OpenedModel) -> ChosenPlacement:

@@ -123,13 +123,13 @@ class OpenedModel:
 
 
 def open_model(
-    options: ModelOptions, api: ApiOptions, base: Settings, *, at: RunOptions, cache: bool = True
+    options: ModelOptions, api: ApiOptions, base: Settings, *, at: RunOptions | None = None, cache: bool = True
 ) -> OpenedModel:
     """Open the model of the options, or else that of `base`; for a dry run a `CountingModel`.
 
     A resumed run's limits are reduced by what it spent. cache: as in `models.load`. Raises ModelError, UsageError.
     """
-    name = options.model or base.model
+    name, at = options.model or base.model, at or RunOptions()
     template = template_for(name, options.template or base.template)
     api = replace(api, tokenizer=api.tokenizer or (base.tokenizer if name == base.model else None))
     left = api.after(total_usage(at.resume)) if at.resume else api

@@ -29,6 +29,7 @@ DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
 API, PAPER = "API and cost", "Paper's switches and studies"
 PANELS = (DATA, MODEL, METHOD, OUTPUT, API, PAPER)
 LARGEST_SEED = 2**63 - 1  # torch's
+FILE = "edits.db"  # the store of edits, unless --store names another
 
 VALUES_OF_DATA = (
     f"DATA is tinyfacts (in the package), one of {', '.join(PUBLISHED)} (downloaded), or a file or address of a data "
@@ -52,6 +53,11 @@ def option(
         *names, metavar=metavar, help=text, rich_help_panel=panel, callback=_checked(choices, minimum, maximum),
         show_default=False,
     )  # fmt: skip
+
+
+def argument(metavar: str, text: str, **limits: int) -> Any:
+    """An argument of typer, which help does not list. limits: min, max."""
+    return typer.Argument(help=text, metavar=metavar, hidden=True, **limits)
 
 
 def _checked(choices: tuple[str, ...], minimum: float | None = None, maximum: float | None = None) -> Any:
@@ -100,9 +106,16 @@ OPTIONS: Mapping[str, Any] = {
     "pool": option("DATA", "Rows that are never edited, only shown as demonstrations; repeatable", DATA),
     "edits": option("N", "Number of training edits (default: 300, or all available)", DATA, minimum=1),
     "test": option("N", "Number of test edits, never trained on (default: 100)", DATA, minimum=0),
+    "import_": option("FILE", "Add the reports of a file: of Langfuse, Open WebUI, or our own", DATA, "--import"),
     "seed": option("N", "Seed of the split and all random draws (default: 0)", DATA, minimum=0, maximum=LARGEST_SEED),
     "editable": option("N", "Number of editable rows (first by case_id); the rest supply demonstrations", DATA),
+    "store": option("STORE", "File, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA),
     "create": flag("--create", "Make the store if there is none", DATA),
+    "days": option("N", "The last so many days, today included", DATA, minimum=1, maximum=400),
+    "log": option("FILE", "Questions, or requests as JSON lines: count those that name its subject", DATA),
+    "within": option("90d", "Also those that are due in so many days", DATA),
+    "columns": option("A=B,...", "What columns are called here, as question=query,answer=target_new", DATA),
+    "drop": option("TEXT", "Leave out this alias, wording or negative; repeatable", DATA),
     "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, choices=tuple(SUBSETS)),
     "zsre_target": option("NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA),
     "paraphrases": option("NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's)", DATA),
@@ -110,6 +123,7 @@ OPTIONS: Mapping[str, Any] = {
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
     "device": option("NAME", "cpu, cuda, mps (default: the fastest available)", MODEL),
     "prompt_tokens": option("N", "Longest prompt in tokens; the last retains are dropped to fit", MODEL, minimum=1),
+    "header": option("N=VALUE", "Send this header, for edits that only apply with it; repeatable", MODEL),
     "template": option("NAME", "plain, or chat: the prompt as one user turn (default behind an API)", MODEL),
     "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, minimum=1),
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
@@ -117,6 +131,20 @@ OPTIONS: Mapping[str, Any] = {
     "stored": option("N", "Also with N edits (or all editable ones) in force at once, behind the gate", METHOD),
     "gate": option("NAME", "With --stored: named, calibrated (default), careful or eager", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
+    "yes": flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD),
+    "close": option("ID", "Close this report; repeatable", METHOD),
+    "wrong": option("ID", "Make a report of this sample; repeatable", METHOD),
+    "forget": flag("--forget-samples", "Delete all samples", METHOD),
+    "at_least": option("P", "Share of answers that should state the new object", METHOD, minimum=0.0, maximum=0.999),
+    "draft": option("ID", "Draft an edit from this report; repeatable for reports of the same", METHOD),
+    "into": option("NAME", "Its status once it is approved: active or shadow", METHOD),
+    "version": option("N", "Only if this is still its latest version", METHOD),
+    "supersede": flag("--supersede", "Retire the active edits that it contradicts", METHOD),
+    "samples": option("N", "Answers to each question; several at the model's own temperature", METHOD, minimum=1,
+                      maximum=1000),
+    "token_price": option("X", "What a thousand tokens must gain, in S", METHOD, minimum=0.0, maximum=10.0),
+    "false_fire": option("X", "Largest share of matches among questions that must not match", METHOD, minimum=1e-6,
+                         maximum=0.5),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option("NAME", "paper, or s: also train a policy on S that decides for each query (dr-ike-q)", METHOD),
     "named": flag("--named", "Without effect: dr-ike-q always reads whether a query names the subject", METHOD),
@@ -148,6 +176,12 @@ OPTIONS: Mapping[str, Any] = {
     "policy_encoder": option("NAME", "Text encoder under the trained head (default: --encoder)", METHOD),
     "parallel_edits": option("N", "B: edits rolled out at once; 1 is Algorithm 1", METHOD, minimum=1),
     "out": option("FOLDER", "Folder of the new run (default: in runs, or in RUN/evaluations)", OUTPUT),
+    "reason": option("TEXT", "Why, for the history", OUTPUT),
+    "refused": option("FILE", "Write refused rows to it, with the reason (default: FILE.refused.csv)", OUTPUT),
+    "json_": flag("--json", "Print JSON instead of a table", OUTPUT),
+    "show": option("N", "Most rows of a table", OUTPUT, minimum=1),
+    "closed": flag("--all", "Closed reports too", OUTPUT),
+    "compare": flag("--compare", "Ask nothing: show what the last run changed, or what changed since run ID", OUTPUT),
     "resume": option("RUN", "Continue a stopped run with the options it began with", OUTPUT),
     "explain": flag("--explain", "Show which demonstrations were chosen, and why", OUTPUT),
     "show_prompt": flag("--show-prompt", "Print the prompts", OUTPUT),
