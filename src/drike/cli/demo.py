@@ -12,7 +12,7 @@ from drike.cli.encoding import WatchedEncoder
 from drike.cli.evaluate import watch_evaluation
 from drike.cli.opening import describe_model, new_run, open_setup
 from drike.cli.options import OUTPUT, command, option
-from drike.cli.resume import alone_at
+from drike.cli.recording import alone_at
 from drike.cli.train import watch_query_policy, watch_training
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel

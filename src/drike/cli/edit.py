@@ -13,7 +13,7 @@ from drike.cli.edits import parse_fact
 from drike.cli.encoding import watched_encoder
 from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
 from drike.cli.options import RUN_DECIDES, VALUES, GateOptions, ModelOptions, RunOptions, command
-from drike.cli.watching import metered
+from drike.cli.recording import metered
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, make

@@ -216,7 +216,7 @@ def reworded(
     store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
-    from drike.cli.watching import metered
+    from drike.cli.recording import metered
     from drike.gates.rewording import proposals
 
     taken = frozenset[str]().union(*(records.conflict_keys(edit.record) for edit in in_force(store)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,30 +54,14 @@ def open_trained_run(folder: Path) -> TrainedRun:
     return base
 
 
-@dataclass(frozen=True)
-class ChosenEdits:
+def open_edits(
+    run: Path | None, data: DataOptions, encoder: str | None, at: RunOptions
+) -> tuple[TrainedRun | None, Setup, dict[str, Any]]:
     """The edits to test on: those of a training run, or of other data with its settings where no others are given.
 
-    run_settings: those of `base`, or else the defaults. settings: as run.json has them.
+    Returns that run, the data without edits to train on, and the settings as run.json has them. Raises UsageError,
+    RunError, CheckpointError, DataError.
     """
-
-    base: TrainedRun | None
-    run_settings: Settings
-    split: SplitIds | None
-    settings: Mapping[str, Any]
-
-    def open(self) -> Setup:
-        """Load and split the data, without edits to train on. Raises DataError."""
-        names = ("encoder", "seed", "test", "editable", "subset", "paraphrases", "pool")
-        leave_out = self.base.trained.trained_on if self.base and self.split is None else ()
-        return open_setup(
-            self.settings["data"], **{name: self.settings[name] for name in names}, target=self.settings["zsre_target"],
-            split=self.split, train=0, leave_out=leave_out,
-        )  # fmt: skip
-
-
-def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: RunOptions) -> ChosenEdits:
-    """Choose the edits to test on. Raises UsageError, RunError, CheckpointError, DataError."""
     if data.test == 0:
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if at.resume and run:
@@ -89,15 +73,16 @@ def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: R
             raise UsageError(f"--run keeps its split: {remedy}")
         split = tested(base.split, data.test)
     earlier = base.run if base else DEFAULTS
-    settings = {
-        "run": None if run is None else str(run), "data": data.data or list(earlier.data), "test": data.test,
-        "editable": data.editable, "seed": earlier.seed if data.seed is None else data.seed,
+    shared = {
+        "test": data.test, "editable": data.editable, "seed": earlier.seed if data.seed is None else data.seed,
         "encoder": encoder or earlier.encoder, "subset": data.subset,
-        "zsre_target": data.zsre_target or earlier.zsre_target or "alt",
         "paraphrases": data.paraphrases or earlier.paraphrases,
         "pool": data.pool or (list(earlier.pool) if earlier.pool and data.data is None else None),
     }  # fmt: skip
-    return ChosenEdits(base, earlier, split, settings)
+    sources, target = data.data or list(earlier.data), data.zsre_target or earlier.zsre_target or "alt"
+    leave_out = base.trained.trained_on if base and split is None else ()
+    setup = open_setup(sources, **shared, target=target, split=split, train=0, leave_out=leave_out)
+    return base, setup, {"run": None if run is None else str(run), "data": sources, "zsre_target": target, **shared}
 
 
 def tested(split: SplitIds, test: int | None) -> SplitIds:

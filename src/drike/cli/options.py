@@ -1,6 +1,6 @@
 """The options of all commands: metavar, help, panel and the values each takes.
 
-`takes_options` turns a command's parameters into options by looking their names up in `OPTIONS`. A parameter that is a
+`command` turns a function's parameters into options by looking their names up in `OPTIONS`. A parameter that is a
 frozen dataclass, such as `DataOptions`, stands for all of its fields; an annotation with an option of its own has
 priority, and a Literal type names the words that are accepted. Help lists options in the order of `OPTIONS`.
 """
@@ -8,9 +8,9 @@ priority, and a Literal type names the words that are accepted. Help lists optio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import chain
@@ -62,12 +62,12 @@ def argument(metavar: str, text: str, **limits: int) -> Any:
 
 def _checked(choices: tuple[str, ...], minimum: float | None = None, maximum: float | None = None) -> Any:
     """A callback of typer that refuses a value out of range, or that is none of the choices. It raises UsageError."""
+    limits = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
 
     def check(value: Any, param: typer.CallbackParam) -> Any:
         if value is not None and choices and value not in choices:
             raise UsageError(f"{param.opts[0]} must be {' or '.join(choices)}, not {value}")
         if value is not None and minimum is not None and not minimum <= value <= (maximum or float("inf")):  # or nan
-            limits = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
             raise UsageError(f"{param.opts[0]} must be {limits}, not {value}")
         return value
 
@@ -93,8 +93,6 @@ def flag(name: str, text: str, panel: str) -> Any:
 
 
 _GATE = "named, calibrated, careful, eager, or a FILE (default: the store's own, else calibrated)"
-_THRESHOLD = "Least probability at which an edit matches (default: the gate's)"
-_RELATIONS = "More relations that questions may ask for, for the gate: see docs/gate.md"
 AskModel = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)]
 
 OPTIONS: Mapping[str, Any] = {
@@ -130,6 +128,9 @@ OPTIONS: Mapping[str, Any] = {
     "editor": option("NAME", "Editor (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD),
     "stored": option("N", "Also with N edits (or all editable ones) in force at once, behind the gate", METHOD),
     "gate": option("NAME", "With --stored: named, calibrated (default), careful or eager", METHOD),
+    "gate_threshold": option("P", "Least probability at which an edit matches (default: the gate's)", METHOD,
+                             minimum=0.0, maximum=1.0),
+    "relations": option("FILE", "More relations that questions may ask for, for the gate: see docs/gate.md", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "yes": flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD),
     "close": option("ID", "Close this report; repeatable", METHOD),
@@ -255,23 +256,8 @@ class GateOptions:
     """Options of the gate; None is the store's own, or the default."""
 
     gate: Annotated[str | None, option("GATE", _GATE, METHOD)] = None
-    gate_threshold: Annotated[float | None, option("P", _THRESHOLD, METHOD, minimum=0.0, maximum=1.0)] = None
-    relations: Annotated[list[Path] | None, option("FILE", _RELATIONS, METHOD)] = None
-
-
-def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with an option for each parameter, and for each field of a parameter that is a dataclass."""
-    own = signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {of.name: of.annotation for of in own if is_dataclass(of.annotation)}
-    options = sorted(chain.from_iterable(map(_options, own)), key=_place)
-
-    @wraps(command)
-    def with_groups(**values: Any) -> None:
-        made = {name: group(**{of.name: values.pop(of.name) for of in fields(group)}) for name, group in groups.items()}
-        command(**values, **made)
-
-    with_groups.__signature__ = Signature(options)  # type: ignore[attr-defined]
-    return with_groups
+    gate_threshold: float | None = None
+    relations: list[Path] | None = None
 
 
 class Command(SafeHelp, TyperCommand):
@@ -286,43 +272,54 @@ class Command(SafeHelp, TyperCommand):
 
 
 def command(epilog: str = "", kind: type[Command] = Command) -> Callable[[Callable[..., None]], Command]:
-    """Make a function a command, with the options that `takes_options` gives it. epilog: what its help ends with."""
+    """Make a function a command, with an option for each parameter, and for each field of one that is a dataclass.
+
+    epilog: what its help ends with.
+    """
 
     def made(function: Callable[..., None]) -> Command:
+        own = signature(function, eval_str=True).parameters.values()
+        groups = {of.name: of.annotation for of in own if is_dataclass(of.annotation)}
+
+        @wraps(function)
+        def with_groups(**values: Any) -> None:
+            for name, group in groups.items():
+                values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            function(**values)
+
+        options = sorted(chain.from_iterable(map(_options, own)), key=_place)
+        with_groups.__signature__ = Signature(options)  # type: ignore[attr-defined]
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(cls=kind, epilog=epilog)(takes_options(function))
+        app.command(cls=kind, epilog=epilog)(with_groups)
         return typer.main.get_command(app)  # type: ignore[return-value]
 
     return made
 
 
-def _options(parameter: Parameter) -> Iterator[Parameter]:
+def _options(parameter: Parameter) -> list[Parameter]:
     """The options that a parameter stands for."""
     group = parameter.annotation
     if not is_dataclass(group):
-        yield _option(parameter.name, group, parameter.default)
-        return
+        return [_option(parameter)]
     hints = get_type_hints(group, include_extras=True)
-    for field in fields(group):
-        default = Parameter.empty if field.default is MISSING else field.default
-        yield _option(field.name, hints[field.name], default)
+    return [_option(of.replace(annotation=hints[of.name])) for of in signature(group).parameters.values()]  # type: ignore[arg-type]
 
 
-def _option(name: str, hint: Any, default: Any) -> Parameter:
+def _option(parameter: Parameter) -> Parameter:
     """A parameter that typer reads as an option: its own, or that of `OPTIONS`; a Literal type gives its choices."""
-    kind, info = get_args(hint) if get_origin(hint) is Annotated else (hint, OPTIONS[name])
+    hint, default = parameter.annotation, parameter.default
+    kind, info = get_args(hint) if get_origin(hint) is Annotated else (hint, OPTIONS[parameter.name])
     info = copy(info)
-    literal, *_ = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal] or [None]
+    literal = next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)
     if literal is not None:
         info.callback = _checked(get_args(literal))
         kind = str if kind is literal else str | None
     if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in info.help:
         info.help += f" (default: {default})"
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
+    return parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
 
 
 def _place(parameter: Parameter) -> tuple[int, int]:
     """Where help lists an option: by panel, then as in `OPTIONS`; arguments first."""
-    panel = parameter.annotation.__metadata__[0].rich_help_panel
-    names = list(OPTIONS)
-    return PANELS.index(panel) if panel else -1, names.index(parameter.name) if parameter.name in names else len(names)
+    panel, names = parameter.annotation.__metadata__[0].rich_help_panel, [*OPTIONS, parameter.name]
+    return PANELS.index(panel) if panel else -1, names.index(parameter.name)

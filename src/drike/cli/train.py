@@ -11,8 +11,7 @@ from drike.cli.dry_run import CountingModel, count_only, count_own_answers, coun
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.opening import DEFAULTS, OpenedModel, describe_model, new_run, open_model, open_setup
 from drike.cli.options import VALUES, DataOptions, ModelOptions, RunOptions, command
-from drike.cli.resume import Resumable, options_in, recorded_at
-from drike.cli.watching import watch
+from drike.cli.recording import Resumable, options_in, recorded_at, watch
 from drike.datasets import TINYFACTS
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
