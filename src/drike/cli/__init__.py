@@ -64,10 +64,9 @@ class CommandGroup(SafeHelp, TyperGroup):
     """A group of commands."""
 
 
-def _group(name: str, help: str, panel: str, commands: str, **elsewhere: str) -> CommandGroup:
-    """A group of commands, of the module of its name. elsewhere: those of other modules."""
-    modules = {command: module for module, of_module in elsewhere.items() for command in of_module.split()}
-    listed = [Listed(command, modules.get(command, name)) for command in commands.split()]
+def _group(name: str, help: str, panel: str, **modules: str) -> CommandGroup:
+    """A group of commands, by the modules of drike.cli that they are in."""
+    listed = [Listed(command, module) for module, commands in modules.items() for command in commands.split()]
     return CommandGroup(name=name, help=help, rich_help_panel=panel, no_args_is_help=True, commands=listed)
 
 
@@ -97,15 +96,13 @@ for command in (
     Listed("doctor", panel=TRY),
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "edit", "serve")),
     _group(
-        "edits", "Keep edits in a store, with their versions and history.", RUN,
-        "add import list show diff propose approve reject change review due approvals inbox reword retire rollback "
-        "calibrate export sync verify test tune health report replay",
+        "edits", "Keep edits in a store, with their versions and history.", RUN, edits="add import export sync reword",
         edits_life="list show diff propose approve reject change review retire rollback approvals",
-        edits_tune="calibrate tune", edits_health="due health report inbox replay", edits_verify="verify test",
+        edits_health="due inbox health report replay", edits_tune="calibrate tune", edits_verify="verify test",
     ),
-    _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
+    _group("keys", "Make, list and revoke keys of drike serve.", RUN, serve="add list revoke"),
     Listed("report", panel=READ),
-    _group("data", "Look at data sets.", MORE, "inspect"),
+    _group("data", "Look at data sets.", MORE, doctor="inspect"),
 ):  # fmt: skip
     app.add_command(command)
 

@@ -150,8 +150,8 @@ def add(
     if propose is None and (model or yes):
         raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
     edit = parse_fact(fact, ())  # before the store is opened, which makes its file
-    by = {"status": Status(status), "author": author(), "reason": reason}
-    record = records.checked(EditRecord(subject, edit.query, edit.target_new, **more.values(), **by))
+    given = {**more.values(), "status": Status(status), "author": author(), "reason": reason}
+    record = records.checked(EditRecord(subject, edit.query, edit.target_new, **given))
     questions: Sequence[str] = common_questions()
     if log is not None:
         from drike.serving.requests import read_questions

@@ -24,7 +24,7 @@ from drike.cli.console import NOTHING, complain, draw, note, progress, say
 from drike.cli.dry_run import bound, token_counter, usage_sentence
 from drike.cli.edits import edit_id, in_force, store_at
 from drike.cli.encoding import watched_encoder
-from drike.cli.options import FILE, METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, AskModel, GateOptions, command, option
+from drike.cli.options import FILE, METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, GateOptions, command, option
 from drike.conversations.turns import Api
 from drike.datasets.rows import shown
 from drike.errors import DrikeError, UsageError
@@ -69,7 +69,7 @@ def verify(
     model: Annotated[str | None, option("MODEL", "What to ask; with a URL, its name there (default: embedded)",
                                         MODEL)] = None,
     header: list[str] | None = None, device: str | None = None, demonstrations: int | None = None,
-    gating: GateOptions, ask: AskModel = False, samples: int = 1,
+    gating: GateOptions, ask: bool = False, samples: int = 1,
     at_least: Annotated[float, option("X", "Exit with code 1 if a smaller share takes, or does not leak", METHOD,
                                       minimum=0.0, maximum=1.0)] = 0.95,
     junit: Annotated[Path | None, option("FILE", "Write the outcomes as JUnit's XML", OUTPUT)] = None,
@@ -233,7 +233,7 @@ async def _ask(
             stack.push_async_callback(upstream.close)
             await upstream.open()
         key = key_in(_KEY) if running else None
-        sent = plan.headers | ({"authorization": f"Bearer {key}"} if key else {})
+        sent = {**plan.headers, **({"authorization": f"Bearer {key}"} if key else {})}
         client = asking(asked, plan.model or "", headers=[(n.encode(), value.encode()) for n, value in sent.items()])
         client.model = plan.model or await client.only_model()
         tiny = client.model in (EMBEDDED, READER)

@@ -13,7 +13,7 @@ from drike.cli.console import draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
 from drike.cli.encoding import watched_encoder
 from drike.cli.opening import DEFAULTS, new_run, open_edits, open_model
-from drike.cli.options import RUN_DECIDES, VALUES, AskModel, DataOptions, ModelOptions, RunOptions, command
+from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
 from drike.cli.recording import Resumable, options_in, recorded_at, watch
 from drike.cli.train import show_prepared
 from drike.datasets.generated import GENERATED, with_generated
@@ -66,7 +66,7 @@ class DeployedOptions:
     stored: str | None = None
     gate: Literal["named", "calibrated", "careful", "eager"] | None = None
     unrelated: Path | None = None
-    ask: AskModel = False
+    ask: bool = False
 
 
 @command(f"{RUN_DECIDES}\n\n{VALUES_OF_EDITORS}\n\n{VALUES}", Resumable)

@@ -73,7 +73,7 @@ def open_edits(
             raise UsageError(f"--run keeps its split: {remedy}")
         split = tested(base.split, data.test)
     earlier = base.run if base else DEFAULTS
-    shared = {
+    shared: dict[str, Any] = {
         "test": data.test, "editable": data.editable, "seed": earlier.seed if data.seed is None else data.seed,
         "encoder": encoder or earlier.encoder, "subset": data.subset,
         "paraphrases": data.paraphrases or earlier.paraphrases,

@@ -93,11 +93,9 @@ def flag(name: str, text: str, panel: str) -> Any:
 
 
 _GATE = "named, calibrated, careful, eager, or a FILE (default: the store's own, else calibrated)"
-AskModel = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)]
 
 OPTIONS: Mapping[str, Any] = {
     "fact": option("FACT", 'The new fact, as "QUERY -> OBJECT"; repeat it to make several edits', DATA),
-    "ask": option("QUERY", "A query to complete before and after (default: the fact's own); repeatable", DATA),
     "subject": option("NAME", "Subject of each --fact, in order (default: found in the data)", DATA),
     "run": option("RUN", "Folder of a training run: use its retriever, data and model", DATA),
     "data": option("DATA", "What to edit, and what to draw demonstrations from (default: tinyfacts)", DATA),
@@ -131,6 +129,7 @@ OPTIONS: Mapping[str, Any] = {
     "gate_threshold": option("P", "Least probability at which an edit matches (default: the gate's)", METHOD,
                              minimum=0.0, maximum=1.0),
     "relations": option("FILE", "More relations that questions may ask for, for the gate: see docs/gate.md", METHOD),
+    "ask": flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "yes": flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD),
     "close": option("ID", "Close this report; repeatable", METHOD),
@@ -141,6 +140,8 @@ OPTIONS: Mapping[str, Any] = {
     "into": option("NAME", "Its status once it is approved: active or shadow", METHOD),
     "version": option("N", "Only if this is still its latest version", METHOD),
     "supersede": flag("--supersede", "Retire the active edits that it contradicts", METHOD),
+    "role": option("NAME", "report (wrong answers), use (the model), propose (edits), approve them, or admin (metrics "
+                   "and the upstream's files, too)", METHOD),
     "samples": option("N", "Answers to each question; several at the model's own temperature", METHOD, minimum=1,
                       maximum=1000),
     "token_price": option("X", "What a thousand tokens must gain, in S", METHOD, minimum=0.0, maximum=10.0),

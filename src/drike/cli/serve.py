@@ -1,15 +1,18 @@
-"""`drike serve`: an OpenAI-compatible endpoint with edits in force."""
+"""`drike serve`: an OpenAI-compatible endpoint with edits in force; and `drike keys`: who may use it."""
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 from drike.cli.console import complain, say
-from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AskModel, GateOptions, command, option
+from drike.cli.options import API, DATA, FILE, METHOD, MODEL, VALUES_OF_MODEL, GateOptions, argument, command, option
 from drike.errors import UsageError
+from drike.serving.keys import KeyRole, Keys, open_keys
 from drike.serving.options import GatewayOptions
 
 _STORE = "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)"
@@ -29,7 +32,7 @@ class ServeOptions(GateOptions, GatewayOptions):
     allow_http: Annotated[str | None, option("HOST", _HTTP, API)] = None
     run: Annotated[str | None, option("RUN", _RUN, DATA)] = None
     demonstrations: Annotated[int | None, option("N", _SHOWN, METHOD, minimum=0)] = None
-    ask: AskModel = False
+    ask: bool = False
 
 
 @command(VALUES_OF_MODEL)
@@ -80,3 +83,48 @@ def _curl(url: str, question: str, *, key: bool) -> str:
     quoted = body.replace("'", "'\\''")
     header = " -H 'Authorization: Bearer KEY'" if key else ""
     return f"curl {url}/chat/completions -H 'Content-Type: application/json'{header} -d '{quoted}'"
+
+
+_Role = Literal["report", "use", "propose", "approve", "admin", "edit"]  # edit: the former name of approve
+StoreFile = Annotated[str, option("STORE", "The store whose gateways take the keys (default: edits.db)", DATA)]
+KeysFile = Annotated[Path | None, option("FILE", _KEYS, DATA)]
+
+
+def _open(store: str, keys: Path | None) -> closing[Keys]:
+    opened = open_keys(store, keys, create=True)
+    assert opened is not None  # noqa: S101 - as it is made
+    return closing(opened)
+
+
+@command()
+def add(
+    *, role: _Role = "use",
+    name: Annotated[str, option("NAME", "Whose key it is, for the history of edits", METHOD)] = "",
+    tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
+    store: StoreFile = FILE, keys: KeysFile = None,
+) -> None:  # fmt: skip
+    """Make a key and print it; only its SHA-256 is kept."""
+    with _open(store, keys) as opened:
+        say(opened.add(tenant, KeyRole(role), name))
+    with _open(store, keys):  # so that the store remembers that there are keys
+        pass
+
+
+@command()
+def list_(*, store: StoreFile = FILE, keys: KeysFile = None) -> None:
+    """List the keys."""
+    with _open(store, keys) as opened:
+        for key in opened.keys:
+            say(f"{key.id} {key.role} {key.tenant} {key.created_at} {key.name}".rstrip())
+
+
+@command()
+def revoke(
+    ids: Annotated[list[str], argument("ID...", "As drike keys list shows it")], *,
+    store: StoreFile = FILE, keys: KeysFile = None,
+) -> None:  # fmt: skip
+    """Revoke keys; a running gateway refuses them at once."""
+    with _open(store, keys) as opened:
+        for id in ids:
+            key = opened.revoke(id)
+            say(f"Revoked {key.id} ({key.role}, {key.tenant})")
