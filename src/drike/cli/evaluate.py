@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -48,68 +48,56 @@ VALUES_OF_EDITORS = f"NAMES are {', '.join(catalog.NAMES)}; {', '.join(catalog.N
 TABLES = "table.md"
 
 
-@dataclass(frozen=True)
-class EvaluationOptions:
-    """What is compared, and how answers are judged."""
-
-    editors: str | None = None
-    sigmas: str | None = None
-    judge: RuleName | None = None
-    probes: Literal["published", "all"] = "published"
-    write: bool = False
-
-
-@dataclass(frozen=True)
-class DeployedOptions:
-    """Evaluation with many edits in force."""
-
-    stored: str | None = None
-    gate: Literal["named", "calibrated", "careful", "eager"] | None = None
-    unrelated: Path | None = None
-    ask: bool = False
-
-
 @command(f"{RUN_DECIDES}\n\n{VALUES_OF_EDITORS}\n\n{VALUES}", Resumable)
 def evaluate(
-    *, run: Path | None = None, data: DataOptions, model: ModelOptions, method: EvaluationOptions,
-    encoder: str | None = None, deployed: DeployedOptions, at: RunOptions, api: ApiOptions,
+    *, run: Path | None = None, data: DataOptions, model: ModelOptions, editors: str | None = None,
+    sigmas: str | None = None, judge: RuleName | None = None, probes: Literal["published", "all"] = "published",
+    write: bool = False, encoder: str | None = None, stored: str | None = None,
+    gate: Literal["named", "calibrated", "careful", "eager"] | None = None, unrelated: Path | None = None,
+    ask: bool = False, at: RunOptions, api: ApiOptions,
 ) -> None:  # fmt: skip
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
-    if deployed.stored and not (deployed.gate or at.resume):  # older runs, which name no gate, go on by names
-        deployed = replace(deployed, gate="named" if isinstance(usual_gate(), Named) else "calibrated")
+    if stored and not (gate or at.resume):  # older runs, which name no gate, go on by names
+        gate = "named" if isinstance(usual_gate(), Named) else "calibrated"
     options = options_in(locals())
-    names = [name.strip().casefold() for name in method.editors.split(",")] if method.editors else []
-    for name in [*names, *(["dr-ike"] if method.sigmas else [])]:
+    names = [name.strip().casefold() for name in editors.split(",")] if editors else []
+    for name in [*names, *(["dr-ike"] if sigmas else [])]:
         catalog.require_editor(name, trained=run is not None)
-    sigmas = parse_sigmas(method.sigmas)
-    check_deployed(deployed)
+    thresholds = parse_sigmas(sigmas)
+    if stored and stored != "all" and not (stored.isdecimal() and int(stored)):
+        raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
+    if not stored and (gate or unrelated or ask):
+        raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
+    if ask:
+        require_uncertainty(open_gate(None, gate or "named"), "give --gate calibrated, or leave --ask out")
     folder, notes = at.resume or new_run(at.out, "evaluate", run), list[str]()
     base, setup, settings = open_edits(run, data, encoder, at)
     trained, earlier = (base.trained, base.run) if base else (None, DEFAULTS)
-    if method.probes == "all":
+    if probes == "all":
         cases = with_generated(setup.split.test, setup.pool.seed)
         setup, notes = replace(setup, split=replace(setup.split, test=cases)), [GENERATED]
     opened = open_model(model, api, earlier, at=at, cache=False)
-    rule = Judge(opened.model, RULES.get(method.judge or earlier.judge or "")).rule
+    rule = Judge(opened.model, RULES.get(judge or earlier.judge or "")).rule
     make = partial(catalog.make, pool=setup.pool, trained=trained, limit=opened.limit)
-    editors = [*map(make, names or catalog.usual(trained)), *(swept(make("dr-ike"), sigmas) if sigmas else ())]
-    deployment = open_deployment(setup, deployed, opened.model) if deployed.stored else None
-    asked = [*editors, *(deployment.editors(editors) if deployment else [])]
-    test, write = setup.split.test, method.write
+    chosen = [*map(make, names or catalog.usual(trained)), *(swept(make("dr-ike"), thresholds) if thresholds else ())]
+    deployment = None
+    if stored:
+        size = None if stored == "all" else int(stored)
+        deployment = open_deployment(setup, size, gate or "named", unrelated, opened.model if ask else None)
+    asked, test = [*chosen, *(deployment.editors(chosen) if deployment else [])], setup.split.test
     if count_only(opened.model, opened.api, lambda counting: _count(counting, test, asked, rule=rule, write=write)):
         return
     settings |= {
-        **asdict(method), "model": opened.name, "template": opened.template, "judge": rule.name,
-        "prompt_tokens": model.prompt_tokens or earlier.prompt_tokens, "replicas": at.replicas,
-        "tokenizer": opened.api.tokenizer, "editors": [editor.name for editor in editors], "stored": deployed.stored,
-        "gate": deployment.name if deployment else None,
-        "unrelated": None if deployed.unrelated is None else str(deployed.unrelated),
+        "sigmas": sigmas, "probes": probes, "write": write, "model": opened.name, "template": opened.template,
+        "judge": rule.name, "prompt_tokens": model.prompt_tokens or earlier.prompt_tokens, "replicas": at.replicas,
+        "tokenizer": opened.api.tokenizer, "editors": [editor.name for editor in chosen], "stored": stored,
+        "gate": deployment.name if deployment else None, "unrelated": None if unrelated is None else str(unrelated),
     }  # fmt: skip
     with recorded_at(folder, setup, opened, settings, options, command="evaluate", at=at, base=base):
-        events = evaluating.run_evaluation(folder, setup, opened.model, editors, rule=rule, write=write)
+        events = evaluating.run_evaluation(folder, setup, opened.model, chosen, rule=rule, write=write)
         evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes)
         if deployment is not None:
-            watch_deployed(folder, deployment, opened.model, editors, evaluation)
+            watch_deployed(folder, deployment, opened.model, chosen, evaluation)
     show_guarantee(trained.promise if trained else None, evaluation.outcomes.get("DR-IKE-Q", []))
     note_long_prompts(evaluation.outcomes, opened.limit)
     shown = folder.parents[1] if folder.parent.name == EVALUATIONS else folder
@@ -184,26 +172,15 @@ def watch_deployed(
     draw(*tables)
 
 
-def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> evaluating.Deployment:
+def open_deployment(
+    setup: Setup, size: int | None, gate: str, unrelated: Path | None, model: LanguageModel | None
+) -> evaluating.Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    gate, file = open_gate(None, deployed.gate or "named"), deployed.unrelated
-    editable = {*setup.split.ids.editable, *setup.split.ids.test}
+    opened, editable = open_gate(None, gate), {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
-    size = None if deployed.stored in (None, "all") else int(deployed.stored)
-    stores = SimulatedStores(edits, size, encoder=watched_encoder(gate), seed=setup.pool.seed)
-    questions = common_questions() if file is None else [asked.said for asked in read_questions(file)]
-    return evaluating.Deployment(gate, stores, questions, model if deployed.ask else None)
-
-
-def check_deployed(deployed: DeployedOptions) -> None:
-    """Refuse a --stored that is no size, and options that need it or each other. Raises UsageError."""
-    stored = deployed.stored
-    if stored is not None and stored != "all" and not (stored.isdecimal() and int(stored)):
-        raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
-    if not stored and (deployed.gate or deployed.unrelated or deployed.ask):
-        raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
-    if deployed.ask:
-        require_uncertainty(open_gate(None, deployed.gate or "named"), "give --gate calibrated, or leave --ask out")
+    stores = SimulatedStores(edits, size, encoder=watched_encoder(opened), seed=setup.pool.seed)
+    questions = common_questions() if unrelated is None else [asked.said for asked in read_questions(unrelated)]
+    return evaluating.Deployment(opened, stores, questions, model)
 
 
 def show_guarantee(certified: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,20 +122,17 @@ def open_model(
     model = CountingModel(name, template, api) if at.dry_run else load_model(
         name, template=template, device=options.device, replicas=at.replicas, api=left, cache=cache
     )  # fmt: skip
-    tokens = options.prompt_tokens or base.prompt_tokens
-    limit = None if tokens is None else TokenLimit(tokens, _prompt_counter(model, api, template))
+    tokens, limit = options.prompt_tokens or base.prompt_tokens, None
+    if tokens is not None:
+        if model.count_tokens is None and api.tokenizer is None:
+            remedy = "give the folder or hub name of its tokenizer as --tokenizer"
+            raise UsageError(f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}")
+        limit = TokenLimit(tokens, model.count_tokens or partial(_counted, token_counter(api.tokenizer, template)))
     return OpenedModel(name, model, template, api, limit)
 
 
-def _prompt_counter(model: LanguageModel, api: ApiOptions, template: str) -> Callable[[Sequence[str]], Sequence[int]]:
-    """Count the tokens of prompts by the model or by --tokenizer. Raises UsageError if neither can."""
-    if model.count_tokens is not None:
-        return model.count_tokens
-    if api.tokenizer is None:
-        remedy = "give the folder or hub name of its tokenizer as --tokenizer"
-        raise UsageError(f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}")
-    count = token_counter(api.tokenizer, template)
-    return lambda prompts: list(map(count, prompts))
+def _counted(count: Callable[[str], int], prompts: Sequence[str]) -> list[int]:
+    return list(map(count, prompts))
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:

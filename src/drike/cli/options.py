@@ -55,7 +55,7 @@ def option(
     )  # fmt: skip
 
 
-def argument(metavar: str, text: str, **limits: int) -> Any:
+def argument(metavar: str, text: str, **limits: Any) -> Any:
     """An argument of typer, which help does not list. limits: min, max."""
     return typer.Argument(help=text, metavar=metavar, hidden=True, **limits)
 
@@ -106,10 +106,12 @@ OPTIONS: Mapping[str, Any] = {
     "seed": option("N", "Seed of the split and all random draws (default: 0)", DATA, minimum=0, maximum=LARGEST_SEED),
     "editable": option("N", "Number of editable rows (first by case_id); the rest supply demonstrations", DATA),
     "store": option("STORE", "File, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA),
+    "keys": option("FILE", "The file of keys (default: beside the store, or in its database)", DATA),
     "create": flag("--create", "Make the store if there is none", DATA),
     "days": option("N", "The last so many days, today included", DATA, minimum=1, maximum=400),
     "log": option("FILE", "Questions, or requests as JSON lines: count those that name its subject", DATA),
     "within": option("90d", "Also those that are due in so many days", DATA),
+    "across": option("SETTING", "A setting that the rows differ in: data, epochs, budget, ...", DATA),
     "columns": option("A=B,...", "What columns are called here, as question=query,answer=target_new", DATA),
     "drop": option("TEXT", "Leave out this alias, wording or negative; repeatable", DATA),
     "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, choices=tuple(SUBSETS)),
@@ -280,7 +282,7 @@ def command(epilog: str = "", kind: type[Command] = Command) -> Callable[[Callab
 
     def made(function: Callable[..., None]) -> Command:
         own = signature(function, eval_str=True).parameters.values()
-        groups = {of.name: of.annotation for of in own if is_dataclass(of.annotation)}
+        groups: dict[str, Any] = {of.name: of.annotation for of in own if is_dataclass(of.annotation)}
 
         @wraps(function)
         def with_groups(**values: Any) -> None:

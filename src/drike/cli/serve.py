@@ -15,8 +15,6 @@ from drike.errors import UsageError
 from drike.serving.keys import KeyRole, Keys, open_keys
 from drike.serving.options import GatewayOptions
 
-_STORE = "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)"
-_KEYS = "The file of keys (default: beside the store, or in its database)"
 _HTTP = "Send requests to this host of your network unencrypted"
 _RUN = "Take demonstrations as this training run does (default: from tinyfacts)"
 _SHOWN = "Most demonstrations of an edit (default: 0 over --upstream, else 16)"
@@ -27,12 +25,9 @@ class ServeOptions(GateOptions, GatewayOptions):
     """The options of a gateway, with help where it differs from that of other commands."""
 
     model: Annotated[str | None, option("MODEL", "Or a model to run here (default: embedded)", MODEL)] = None
-    store: Annotated[str | None, option("STORE", _STORE, DATA)] = None
-    keys: Annotated[str | None, option("FILE", _KEYS, DATA)] = None
     allow_http: Annotated[str | None, option("HOST", _HTTP, API)] = None
     run: Annotated[str | None, option("RUN", _RUN, DATA)] = None
     demonstrations: Annotated[int | None, option("N", _SHOWN, METHOD, minimum=0)] = None
-    ask: bool = False
 
 
 @command(VALUES_OF_MODEL)
@@ -86,8 +81,6 @@ def _curl(url: str, question: str, *, key: bool) -> str:
 
 
 _Role = Literal["report", "use", "propose", "approve", "admin", "edit"]  # edit: the former name of approve
-StoreFile = Annotated[str, option("STORE", "The store whose gateways take the keys (default: edits.db)", DATA)]
-KeysFile = Annotated[Path | None, option("FILE", _KEYS, DATA)]
 
 
 def _open(store: str, keys: Path | None) -> closing[Keys]:
@@ -101,7 +94,7 @@ def add(
     *, role: _Role = "use",
     name: Annotated[str, option("NAME", "Whose key it is, for the history of edits", METHOD)] = "",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
-    store: StoreFile = FILE, keys: KeysFile = None,
+    store: str = FILE, keys: Path | None = None,
 ) -> None:  # fmt: skip
     """Make a key and print it; only its SHA-256 is kept."""
     with _open(store, keys) as opened:
@@ -111,7 +104,7 @@ def add(
 
 
 @command()
-def list_(*, store: StoreFile = FILE, keys: KeysFile = None) -> None:
+def list_(*, store: str = FILE, keys: Path | None = None) -> None:
     """List the keys."""
     with _open(store, keys) as opened:
         for key in opened.keys:
@@ -121,7 +114,7 @@ def list_(*, store: StoreFile = FILE, keys: KeysFile = None) -> None:
 @command()
 def revoke(
     ids: Annotated[list[str], argument("ID...", "As drike keys list shows it")], *,
-    store: StoreFile = FILE, keys: KeysFile = None,
+    store: str = FILE, keys: Path | None = None,
 ) -> None:  # fmt: skip
     """Revoke keys; a running gateway refuses them at once."""
     with _open(store, keys) as opened:
