@@ -27,10 +27,9 @@ from drike.gates.policy import QueryPolicy
 from drike.models import EMBEDDED, load
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.evaluating import run_evaluation
 from drike.runs.folder import has_records
 from drike.runs.run import Run, Setup
-from drike.runs.training import Method, new_editor, run_query_policy, run_training
+from drike.runs.training import Method, new_editor
 
 
 @command()
@@ -62,14 +61,12 @@ def demo(
         untrained = QueryPolicy.untrained(watched, setup.pool.roles)
         planned = _editors(setup, Checkpoint(retriever, budget, per_query=untrained))
         Run.create(folder, setup, described, settings | {"editors": [editor.name for editor in planned]})
-        training = run_training(folder, setup, opened, editor, method, seed=seed, described=described)
-        watch_training(training, folder, setup, opened, editor, epochs=epochs)
-        watch_query_policy(run_query_policy(folder, setup, opened, editor, method), opened)
+        watch_training(folder, setup, opened, editor, method, described=described)
+        watch_query_policy(folder, setup, opened, editor, method)
         trained = checkpoint.load(folder, encoder=watched)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
-        evaluated = run_evaluation(folder, setup, opened, editors, sample=5)
-        outcomes = watch_evaluation(evaluated, folder, setup, opened).outcomes
+        outcomes = watch_evaluation(folder, setup, opened, editors, sample=5).outcomes
         say("On another processor DR-IKE-Q's figures may differ by up to .005.")
     failed = {o.case_id for o in outcomes["DR-IKE"] if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct}
     case = next((case for case in setup.split.test if case.case_id not in failed), setup.split.test[0])

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # they take long to import
 Texts = list[str] | None
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
 AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
-_PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
+_PARAPHRASE = ("--paraphrase", "--wording")
 _LISTS = {"alias": "aliases", "object_alias": "object_aliases", "paraphrase": "paraphrases", "never": "negatives"}
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
@@ -139,8 +139,7 @@ def add(
     fact: Annotated[str, option("FACT", 'The new fact, as "QUERY -> OBJECT"', DATA)],
     subject: Annotated[str, option("NAME", "What the fact is about", DATA)], more: EditFields,
     status: Annotated[_NewStatus, option("NAME", "active, shadow, proposed or draft", METHOD)] = "active",
-    propose: Annotated[int | None, option("N", "Let --model propose up to N paraphrases", DATA, *_PROPOSE, minimum=1,
-                                          maximum=20)] = None,
+    propose: int | None = None,
     model: Annotated[str | None, option("MODEL", "Proposes paraphrases: one that follows instructions", MODEL)] = None,
     yes: bool = False, supersede: bool = False, reason: str | None = None, store: str = FILE, log: Path | None = None,
 ) -> None:  # fmt: skip
@@ -187,10 +186,8 @@ def add(
 
 @command()
 def reword(
-    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *,
-    propose: Annotated[int, option("N", "Most paraphrases to propose for an edit", DATA, *_PROPOSE, minimum=1,
-                                   maximum=20)] = 4,
-    store: str = FILE, model: ModelOptions, yes: bool = False, api: ApiOptions,
+    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *, propose: int = 4, store: str = FILE,
+    model: ModelOptions, yes: bool = False, api: ApiOptions,
 ) -> None:  # fmt: skip
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
     writer = open_writer(model, api, ask=not yes)

@@ -20,7 +20,6 @@ from drike.edits import Aspect
 from drike.gates import calibration, store_gate
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
-from drike.stores.log import EditStore
 from drike.stores.records import StoreError, as_stored, stamp
 from drike.support.table import Number, Table, counted
 
@@ -65,8 +64,10 @@ def tune_(
         if remove:
             save_choice(opened_store, None)
             return say(f"{opened_store.name} has the usual placement from now on")
-        base = open_trained_run(run) if run else None
-        asked = _of_run(base, questions) if base else _of_store(opened_store, questions)
+        base, edits = open_trained_run(run) if run else None, in_force(opened_store)
+        if not (base or edits):
+            raise StoreError(f"no edit is in force in {opened_store.name}: add one (drike edits add), or give --run")
+        asked = _of_run(base, questions) if base else questions_of(edits, questions)
         opened = _open(model, api, base, dry_run)
         chat = opened.template == "chat"
         tuning = Tuning(opened.model, placements(chat), asked, chat, token_price)
@@ -93,12 +94,6 @@ def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_r
     if options.template is None and opened.template == "plain" and getattr(opened.model, "chats", False):
         return open_model(replace(options, template="chat"), api, settings, at=at)
     return opened
-
-
-def _of_store(store: EditStore, most: int) -> list[TuningQuestion]:
-    if not (edits := in_force(store)):
-        raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add), or give --run")
-    return questions_of(edits, most)
 
 
 def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:

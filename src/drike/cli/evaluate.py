@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from drike.cli.console import draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
@@ -94,8 +94,7 @@ def evaluate(
         "gate": deployment.name if deployment else None, "unrelated": None if unrelated is None else str(unrelated),
     }  # fmt: skip
     with recorded_at(folder, setup, opened, settings, options, command="evaluate", at=at, base=base):
-        events = evaluating.run_evaluation(folder, setup, opened.model, chosen, rule=rule, write=write)
-        evaluation = watch_evaluation(events, folder, setup, opened.model, notes=notes)
+        evaluation = watch_evaluation(folder, setup, opened.model, chosen, rule=rule, write=write, notes=notes)
         if deployment is not None:
             watch_deployed(folder, deployment, opened.model, chosen, evaluation)
     show_guarantee(trained.promise if trained else None, evaluation.outcomes.get("DR-IKE-Q", []))
@@ -116,10 +115,10 @@ def _count(
 
 
 def watch_evaluation(
-    events: Generator[evaluating.EvaluationEvent], folder: Path, setup: Setup, model: LanguageModel, *,
-    notes: Sequence[str] = (),
+    folder: Path, setup: Setup, model: LanguageModel, editors: Sequence[Editor], *, notes: Sequence[str] = (),
+    **how: Any,
 ) -> evaluating.Evaluation:  # fmt: skip
-    """Evaluate every editor on the test edits with a bar; save and print the tables, with a histogram of retains."""
+    """Evaluate editors on the test edits with a bar; save and print the tables. how: as `run_evaluation` takes it."""
 
     def show(event: evaluating.EvaluationEvent) -> None:
         if isinstance(event, AnsweredCases):
@@ -127,7 +126,7 @@ def watch_evaluation(
         elif isinstance(event, Prepared):
             show_prepared(event, "edits")
 
-    evaluation = watch(events, show, model)
+    evaluation = watch(evaluating.run_evaluation(folder, setup, model, editors, **how), show, model)
     assert isinstance(evaluation, evaluating.Evaluation)  # noqa: S101 - its last event
     data, rule, summaries = f"{setup.split.ids.title}, {len(evaluation.cases)}", evaluation.rule, evaluation.summaries
     title = f"{data} test edits, model {model.info.name}, judged by {rule.name}"

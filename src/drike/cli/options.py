@@ -113,6 +113,8 @@ OPTIONS: Mapping[str, Any] = {
     "within": option("90d", "Also those that are due in so many days", DATA),
     "across": option("SETTING", "A setting that the rows differ in: data, epochs, budget, ...", DATA),
     "columns": option("A=B,...", "What columns are called here, as question=query,answer=target_new", DATA),
+    "propose": option("N", "Let --model propose up to N paraphrases of an edit", DATA, "--propose", "--wordings",
+                      minimum=1, maximum=20),
     "drop": option("TEXT", "Leave out this alias, wording or negative; repeatable", DATA),
     "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, choices=tuple(SUBSETS)),
     "zsre_target": option("NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA),
