@@ -96,9 +96,10 @@ for command in (
     Listed("doctor", panel=TRY),
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "edit", "serve")),
     _group(
-        "edits", "Keep edits in a store, with their versions and history.", RUN, edits="add import export sync reword",
+        "edits", "Keep edits in a store, with their versions and history.", RUN,
+        edits="add reword import export sync calibrate",
         edits_life="list show diff propose approve reject change review retire rollback approvals",
-        edits_health="due inbox health report replay", edits_tune="calibrate tune", edits_verify="verify test",
+        edits_health="due inbox health report replay", edits_tune="tune", edits_verify="verify test",
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, serve="add list revoke"),
     Listed("report", panel=READ),
@@ -113,7 +114,7 @@ def main(arguments: Sequence[str] | None = None, command: Callable[..., Any] = a
     0: done, 1: a problem reported in one sentence, 2: wrong usage, 3: a limit on calls or money was reached, 130:
     stopped by Ctrl-C, 143: by SIGTERM or SIGHUP, which are handled like Ctrl-C.
     """
-    warnings.showwarning = _warn
+    warnings.showwarning = lambda message, *_, **__: complain(f"Note: {message}", "yellow")
     accept_all_text()
     words = sys.argv[1:] if arguments is None else list(arguments)
     _refuse_unusable(words)
@@ -172,7 +173,3 @@ def _fail(sentence: str, *, code: int = 1) -> None:
 
     complain(f"Error: {as_flags(sentence)}")
     sys.exit(code)
-
-
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    complain(f"Note: {message}", "yellow")

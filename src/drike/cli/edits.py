@@ -243,6 +243,34 @@ def _picked(texts: Sequence[str]) -> list[str]:
             return picked
 
 
+@command()
+def calibrate(
+    *, false_fire: float = 0.002,
+    confidence: Annotated[float, option("X", "How sure the bound is", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
+    remove: Annotated[bool, flag("--remove", "Go back to the default gate instead", METHOD)] = False,
+    store: str = FILE,
+) -> None:  # fmt: skip
+    """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
+    from drike.cli.encoding import watched_encoder
+    from drike.gates import store_gate
+    from drike.gates.calibration import default_gate
+
+    with store_at(store) as opened:
+        if remove:
+            store_gate.save_gate(opened, None)
+            return say(f"{opened.name} has the default gate from now on")
+        known = in_force(opened)
+        say(store_gate.requirements(known, false_fire, confidence))
+        encoder = watched_encoder(default_gate())
+        assert encoder is not None  # noqa: S101 - this gate has one
+        gate, certificate = store_gate.calibrate(known, encoder, false_fire, confidence)
+        say(f"{counted(len(known), 'edit')} in force: {certificate.sentence}")
+        if certificate.threshold is None:
+            raise StoreError("no gate was stored: the one in use stays as it was")
+        store_gate.save_gate(opened, gate)
+        say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
+
+
 class _GivenUpError(Exception):
     """The changes of a dry run are not kept."""
 

@@ -17,6 +17,7 @@ from drike.cli.edits import author, days_in, in_force, open_writer, print_change
 from drike.cli.options import FILE, MODEL, OUTPUT, GateOptions, ModelOptions, argument, command, flag, option, page_name
 from drike.datasets.rows import shown
 from drike.errors import DataError, UsageError
+from drike.gates import drafting
 from drike.gates.index import EditIndex
 from drike.models import ApiOptions
 from drike.serving.health import AT_LEAST, EditHealth, shadow_report
@@ -28,6 +29,7 @@ from drike.stores import moves, reports
 from drike.stores.counts import Counts, counts_since
 from drike.stores.log import EditStore, Snapshot, snapshot
 from drike.stores.records import StoreError
+from drike.stores.report_files import read_reports
 from drike.stores.reports import Report, ReportState
 from drike.support.files import write_text
 from drike.support.table import Cell, Number, Table, as_html, counted
@@ -111,7 +113,11 @@ def inbox(
         raise UsageError("--reason says why reports are closed: give --close, too")
     with store_at(store, create=import_ is not None) as opened:
         if import_:
-            _import(opened, import_)
+            read, refused = read_reports(import_)
+            for problem in refused:
+                say(f"Left out: {problem}")
+            added = reports.add(opened, read, author()) if read else ()
+            say(f"{import_}: {counted(len(added), 'report')} added, {len(refused):,} left out")
         elif report:
             found = reports.report(opened, report)
             say(f"Report {found.number}, {found.at}, {found.state}")
@@ -126,24 +132,17 @@ def inbox(
         elif forget:
             say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
         elif draft:
-            _draft(opened, draft, model)
+            reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
+            index = EditIndex.of(in_force(opened))
+            changes = drafting.draft(opened, draft, index, author=author(), model=reader)
+            print_changes(changes)
+            id = changes[-1].id
+            say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
         else:
             _list(opened, ReportState.SAMPLE if samples else None if closed else ReportState.OPEN)
 
 
-def _draft(store: EditStore, numbers: list[int], model: str | None) -> None:
-    from drike.gates import drafting
-
-    reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
-    changes = drafting.draft(store, numbers, EditIndex.of(in_force(store)), author=author(), model=reader)
-    print_changes(changes)
-    id = changes[-1].id
-    say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
-
-
 def _list(store: EditStore, state: ReportState | None) -> None:
-    from drike.gates import drafting
-
     found = reports.reports(store, state)
     for group in drafting.grouped(found[: drafting.MOST_SHOWN], EditIndex.of(in_force(store))):
         say(f"About edit {group.edit.id}: {group.edit.record.fact}" if group.edit else "About no edit in force")
@@ -160,16 +159,6 @@ def _line(report: Report) -> str:
     about = report.comment if report.state is ReportState.SAMPLE else became
     state = "" if report.state is ReportState.OPEN else f" [{about}]"
     return f"{report.number} {report.at}: {shown(report.question)} -> {shown(report.answer)}{right}{state}"
-
-
-def _import(store: EditStore, path: Path) -> None:
-    from drike.stores.report_files import read_reports
-
-    found, refused = read_reports(path)
-    for problem in refused:
-        say(f"Left out: {problem}")
-    added = reports.add(store, found, author()) if found else ()
-    say(f"{path}: {counted(len(added), 'report')} added, {len(refused):,} left out")
 
 
 @command()

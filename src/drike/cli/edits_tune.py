@@ -1,4 +1,4 @@
-"""What is fitted to the edits of a store and kept there: its gate, and the placement of facts."""
+"""`drike edits tune`: choose the placement of facts that works on a model, and keep it in the store."""
 
 from __future__ import annotations
 
@@ -10,45 +10,19 @@ from typing import Annotated
 from drike.cli.console import draw, note, say
 from drike.cli.dry_run import count_only
 from drike.cli.edits import in_force, store_at
-from drike.cli.encoding import watched_encoder
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
 from drike.cli.options import FILE, METHOD, ModelOptions, RunOptions, command, flag, option
 from drike.cli.recording import metered
 from drike.conversations.placements import ChosenPlacement, Trial, placements, save_choice
 from drike.conversations.tuning import Kind, Round, Tuning, TuningQuestion, questions_of, tune
 from drike.edits import Aspect
-from drike.gates import calibration, store_gate
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
 from drike.stores.records import StoreError, as_stored, stamp
-from drike.support.table import Number, Table, counted
+from drike.support.table import Number, Table
 
 _UNSURE = 0.3  # in S: by more than this another placement may be better
 _KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIGHBORHOOD: Kind.OTHER}
-
-
-@command()
-def calibrate(
-    *, false_fire: float = 0.002,
-    confidence: Annotated[float, option("X", "How sure the bound is", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
-    remove: Annotated[bool, flag("--remove", "Go back to the default gate instead", METHOD)] = False,
-    store: str = FILE,
-) -> None:  # fmt: skip
-    """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
-    with store_at(store) as opened:
-        if remove:
-            store_gate.save_gate(opened, None)
-            return say(f"{opened.name} has the default gate from now on")
-        known = in_force(opened)
-        say(store_gate.requirements(known, false_fire, confidence))
-        encoder = watched_encoder(calibration.default_gate())
-        assert encoder is not None  # noqa: S101 - this gate has one
-        gate, certificate = store_gate.calibrate(known, encoder, false_fire, confidence)
-        say(f"{counted(len(known), 'edit')} in force: {certificate.sentence}")
-        if certificate.threshold is None:
-            raise StoreError("no gate was stored: the one in use stays as it was")
-        store_gate.save_gate(opened, gate)
-        say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
 
 
 @command()
@@ -77,7 +51,12 @@ def tune_(
             for latest in tune(tuning):
                 out = ", ".join(trial.placement for trial in latest.trials[latest.left :])
                 say(f"{latest.calls:,} calls: {latest.left} placements left" + (f"; out: {out}" if out else ""))
-        save_choice(opened_store, _choice(latest, tuning, opened))
+        server = opened.model.info.identity.get("server")
+        save_choice(opened_store, ChosenPlacement(
+            latest.trials[0].placement, opened.name, str(server) if server else None, tuning.chat,
+            stamp(datetime.now(UTC)), len({question.edit.id for question in tuning.questions}), tuning.kinds,
+            latest.trials, latest.calls, tuning.grid, tuning.confidence, latest.better,
+        ))  # fmt: skip
         draw(_table(latest, tuning, opened.name))
         say(f"{opened_store.name} has the placement {latest.trials[0].placement} from now on")
         rest = "every other one is worse" if latest.left == 1 else f"none is better by more than {latest.better:.2f}"
@@ -109,15 +88,6 @@ def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
             kind = _KINDS[probe.aspect]
             by_kind[kind].append(TuningQuestion(kind, edit, probe.query))
     return [question for questions in by_kind.values() for question in questions[:most]]
-
-
-def _choice(latest: Round, tuning: Tuning, opened: OpenedModel) -> ChosenPlacement:
-    server = opened.model.info.identity.get("server")
-    return ChosenPlacement(
-        latest.trials[0].placement, opened.name, str(server) if server else None, tuning.chat,
-        stamp(datetime.now(UTC)), len({question.edit.id for question in tuning.questions}), tuning.kinds,
-        latest.trials, latest.calls, tuning.grid, tuning.confidence, latest.better,
-    )  # fmt: skip
 
 
 def _table(latest: Round, tuning: Tuning, model: str) -> Table:

@@ -72,7 +72,13 @@ def open_edits(
         if replace(data, test=None) != DataOptions():
             remedy = "give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed only with other --data"
             raise UsageError(f"--run keeps its split: {remedy}")
-        split = tested(base.split, data.test)
+        split = base.split
+        if data.test is not None:  # its own, then others that were not trained on
+            used = {*split.train, *split.validation, *split.test}
+            enough = (*split.test, *(case_id for case_id in split.editable if case_id not in used))
+            if data.test > (most := len(enough)):
+                raise UsageError(f"only {most} editable rows were not trained on: ask for --test {most} or fewer")
+            split = replace(split, test=enough[: data.test])
     earlier = base.run if base else DEFAULTS
     shared: dict[str, Any] = {
         "test": data.test, "editable": data.editable, "seed": earlier.seed if data.seed is None else data.seed,
@@ -84,17 +90,6 @@ def open_edits(
     leave_out = base.trained.trained_on if base and split is None else ()
     setup = open_setup(sources, **shared, target=target, split=split, train=0, leave_out=leave_out)
     return base, setup, {"run": None if run is None else str(run), "data": sources, "zsre_target": target, **shared}
-
-
-def tested(split: SplitIds, test: int | None) -> SplitIds:
-    """A run's split with `test` test edits: its own, then others not trained on. Raises UsageError for too many."""
-    if test is None:
-        return split
-    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.validation, *split.test}]
-    enough = (*split.test, *spare)
-    if test > len(enough):
-        raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
-    return replace(split, test=enough[:test])
 
 
 @dataclass(frozen=True)
