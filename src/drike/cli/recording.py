@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -126,9 +126,10 @@ def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     """A command's options from its `locals()`, the fields of groups among them, as run.json keeps them."""
     options: dict[str, object] = {}
     for name, value in arguments.items():
-        options |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
-    kept = ((name, value) for name, value in options.items() if name not in _PLACES)
-    return {name: str(value) if isinstance(value, Path) else value for name, value in kept}
+        options |= vars(value) if is_dataclass(value) else {name: value}
+    for place in _PLACES:
+        del options[place]
+    return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
 
 
 @contextmanager
