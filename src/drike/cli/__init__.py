@@ -64,10 +64,9 @@ class CommandGroup(SafeHelp, TyperGroup):
     """A group of commands."""
 
 
-def _group(name: str, help: str, panel: str, commands: str, **elsewhere: str) -> CommandGroup:
-    """A group of commands, of the module of its name. elsewhere: those of other modules."""
-    modules = {command: module for module, of_module in elsewhere.items() for command in of_module.split()}
-    listed = [Listed(command, modules.get(command, name)) for command in commands.split()]
+def _group(name: str, help: str, panel: str, **modules: str) -> CommandGroup:
+    """A group of commands, by the modules of drike.cli that they are in."""
+    listed = [Listed(command, module) for module, commands in modules.items() for command in commands.split()]
     return CommandGroup(name=name, help=help, rich_help_panel=panel, no_args_is_help=True, commands=listed)
 
 
@@ -98,14 +97,13 @@ for command in (
     *(Listed(name, panel=RUN) for name in ("train", "evaluate", "edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
-        "add import list show diff propose approve reject change review due approvals inbox reword retire rollback "
-        "calibrate export sync verify test tune health report replay",
-        edits_life="list show diff propose approve reject change review due approvals", edits_tune="tune",
-        edits_files="import export sync", edits_health="health report inbox replay", edits_verify="verify test",
+        edits="add reword import export sync calibrate",
+        edits_life="list show diff propose approve reject change review retire rollback approvals",
+        edits_health="due inbox health report replay", edits_tune="tune", edits_verify="verify test",
     ),
-    _group("keys", "Make, list and revoke keys of drike serve.", RUN, "add list revoke"),
+    _group("keys", "Make, list and revoke keys of drike serve.", RUN, serve="add list revoke"),
     Listed("report", panel=READ),
-    _group("data", "Look at data sets.", MORE, "inspect"),
+    _group("data", "Look at data sets.", MORE, doctor="inspect"),
 ):  # fmt: skip
     app.add_command(command)
 
@@ -116,7 +114,7 @@ def main(arguments: Sequence[str] | None = None, command: Callable[..., Any] = a
     0: done, 1: a problem reported in one sentence, 2: wrong usage, 3: a limit on calls or money was reached, 130:
     stopped by Ctrl-C, 143: by SIGTERM or SIGHUP, which are handled like Ctrl-C.
     """
-    warnings.showwarning = _warn
+    warnings.showwarning = lambda message, *_, **__: complain(f"Note: {message}", "yellow")
     accept_all_text()
     words = sys.argv[1:] if arguments is None else list(arguments)
     _refuse_unusable(words)
@@ -175,7 +173,3 @@ def _fail(sentence: str, *, code: int = 1) -> None:
 
     complain(f"Error: {as_flags(sentence)}")
     sys.exit(code)
-
-
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    complain(f"Note: {message}", "yellow")

@@ -12,7 +12,7 @@ from drike.cli.encoding import WatchedEncoder
 from drike.cli.evaluate import watch_evaluation
 from drike.cli.opening import describe_model, new_run, open_setup
 from drike.cli.options import OUTPUT, command, option
-from drike.cli.resume import alone_at
+from drike.cli.recording import alone_at
 from drike.cli.train import watch_query_policy, watch_training
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
@@ -27,22 +27,21 @@ from drike.gates.policy import QueryPolicy
 from drike.models import EMBEDDED, load
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.evaluating import run_evaluation
 from drike.runs.folder import has_records
 from drike.runs.run import Run, Setup
-from drike.runs.training import Method, new_editor, run_query_policy, run_training
+from drike.runs.training import Method, new_editor
 
 
 @command()
 def demo(
     *, seed: int = 0, edits: int = 300, test: int = 100, epochs: int = 5, model: str = EMBEDDED, encoder: str = MINILM,
-    out: Annotated[Path | None, option("FOLDER", "Folder of the run (default: runs/demo, else -2, ...)",
-                                       OUTPUT)] = None,
+    out: Annotated[Path | None, option("FOLDER", "Of the run (default: runs/demo, else -2, ...)", OUTPUT)] = None,
 ) -> None:  # fmt: skip
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     if test < 1:
         raise UsageError("--test must be at least 1, not 0")
-    folder = new_run(out or _free_folder(), "demo")
+    folders = (Path("runs") / (f"demo-{number}" if number > 1 else "demo") for number in count(1))
+    folder = new_run(out or next(folder for folder in folders if not has_records(folder)), "demo")
     setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
     opened = load(model)
     settings = {
@@ -62,14 +61,12 @@ def demo(
         untrained = QueryPolicy.untrained(watched, setup.pool.roles)
         planned = _editors(setup, Checkpoint(retriever, budget, per_query=untrained))
         Run.create(folder, setup, described, settings | {"editors": [editor.name for editor in planned]})
-        training = run_training(folder, setup, opened, editor, method, seed=seed, described=described)
-        watch_training(training, folder, setup, opened, editor, epochs=epochs)
-        watch_query_policy(run_query_policy(folder, setup, opened, editor, method), opened)
+        watch_training(folder, setup, opened, editor, method, described=described)
+        watch_query_policy(folder, setup, opened, editor, method)
         trained = checkpoint.load(folder, encoder=watched)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
-        events = run_evaluation(folder, setup, opened, editors, sample=5)
-        outcomes = watch_evaluation(events, folder, setup, opened).outcomes
+        outcomes = watch_evaluation(folder, setup, opened, editors, sample=5).outcomes
         say("On another processor DR-IKE-Q's figures may differ by up to .005.")
     failed = {o.case_id for o in outcomes["DR-IKE"] if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct}
     case = next((case for case in setup.split.test if case.case_id not in failed), setup.split.test[0])
@@ -87,9 +84,3 @@ def demo(
 def _editors(setup: Setup, trained: Checkpoint) -> list[Editor]:
     names = (*UNTRAINED, "rank-50", "dr-ike", SAME_K, PER_QUERY)
     return [make(name, pool=setup.pool, trained=trained) for name in names]
-
-
-def _free_folder() -> Path:
-    """runs/demo, or the first of runs/demo-2, ... without results, if it has some."""
-    folders = (Path("runs") / (f"demo-{number}" if number > 1 else "demo") for number in count(1))
-    return next(folder for folder in folders if not has_records(folder))

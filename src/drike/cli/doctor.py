@@ -1,4 +1,4 @@
-"""`drike doctor`: versions, where each model and encoder comes from, what is missing and what to do about it."""
+"""What there is before anything is run: on this machine (`drike doctor`), and in a data set (`drike data inspect`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from typing import Annotated
 import typer
 
 from drike import tinyfacts
-from drike.cli.console import draw
-from drike.cli.options import MODEL, VALUES_OF_MODEL, as_flags, command, option
+from drike.cli.console import draw, say
+from drike.cli.options import MODEL, VALUES_OF_DATA, VALUES_OF_MODEL, argument, as_flags, command, option
+from drike.datasets import Paraphrases, Target
+from drike.datasets import load as load_data
+from drike.datasets.inspect import lines
 from drike.encoders import MINILM, features_folder
 from drike.encoders.sources import SMALL_BERT, locate
 from drike.errors import EncoderError, ModelError
@@ -109,3 +112,13 @@ def _local(name: str) -> Iterator[Finding]:
         size += f", {about['dtype']}, {about['device']}"
     yield f"model {name}", "ok", size
     yield f"scoring of {name}", "ok", model.info.scoring if model.score else "text only: ESM and GSM are n/a"
+
+
+@command(VALUES_OF_DATA)
+def inspect(
+    sources: Annotated[list[str], argument("DATA", "Several are read as one")], *,
+    zsre_target: Target = "alt", paraphrases: Paraphrases | None = None,
+) -> None:  # fmt: skip
+    """Print counts, what was left out and why, how paraphrases were cut, and an example."""
+    for line in lines(load_data(*sources, target=zsre_target, paraphrases=paraphrases)):
+        say(line)

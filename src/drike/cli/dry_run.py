@@ -104,7 +104,6 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple
         opened = AutoTokenizer.from_pretrained(name, revision=revision or "main", trust_remote_code=False)
     except (OSError, ValueError) as problem:
         raise UsageError(f"--tokenizer {tokenizer} cannot be opened: give a folder with tokenizer.json") from problem
-
     if template != "chat" or not opened.chat_template:
         return lambda prompt: len(opened.encode(sent(prompt)))
 

@@ -1,4 +1,4 @@
-"""`drike edits`: a store of edits, with their versions and history; facts on the command line."""
+"""`drike edits`: what its commands share, and how edits come into a store: by hand, from files, by a model."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import getpass
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, fields, replace
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from drike.cli.console import note, say, say_lines
-from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, ModelOptions, RunOptions, command, flag, option
+from drike.cli.options import DATA, FILE, METHOD, MODEL, OUTPUT, ModelOptions, argument, as_flags, command, flag, option
 from drike.edits import Edit, EditCase
 from drike.errors import UsageError
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
-from drike.stores import moves
+from drike.stores import moves, records
 from drike.stores.approvals import required_approvals
+from drike.stores.finding import Search, find
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, conflict_keys
+from drike.stores.records import EditRecord, EditVersion, MissingStoreError, Status, StoreError
+from drike.support.files import write_text
 from drike.support.table import counted
 from drike.words import mentions
 
-FILE = "edits.db"
-Store = Annotated[str, option("STORE", "File, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)]
-Supersede = Annotated[bool, flag("--supersede", "Retire the active edits that it contradicts", METHOD)]
-Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
-Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
-Yes = Annotated[bool, flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD)]
+if TYPE_CHECKING:  # they take long to import
+    from drike.stores.importing import Imported, ReadRow
+
 Texts = list[str] | None
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
 AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
-_PROPOSE, _PARAPHRASE = ("--propose", "--wordings"), ("--paraphrase", "--wording")
+_PARAPHRASE = ("--paraphrase", "--wording")
 _LISTS = {"alias": "aliases", "object_alias": "object_aliases", "paraphrase": "paraphrases", "never": "negatives"}
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
@@ -69,9 +69,33 @@ def store_at(store: str, *, create: bool = False, watched: bool = False) -> clos
     return closing(opened)
 
 
+def in_force(store: EditStore) -> tuple[EditVersion, ...]:
+    """The edits in force now."""
+    return stores.snapshot(store).in_force(datetime.now(UTC))
+
+
 def edit_id(metavar: str) -> Any:
     """An argument of typer that takes ids of edits."""
-    return typer.Argument(help="As drike edits list shows it", metavar=metavar, min=1, max=2**63 - 1, hidden=True)
+    return argument(metavar, "As drike edits list shows it", min=1, max=2**63 - 1)
+
+
+def author() -> str | None:
+    """Who uses the command line, by the operating system; None if it does not say."""
+    with suppress(OSError, KeyError):  # a user of a container may have no name
+        return getpass.getuser()
+    return None
+
+
+def print_changes(changes: Iterable[EditVersion]) -> None:
+    """Print each change on a line: version, time, author, status, validity, fact and reason."""
+
+    def line(change: EditVersion) -> str:
+        record = change.record
+        begin, end = record.valid_from and f"from {record.valid_from}", record.valid_to and f"to {record.valid_to}"
+        parts = (f"{change.id}@{change.version}", change.created_at, record.author, record.status, begin, end)
+        return f"{' '.join(filter(None, parts))}: {record.fact}" + (f" ({record.reason})" if record.reason else "")
+
+    say_lines(map(line, changes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,30 +119,13 @@ class EditFields:
 
     def values(self) -> dict[str, Any]:
         """The fields of a record that are given. Raises UsageError."""
-        options = {_LISTS.get(field.name, field.name): getattr(self, field.name) for field in fields(EditFields)}
-        every = options.pop("review_every")
-        given = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-        begun = {} if every is None else {"review_days": days(every), "review_by": None}  # which counts from now
-        return begun | {name: value for name, value in given.items() if value not in (None, ())}
+        given = {_LISTS.get(name, name): value for name, value in vars(self).items() if value}
+        if every := given.pop("review_every", None):  # which counts from now
+            given = {"review_days": days_in(every), "review_by": None} | given
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewEdit(EditFields):
-    """The fields of a new edit."""
-
-    fact: Annotated[str, option("FACT", 'The new fact, as "QUERY -> OBJECT"', DATA)]
-    subject: Annotated[str, option("NAME", "What the fact is about", DATA)]
-    status: Annotated[_NewStatus, option("NAME", "active, shadow, proposed or draft", METHOD)] = "active"
-    reason: Reason = None
-
-    def record(self) -> EditRecord:
-        """The record to store. Raises UsageError, RecordError."""
-        edit = parse_fact(self.fact, ())
-        more = {**self.values(), "status": Status(self.status), "author": author(), "reason": self.reason}
-        return checked(EditRecord(self.subject, edit.query, edit.target_new, **more))
-
-
-def days(text: str) -> int:
+def days_in(text: str) -> int:
     """A number of days, as "90d". Raises UsageError."""
     match = re.fullmatch(r"(\d{1,4})d?", text)
     if match is None:
@@ -128,20 +135,22 @@ def days(text: str) -> int:
 
 @command()
 def add(
-    *, edit: NewEdit,
-    propose: Annotated[int | None, option("N", "Let --model propose up to N paraphrases", DATA, *_PROPOSE, minimum=1,
-                                          maximum=20)] = None,
+    *,
+    fact: Annotated[str, option("FACT", 'The new fact, as "QUERY -> OBJECT"', DATA)],
+    subject: Annotated[str, option("NAME", "What the fact is about", DATA)], more: EditFields,
+    status: Annotated[_NewStatus, option("NAME", "active, shadow, proposed or draft", METHOD)] = "active",
+    propose: int | None = None,
     model: Annotated[str | None, option("MODEL", "Proposes paraphrases: one that follows instructions", MODEL)] = None,
-    yes: Yes = False, supersede: Supersede = False, store: Store = FILE,
-    log: Annotated[Path | None, option("FILE", "Questions, or requests as JSON lines: count those that name its "
-                                       "subject", DATA)] = None,
+    yes: bool = False, supersede: bool = False, reason: str | None = None, store: str = FILE, log: Path | None = None,
 ) -> None:  # fmt: skip
     """Add an edit."""
     from drike.gates.naming import common_questions, name_report, naming
 
     if propose is None and (model or yes):
         raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
-    record = edit.record()  # before the store is opened, which makes its file
+    edit = parse_fact(fact, ())  # before the store is opened, which makes its file
+    given = {**more.values(), "status": Status(status), "author": author(), "reason": reason}
+    record = records.checked(EditRecord(subject, edit.query, edit.target_new, **given))
     questions: Sequence[str] = common_questions()
     if log is not None:
         from drike.serving.replay import read_questions
@@ -159,7 +168,7 @@ def add(
             say(f"It is proposed, as this store requires {count} (drike edits approve)")
         if writer and propose:
             print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes))
-        report = name_report(changes[-1], stores.snapshot(opened).in_force(datetime.now(UTC)))
+        report = name_report(changes[-1], in_force(opened))
     if report.short:
         say("Also found as " + ", ".join(f'"{name}"' for name in report.short))
     for name, ids in report.ambiguous.items():
@@ -177,86 +186,15 @@ def add(
 
 @command()
 def reword(
-    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *,
-    propose: Annotated[int, option("N", "Most paraphrases to propose for an edit", DATA, *_PROPOSE, minimum=1,
-                                   maximum=20)] = 4,
-    store: Store = FILE, model: ModelOptions, yes: Yes = False, api: ApiOptions,
+    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *, propose: int = 4, store: str = FILE,
+    model: ModelOptions, yes: bool = False, api: ApiOptions,
 ) -> None:  # fmt: skip
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
     writer = open_writer(model, api, ask=not yes)
     with store_at(store) as opened:
-        in_force = () if edits else stores.snapshot(opened).in_force(datetime.now(UTC))
-        chosen = [version for version in in_force if not version.record.paraphrases]
+        chosen = [version for version in (() if edits else in_force(opened)) if not version.record.paraphrases]
         chosen += [stores.versions(opened, edit)[-1] for edit in edits or ()]
         print_changes(reworded(opened, chosen, propose, writer, ask=not yes))
-
-
-@command()
-def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: Reason = None, store: Store = FILE) -> None:
-    """Take edits out of force."""
-    with store_at(store) as opened, opened.transaction():
-        changes = [change for edit in edits for change in stores.retire(opened, edit, author=author(), reason=reason)]
-    print_changes(changes)
-
-
-@command()
-def rollback(
-    edit: Annotated[int, edit_id("ID")], *,
-    version: Annotated[int | None, option("N", "The version (default: the one before the latest)", METHOD)] = None,
-    reason: Reason = None, supersede: Supersede = False, store: Store = FILE,
-) -> None:  # fmt: skip
-    """Go back to an earlier version of an edit; this makes a new version."""
-    with store_at(store, watched=True) as opened:
-        print_changes(stores.rollback(opened, edit, version, author=author(), reason=reason, supersede=supersede))
-
-
-@command()
-def calibrate(
-    *,
-    false_fire: Annotated[float, option("X", "Largest share of matches among questions that must not match", METHOD,
-                                        minimum=1e-6, maximum=0.5)] = 0.002,
-    confidence: Annotated[float, option("X", "How sure the bound is", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
-    remove: Annotated[bool, flag("--remove", "Go back to the default gate instead", METHOD)] = False,
-    store: Store = FILE,
-) -> None:  # fmt: skip
-    """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
-    from drike.cli.encoding import watched_encoder
-    from drike.gates import store_gate
-    from drike.gates.calibration import default_gate
-
-    with store_at(store) as opened:
-        if remove:
-            store_gate.save_gate(opened, None)
-            return say(f"{opened.name} has the default gate from now on")
-        in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-        say(store_gate.requirements(in_force, false_fire, confidence))
-        encoder = watched_encoder(default_gate())
-        assert encoder is not None  # noqa: S101 - this gate has one
-        gate, certificate = store_gate.calibrate(in_force, encoder, false_fire, confidence)
-        say(f"{counted(len(in_force), 'edit')} in force: {certificate.sentence}")
-        if certificate.threshold is None:
-            raise StoreError("no gate was stored: the one in use stays as it was")
-        store_gate.save_gate(opened, gate)
-        say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
-
-
-def author() -> str | None:
-    """Who uses the command line, by the operating system; None if it does not say."""
-    with suppress(OSError, KeyError):  # a user of a container may have no name
-        return getpass.getuser()
-    return None
-
-
-def print_changes(changes: Iterable[EditVersion]) -> None:
-    """Print each change on a line: version, time, author, status, validity, fact and reason."""
-
-    def line(change: EditVersion) -> str:
-        record = change.record
-        begin, end = record.valid_from and f"from {record.valid_from}", record.valid_to and f"to {record.valid_to}"
-        parts = (f"{change.id}@{change.version}", change.created_at, record.author, record.status, begin, end)
-        return f"{' '.join(filter(None, parts))}: {record.fact}" + (f" ({record.reason})" if record.reason else "")
-
-    say_lines(map(line, changes))
 
 
 def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
@@ -268,18 +206,17 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
         raise UsageError(f"nobody can look at the proposed paraphrases here: {remedy}")
     from drike.cli.opening import DEFAULTS, open_model  # heavy, and not needed to refuse
 
-    return open_model(options, api, DEFAULTS, at=RunOptions()).model
+    return open_model(options, api, DEFAULTS).model
 
 
 def reworded(
     store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
-    from drike.cli.watching import metered
+    from drike.cli.recording import metered
     from drike.gates.rewording import proposals
 
-    in_force = stores.snapshot(store).in_force(datetime.now(UTC))
-    taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force))
+    taken = frozenset[str]().union(*(records.conflict_keys(edit.record) for edit in in_force(store)))
     with metered(writer):
         proposed = proposals(writer, [edit.record for edit in edits], count, taken)
         for edit, of_edit in zip(edits, proposed, strict=True):
@@ -304,3 +241,142 @@ def _picked(texts: Sequence[str]) -> list[str]:
         picked = [texts[number - 1] for number in numbers if 0 < number <= len(texts)]
         if picked or answer == "none":
             return picked
+
+
+@command()
+def calibrate(
+    *, false_fire: float = 0.002,
+    confidence: Annotated[float, option("X", "How sure the bound is", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
+    remove: Annotated[bool, flag("--remove", "Go back to the default gate instead", METHOD)] = False,
+    store: str = FILE,
+) -> None:  # fmt: skip
+    """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
+    from drike.cli.encoding import watched_encoder
+    from drike.gates import store_gate
+    from drike.gates.calibration import default_gate
+
+    with store_at(store) as opened:
+        if remove:
+            store_gate.save_gate(opened, None)
+            return say(f"{opened.name} has the default gate from now on")
+        known = in_force(opened)
+        say(store_gate.requirements(known, false_fire, confidence))
+        encoder = watched_encoder(default_gate())
+        assert encoder is not None  # noqa: S101 - this gate has one
+        gate, certificate = store_gate.calibrate(known, encoder, false_fire, confidence)
+        say(f"{counted(len(known), 'edit')} in force: {certificate.sentence}")
+        if certificate.threshold is None:
+            raise StoreError("no gate was stored: the one in use stays as it was")
+        store_gate.save_gate(opened, gate)
+        say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
+
+
+class _GivenUpError(Exception):
+    """The changes of a dry run are not kept."""
+
+
+@command()
+def import_(
+    source: Annotated[Path, argument("FILE", "CSV, JSON lines or a data set")], *,
+    columns: str | None = None, refused: Path | None = None,
+    dry_run: Annotated[bool, flag("--dry-run", "Say what would be added; change nothing", METHOD)] = False,
+    supersede: bool = False, store: str = FILE,
+) -> None:  # fmt: skip
+    """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
+    from drike.gates.naming import ambiguous_names
+    from drike.stores import portable
+    from drike.stores.importing import Imported, edits_of, scan, write_refused
+
+    whole = portable.whole_store(source)
+    if whole and not dry_run:
+        with store_at(store, create=True) as opened:
+            if stores.snapshot(opened).revision == 0:
+                portable.restore(opened, whole)
+                return say(f"{opened.name} is now what the store in {source} was: {counted(whole.changes, 'change')}")
+    read, encoding = scan(source) if whole is None else ([], "utf-8")
+    if encoding != "utf-8":
+        note(f"{source} is read as {encoding}")
+    rows = edits_of(read, _columns(columns)) if whole is None else portable.edits_of(whole, str(source))
+    if all(isinstance(row, str) for row in rows):  # no reason to make the store's file
+        imported = Imported((), 0, tuple(map(str, rows)), tuple(range(len(rows))))
+    else:
+        imported = _imported(rows, store, supersede=supersede, dry_run=dry_run)
+    for problem in imported.refused:
+        say(f"Refused: {as_flags(str(problem))}")
+    counts = f"{len(imported.added):,} added, {imported.repeated:,} in force already, {len(imported.refused):,} refused"
+    say(f"{source}: {counts}" + (" (nothing was changed)" if dry_run else ""))
+    if ambiguous := ambiguous_names(imported.added):
+        names = ", ".join(f'"{name}"' for name in ambiguous[:3])
+        note(f"{counted(len(ambiguous), 'name')} may mean something else, such as {names}: {AMBIGUOUS}")
+    if imported.refused:
+        out = refused or source.with_name(f"{source.name}.refused.csv")
+        if written := not dry_run and whole is None:
+            write_refused(out, read, imported)
+        where = f"listed above, and in {out}" if written else "listed above"
+        raise StoreError(f"{source} has refused rows ({where}): correct them, and import them again")
+
+
+def _columns(text: str | None) -> dict[str, str]:
+    """What columns are called, by their names in a file. Raises UsageError."""
+    pairs = [pair.partition("=") for pair in (text or "").split(",") if pair.strip()]
+    if not all(name.strip() and meant.strip() for name, _, meant in pairs):
+        raise UsageError(f"{text!r} names no columns: write --columns question=query,answer=target_new")
+    return {name.strip(): meant.strip() for name, _, meant in pairs}
+
+
+def _imported(rows: Sequence[ReadRow], store: str, *, supersede: bool, dry_run: bool) -> Imported:
+    """Import edits; a dry run's are given up, and need no store."""
+    from drike.stores.importing import import_edits
+
+    with ExitStack() as stack:
+        try:
+            opened = stack.enter_context(store_at(store, create=not dry_run, watched=True))
+        except MissingStoreError:
+            empty = Path(stack.enter_context(TemporaryDirectory())) / FILE
+            opened = stack.enter_context(store_at(str(empty), create=True, watched=True))
+        stack.enter_context(suppress(_GivenUpError))
+        stack.enter_context(opened.transaction())
+        imported = import_edits(opened, rows, supersede=supersede, author=author())
+        if dry_run:
+            raise _GivenUpError
+    return imported
+
+
+@command()
+def export(
+    out: Annotated[Path, argument("FILE", "A file of JSON lines")], *,
+    everything: Annotated[bool, flag("--all", "Everything: history, retired edits, gate and settings", OUTPUT)] = False,
+    store: str = FILE,
+) -> None:  # fmt: skip
+    """Write the edits to FILE.jsonl, which drike edits import reads."""
+    from drike.stores.portable import lines_of
+
+    if out.suffix.casefold() != ".jsonl":
+        raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
+    with store_at(store) as opened:
+        snapshot = stores.snapshot(opened)
+        edits = (records.to_json(version.record) for version in reversed(find(snapshot, Search())))
+        lines = list(lines_of(opened) if everything else edits)
+    write_text(out, "".join(f"{line}\n" for line in lines))
+    edits_and_changes = f"{counted(len(snapshot.edits), 'edit')} and {counted(snapshot.revision, 'change')}"
+    say(f"{out}: {edits_and_changes if everything else f'{len(lines):,}'} exported")
+
+
+@command()
+def sync(
+    folder: Annotated[Path, argument("FOLDER", "A folder of JSON files")], *,
+    retire_missing: Annotated[bool, flag("--retire-missing", "Retire edits whose files were removed", METHOD)] = False,
+    store: str = FILE,
+) -> None:  # fmt: skip
+    """Keep one JSON file for each edit in FOLDER, and take over what changed there; fails if both sides changed."""
+    from drike.stores import portable
+
+    with store_at(store, create=True, watched=True) as opened:
+        synced = portable.sync(opened, folder, author=author(), retire_missing=retire_missing)
+    print_changes(synced.changes)
+    for name in synced.left:
+        say(f"Left alone: {as_flags(name)}")
+    written, taken = counted(len(synced.written), "file"), counted(len(synced.changes), "change")
+    say(f"{folder}: {written} written, {taken} taken over")
+    if left := len(synced.left):
+        raise StoreError(f"{counted(left, 'edit')} left alone (listed above): correct the files, sync again")

@@ -1,4 +1,4 @@
-"""How edits fare: in live traffic that gateways have counted, in reports of wrong answers, in a log of requests."""
+"""How edits fare: in live traffic that gateways have counted, in reports of wrong answers, in a log, with time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from pathlib import Path
 from string import Template
 from typing import Annotated
 
-import typer
-
-from drike.cli.console import draw, note, say
-from drike.cli.edits import FILE, Reason, Store, author, open_writer, print_changes, store_at
-from drike.cli.options import DATA, METHOD, MODEL, OUTPUT, GateOptions, ModelOptions, command, flag, option, page_name
+from drike.cli.console import draw, note, say, say_lines
+from drike.cli.edits import author, days_in, in_force, open_writer, print_changes, store_at
+from drike.cli.options import FILE, MODEL, OUTPUT, GateOptions, ModelOptions, argument, command, flag, option, page_name
 from drike.datasets.rows import shown
 from drike.errors import DataError, UsageError
+from drike.gates import drafting
 from drike.gates.index import EditIndex
 from drike.models import ApiOptions
 from drike.serving.health import AT_LEAST, EditHealth, shadow_report
@@ -26,26 +25,21 @@ from drike.serving.health import health as fared
 from drike.serving.replay import ReplayedQuery
 from drike.serving.replay import replay as decide_again
 from drike.stated import Stated
-from drike.stores import reports
+from drike.stores import moves, reports
 from drike.stores.counts import Counts, counts_since
 from drike.stores.log import EditStore, Snapshot, snapshot
 from drike.stores.records import StoreError
+from drike.stores.report_files import read_reports
 from drike.stores.reports import Report, ReportState
 from drike.support.files import write_text
 from drike.support.table import Cell, Number, Table, as_html, counted
 
-Days = Annotated[int, option("N", "The last so many days, today included", DATA, minimum=1, maximum=400)]
 _MOST_ROWS = 60
 _FIELDS = ("question", "answer", "correction", "comment", "conversation", "model", "author", "edit", "reason")
 
 
 @command()
-def health(
-    *, days: Days = 7,
-    at_least: Annotated[float, option("P", "Share of answers that should state the new object", METHOD, minimum=0.0,
-                                      maximum=0.999)] = AT_LEAST,
-    json_: Annotated[bool, flag("--json", "Print JSON instead of a table", OUTPUT)] = False, store: Store = FILE,
-) -> None:  # fmt: skip
+def health(*, days: int = 7, at_least: float = AT_LEAST, json_: bool = False, store: str = FILE) -> None:
     """Show how often answers in live traffic took each edit; fails where that is below --at-least."""
     edits, counts = _read(store, days)
     lines = fared(edits, counts, at_least)
@@ -61,9 +55,9 @@ def health(
 
 @command()
 def report(
-    *, days: Days = 7, price_in: float | None = None,
+    *, days: int = 7, price_in: float | None = None,
     out: Annotated[Path | None, option("FILE", "Also write a page, as name.html", OUTPUT, "--out", "-o")] = None,
-    store: Store = FILE,
+    store: str = FILE,
 ) -> None:  # fmt: skip
     """Show what came while edits were in shadow, and what switching them on would do."""
     if out:
@@ -102,20 +96,13 @@ def _table(title: str, edits: Sequence[EditHealth], *, shadow: bool = False) -> 
 
 @command()
 def inbox(
-    report: Annotated[int | None, typer.Argument(help="As the list shows it", metavar="[ID]", min=1,
-                                                 hidden=True)] = None, *,
-    draft: Annotated[list[int] | None, option("ID", "Draft an edit from this report; repeatable for reports of the "
-                                              "same", METHOD)] = None,
-    model: Annotated[str | None, option("MODEL", "Reads the report for --draft; what it finds must "
-                                        "stand there", MODEL)] = None,
-    close: Annotated[list[int] | None, option("ID", "Close this report; repeatable", METHOD)] = None,
-    reason: Reason = None,
-    import_: Annotated[Path | None, option("FILE", "Add the reports of a file: of Langfuse, Open WebUI, or our own",
-                                           DATA, "--import")] = None,
-    wrong: Annotated[list[int] | None, option("ID", "Make a report of this sample; repeatable", METHOD)] = None,
+    report: Annotated[int | None, argument("[ID]", "As the list shows it", min=1)] = None, *,
+    draft: list[int] | None = None, close: list[int] | None = None, wrong: list[int] | None = None,
+    model: Annotated[str | None, option("MODEL", "Reads the report for --draft; what it finds must stand there",
+                                        MODEL)] = None,
+    reason: str | None = None, import_: Path | None = None,
     samples: Annotated[bool, flag("--samples", "List the answers that serve --keep-samples kept", OUTPUT)] = False,
-    forget: Annotated[bool, flag("--forget-samples", "Delete all samples", METHOD)] = False,
-    closed: Annotated[bool, flag("--all", "Closed reports too", OUTPUT)] = False, store: Store = FILE,
+    forget: bool = False, closed: bool = False, store: str = FILE,
 ) -> None:  # fmt: skip
     """List reports of wrong answers, or show one; draft an edit from one, or close it."""
     if sum(map(bool, (report, draft, close, import_, wrong, forget))) > 1:
@@ -126,9 +113,15 @@ def inbox(
         raise UsageError("--reason says why reports are closed: give --close, too")
     with store_at(store, create=import_ is not None) as opened:
         if import_:
-            _import(opened, import_)
+            read, refused = read_reports(import_)
+            for problem in refused:
+                say(f"Left out: {problem}")
+            added = reports.add(opened, read, author()) if read else ()
+            say(f"{import_}: {counted(len(added), 'report')} added, {len(refused):,} left out")
         elif report:
-            _show(reports.report(opened, report))
+            found = reports.report(opened, report)
+            say(f"Report {found.number}, {found.at}, {found.state}")
+            say_lines(f"{name}: {value}" for name in _FIELDS if (value := getattr(found, name)))
         elif close or wrong:
             with opened.transaction():
                 for number in close or ():
@@ -139,36 +132,25 @@ def inbox(
         elif forget:
             say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
         elif draft:
-            _draft(opened, draft, model)
+            reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
+            index = EditIndex.of(in_force(opened))
+            changes = drafting.draft(opened, draft, index, author=author(), model=reader)
+            print_changes(changes)
+            id = changes[-1].id
+            say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
         else:
             _list(opened, ReportState.SAMPLE if samples else None if closed else ReportState.OPEN)
 
 
-def _draft(store: EditStore, numbers: list[int], model: str | None) -> None:
-    from drike.gates import drafting
-
-    reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
-    changes = drafting.draft(store, numbers, _index(store), author=author(), model=reader)
-    print_changes(changes)
-    id = changes[-1].id
-    say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
-
-
 def _list(store: EditStore, state: ReportState | None) -> None:
-    from drike.gates import drafting
-
     found = reports.reports(store, state)
-    for group in drafting.grouped(found[: drafting.MOST_SHOWN], _index(store)):
+    for group in drafting.grouped(found[: drafting.MOST_SHOWN], EditIndex.of(in_force(store))):
         say(f"About edit {group.edit.id}: {group.edit.record.fact}" if group.edit else "About no edit in force")
         for each in group.reports:
             say(f"  {_line(each)}")
     if len(found) > drafting.MOST_SHOWN:
         note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
     say(f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}")
-
-
-def _index(store: EditStore) -> EditIndex:
-    return EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
 
 
 def _line(report: Report) -> str:
@@ -179,34 +161,34 @@ def _line(report: Report) -> str:
     return f"{report.number} {report.at}: {shown(report.question)} -> {shown(report.answer)}{right}{state}"
 
 
-def _show(report: Report) -> None:
-    say(f"Report {report.number}, {report.at}, {report.state}")
-    for name in _FIELDS:
-        if value := getattr(report, name):
-            say(f"{name}: {value}")
-
-
-def _import(store: EditStore, path: Path) -> None:
-    from drike.stores.report_files import read_reports
-
-    found, refused = read_reports(path)
-    for problem in refused:
-        say(f"Left out: {problem}")
-    added = reports.add(store, found, author()) if found else ()
-    say(f"{path}: {counted(len(added), 'report')} added, {len(refused):,} left out")
+@command()
+def due(*, within: str = "0d", store: str = FILE) -> None:
+    """List the edits whose review is due, which stay in force; fails if there are any."""
+    at = datetime.now(UTC) + timedelta(days=days_in(within))
+    with store_at(store) as opened:
+        late, name = moves.due(snapshot(opened), at), opened.name
+    for edit in late:
+        owner = f", {edit.record.owner}" if edit.record.owner else ""
+        say(f"{edit.id}@{edit.version} due {(edit.record.review_by or '')[:10]}{owner}: {edit.record.fact}")
+    if late:
+        raise StoreError(f"{counted(len(late), 'edit')} to review: confirm (drike edits review), change or retire them")
+    say(f"{name}: no review is due")
 
 
 @command()
 def replay(
-    log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)], *,
-    show: Annotated[int, option("N", "Most rows of a table", OUTPUT, minimum=1)] = 20, store: Store = FILE,
-    gating: GateOptions,
+    log: Annotated[Path, argument("LOG", "Requests as JSON lines")], *,
+    show: int = 20, store: str = FILE, gating: GateOptions,
 ) -> None:  # fmt: skip
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
     from drike.cli.encoding import watched_encoder  # these take long to import
     from drike.conversations.rendering import AsBlock
     from drike.gates.store_gate import open_gate
     from drike.serving.feed import EditFeed
+
+    def row(asked: ReplayedQuery) -> tuple[str, ...]:
+        edit, named, p = asked.candidate.edit, asked.candidate.name or "", f"{asked.candidate.probability:.3f}"
+        return str(asked.times), shown(asked.query), f"{edit.id}: {shown(edit.record.edit.fact)}", named, p
 
     with store_at(store) as opened:
         gate = open_gate(opened, gating.gate, gating.gate_threshold)
@@ -226,10 +208,4 @@ def replay(
         if queries:
             notes = (f"{len(queries) - show:,} more are not shown.",) if len(queries) > show else ()
             header = ("requests", "query", "edit", "named as", "p")
-            draw(Table(title, header, tuple(map(_replayed, queries[:show])), notes, wide=True))
-
-
-def _replayed(asked: ReplayedQuery) -> tuple[str, ...]:
-    edit, p = asked.candidate.edit, f"{asked.candidate.probability:.3f}"
-    about = f"{edit.id}: {shown(edit.record.edit.fact)}"
-    return str(asked.times), shown(asked.query), about, asked.candidate.name or "", p
+            draw(Table(title, header, tuple(map(row, queries[:show])), notes, wide=True))

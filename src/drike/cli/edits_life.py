@@ -1,30 +1,14 @@
-"""The life of edits on the command line: which there are, and were; proposals, approvals, changes and reviews."""
+"""The life of edits on the command line: which there are, and were; proposals, approvals, changes, reviews, the end."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-import typer
-
 from drike.cli.console import say, say_lines
-from drike.cli.edits import (
-    FILE,
-    EditFields,
-    Reason,
-    Retired,
-    Store,
-    Supersede,
-    Texts,
-    author,
-    days,
-    edit_id,
-    parse_fact,
-    print_changes,
-    store_at,
-)  # fmt: skip
-from drike.cli.options import DATA, METHOD, OUTPUT, command, flag, option
+from drike.cli.edits import EditFields, author, edit_id, parse_fact, print_changes, store_at
+from drike.cli.options import DATA, FILE, METHOD, OUTPUT, argument, command, flag, option
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
@@ -33,7 +17,6 @@ from drike.stores.finding import ALL, Search, difference, find, moment, state_at
 from drike.stores.records import LISTS, Status, StoreError, to_values
 from drike.support.table import counted
 
-Version = Annotated[int | None, option("N", "Only if this is still its latest version", METHOD)]
 At = Annotated[str | None, option("TIME", "As it was then, such as 2026-12-31", DATA)]
 
 
@@ -46,7 +29,7 @@ def list_(
     subject: Annotated[str | None, option("NAME", "Only those of a subject or alias", DATA)] = None,
     limit: Annotated[int | None, option("N", "Only the N latest", OUTPUT, minimum=1)] = None,
     as_json: Annotated[bool, flag("--json", "Each edit as JSON on a line", OUTPUT)] = False,
-    retired: Retired = False, store: Store = FILE,
+    retired: Annotated[bool, flag("--all", "Retired edits too", OUTPUT)] = False, store: str = FILE,
 ) -> None:  # fmt: skip
     """List the edits."""
     wanted = Search(search or "", status or (ALL if retired else None), owner, subject)
@@ -65,7 +48,7 @@ def list_(
 
 
 @command()
-def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, at: At = None, store: Store = FILE) -> None:
+def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, at: At = None, store: str = FILE) -> None:
     """Show an edit with its versions; without ID, show all changes of the store."""
     time = datetime.now(UTC) if at is None else moment(at)
     with store_at(store) as opened:
@@ -96,8 +79,8 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, at: At = None, 
 
 @command()
 def diff(
-    begin: Annotated[str, typer.Argument(help="A time, such as 2026-11-22", metavar="A", hidden=True)],
-    end: Annotated[str, typer.Argument(help="A later time, or now", metavar="B", hidden=True)], *, store: Store = FILE,
+    begin: Annotated[str, argument("A", "A time, such as 2026-11-22")],
+    end: Annotated[str, argument("B", "A later time, or now")], *, store: str = FILE,
 ) -> None:  # fmt: skip
     """Show what changed between two times: edits added, changed and retired."""
     first, last = (datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end))
@@ -120,20 +103,17 @@ def _json(value: object) -> str:
 @command()
 def propose(
     edit: Annotated[int, edit_id("ID")], *,
-    into: Annotated[Literal["active", "shadow"] | None, option("NAME", "Its status once it is approved: active or "
-                                                               "shadow", METHOD)] = None,
-    reason: Reason = None, store: Store = FILE,
+    into: Literal["active", "shadow"] | None = None, reason: str | None = None, store: str = FILE,
 ) -> None:  # fmt: skip
     """Propose a draft, what was rejected, or to put an edit into another status."""
-    status = None if into is None else Status(into)
     with store_at(store) as opened:
-        print_changes(moves.propose(opened, edit, author=author(), reason=reason, into=status))
+        print_changes(moves.propose(opened, edit, author=author(), reason=reason, into=Status(into) if into else None))
 
 
 @command()
 def approve(
-    edit: Annotated[int, edit_id("ID")], *, version: Version = None, reason: Reason = None,
-    supersede: Supersede = False, store: Store = FILE,
+    edit: Annotated[int, edit_id("ID")], *, version: int | None = None, reason: str | None = None,
+    supersede: bool = False, store: str = FILE,
 ) -> None:  # fmt: skip
     """Approve what is proposed; it is in force once enough people have."""
     with store_at(store, watched=True) as opened:
@@ -146,7 +126,7 @@ def approve(
 @command()
 def reject(
     edit: Annotated[int, edit_id("ID")], *, reason: Annotated[str, option("TEXT", "Why, for its author", OUTPUT)],
-    version: Version = None, store: Store = FILE,
+    version: int | None = None, store: str = FILE,
 ) -> None:  # fmt: skip
     """Reject what is proposed; what was in force before stays."""
     with store_at(store) as opened:
@@ -157,14 +137,13 @@ def reject(
 def change(
     edit: Annotated[int, edit_id("ID")], *,
     fact: Annotated[str | None, option("FACT", 'The fact as it shall be, as "QUERY -> OBJECT"', DATA)] = None,
-    subject: Annotated[str | None, option("NAME", "What the fact is about", DATA)] = None, fields: EditFields,
-    drop: Annotated[Texts, option("TEXT", "Leave out this alias, wording or negative; repeatable", DATA)] = None,
-    propose: Annotated[bool, flag("--for-approval", "Propose the change; the edit stays until it is approved",
-                                  METHOD)] = False,
-    version: Version = None, supersede: Supersede = False, reason: Reason = None, store: Store = FILE,
+    subject: Annotated[str | None, option("NAME", "What the fact is about", DATA)] = None, more: EditFields,
+    drop: list[str] | None = None,
+    propose: Annotated[bool, flag("--for-approval", "Propose it; the edit stays until it is approved", METHOD)] = False,
+    version: int | None = None, supersede: bool = False, reason: str | None = None, store: str = FILE,
 ) -> None:  # fmt: skip
     """Change an edit, or what is proposed; repeatable options add to what it has."""
-    changes = fields.values() | ({} if subject is None else {"subject": subject})
+    changes = more.values() | ({} if subject is None else {"subject": subject})
     if fact is not None:
         parsed = parse_fact(fact, ())
         changes |= {"query": parsed.query, "target_new": parsed.target_new}
@@ -189,7 +168,7 @@ def change(
 def review(
     edits: Annotated[list[int], edit_id("ID...")], *,
     until: Annotated[str | None, option("TIME", "When to review it again (default: by --review-every)", METHOD)] = None,
-    reason: Reason = None, store: Store = FILE,
+    reason: str | None = None, store: str = FILE,
 ) -> None:  # fmt: skip
     """Confirm edits that are in force, all or none, until their next review."""
     with store_at(store) as opened, opened.transaction():
@@ -199,28 +178,28 @@ def review(
 
 
 @command()
-def due(
-    *, within: Annotated[str, option("90d", "Also those that are due in so many days", DATA)] = "0d",
-    store: Store = FILE,
+def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: str | None = None, store: str = FILE) -> None:
+    """Take edits out of force."""
+    with store_at(store) as opened, opened.transaction():
+        changes = [change for edit in edits for change in stores.retire(opened, edit, author=author(), reason=reason)]
+    print_changes(changes)
+
+
+@command()
+def rollback(
+    edit: Annotated[int, edit_id("ID")], *,
+    version: Annotated[int | None, option("N", "The version (default: the one before the latest)", METHOD)] = None,
+    reason: str | None = None, supersede: bool = False, store: str = FILE,
 ) -> None:  # fmt: skip
-    """List the edits whose review is due, which stay in force; fails if there are any."""
-    at = datetime.now(UTC) + timedelta(days=days(within))
-    with store_at(store) as opened:
-        late, name = moves.due(stores.snapshot(opened), at), opened.name
-    for edit in late:
-        record = edit.record
-        owner = f", {record.owner}" if record.owner else ""
-        say(f"{edit.id}@{edit.version} due {(record.review_by or '')[:10]}{owner}: {record.fact}")
-    if late:
-        raise StoreError(f"{counted(len(late), 'edit')} to review: confirm (drike edits review), change or retire them")
-    say(f"{name}: no review is due")
+    """Go back to an earlier version of an edit; this makes a new version."""
+    with store_at(store, watched=True) as opened:
+        print_changes(stores.rollback(opened, edit, version, author=author(), reason=reason, supersede=supersede))
 
 
 @command()
 def approvals(
-    number: Annotated[int | None, typer.Argument(help="0 to 9", metavar="[N]", min=0, max=moves.MOST_APPROVALS,
-                                                 hidden=True)] = None, *,
-    store: Store = FILE,
+    number: Annotated[int | None, argument("[N]", "0 to 9", min=0, max=moves.MOST_APPROVALS)] = None, *,
+    store: str = FILE,
 ) -> None:  # fmt: skip
     """Show how many people other than its author must approve what an edit says; with N, require so many."""
     with store_at(store, create=number is not None) as opened:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,18 +9,15 @@ from typing import Annotated
 
 from drike.cli.console import draw, note, say
 from drike.cli.dry_run import count_only
-from drike.cli.edits import FILE, Store
+from drike.cli.edits import in_force, store_at
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
-from drike.cli.options import METHOD, ModelOptions, RunOptions, command, flag, option
-from drike.cli.watching import metered
+from drike.cli.options import FILE, METHOD, ModelOptions, RunOptions, command, flag, option
+from drike.cli.recording import metered
 from drike.conversations.placements import ChosenPlacement, Trial, placements, save_choice
 from drike.conversations.tuning import Kind, Round, Tuning, TuningQuestion, questions_of, tune
 from drike.edits import Aspect
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
-from drike.stores import log as stores
-from drike.stores.log import EditStore
-from drike.stores.opening import open_store
 from drike.stores.records import StoreError, as_stored, stamp
 from drike.support.table import Number, Table
 
@@ -31,21 +27,21 @@ _KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIG
 
 @command()
 def tune_(
-    *,
-    store: Store = FILE, run: Path | None = None, model: ModelOptions,
+    *, store: str = FILE, run: Path | None = None, model: ModelOptions,
     questions: Annotated[int, option("N", "Most questions of each kind", METHOD, minimum=1, maximum=100_000)] = 128,
-    token_price: Annotated[float, option("X", "What a thousand tokens must gain, in S", METHOD, minimum=0.0,
-                                         maximum=10.0)] = 0.05,
+    token_price: float = 0.05,
     remove: Annotated[bool, flag("--remove", "Go back to the usual placement instead", METHOD)] = False,
     api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Choose by a model's answers how facts are put before its questions, for drike serve."""
-    with closing(open_store(store, create=False)) as opened_store:
+    with store_at(store) as opened_store:
         if remove:
             save_choice(opened_store, None)
             return say(f"{opened_store.name} has the usual placement from now on")
-        base = open_trained_run(run) if run else None
-        asked = _of_run(base, questions) if base else _of_store(opened_store, questions)
+        base, edits = open_trained_run(run) if run else None, in_force(opened_store)
+        if not (base or edits):
+            raise StoreError(f"no edit is in force in {opened_store.name}: add one (drike edits add), or give --run")
+        asked = _of_run(base, questions) if base else questions_of(edits, questions)
         opened = _open(model, api, base, dry_run)
         chat = opened.template == "chat"
         tuning = Tuning(opened.model, placements(chat), asked, chat, token_price)
@@ -55,7 +51,12 @@ def tune_(
             for latest in tune(tuning):
                 out = ", ".join(trial.placement for trial in latest.trials[latest.left :])
                 say(f"{latest.calls:,} calls: {latest.left} placements left" + (f"; out: {out}" if out else ""))
-        save_choice(opened_store, _choice(latest, tuning, opened))
+        server = opened.model.info.identity.get("server")
+        save_choice(opened_store, ChosenPlacement(
+            latest.trials[0].placement, opened.name, str(server) if server else None, tuning.chat,
+            stamp(datetime.now(UTC)), len({question.edit.id for question in tuning.questions}), tuning.kinds,
+            latest.trials, latest.calls, tuning.grid, tuning.confidence, latest.better,
+        ))  # fmt: skip
         draw(_table(latest, tuning, opened.name))
         say(f"{opened_store.name} has the placement {latest.trials[0].placement} from now on")
         rest = "every other one is worse" if latest.left == 1 else f"none is better by more than {latest.better:.2f}"
@@ -74,37 +75,19 @@ def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_r
     return opened
 
 
-def _of_store(store: EditStore, most: int) -> list[TuningQuestion]:
-    in_force = stores.snapshot(store).in_force(datetime.now(UTC))
-    if not in_force:
-        raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add), or give --run")
-    return questions_of(in_force, most)
-
-
 def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
     """The probes of the run's training edits."""
-    run = base.run
+    run, by_kind = base.run, {kind: list[TuningQuestion]() for kind in Kind}
     setup = open_setup(
         run.data, encoder="hashing", seed=run.seed, split=base.split, target=run.zsre_target,
         paraphrases=run.paraphrases, pool=run.pool,
     )  # fmt: skip
     cases = setup.split.train
-    edits = as_stored([case.edit for case in cases])
-    probes = [
-        TuningQuestion(_KINDS[probe.aspect], edit, probe.query)
-        for edit, case in zip(edits, cases, strict=True)
-        for probe in case.probes
-    ]
-    return [question for kind in Kind for question in [probe for probe in probes if probe.kind is kind][:most]]
-
-
-def _choice(latest: Round, tuning: Tuning, opened: OpenedModel) -> ChosenPlacement:
-    server = opened.model.info.identity.get("server")
-    return ChosenPlacement(
-        latest.trials[0].placement, opened.name, str(server) if server else None, tuning.chat,
-        stamp(datetime.now(UTC)), len({question.edit.id for question in tuning.questions}), tuning.kinds,
-        latest.trials, latest.calls, tuning.grid, tuning.confidence, latest.better,
-    )  # fmt: skip
+    for edit, case in zip(as_stored([case.edit for case in cases]), cases, strict=True):
+        for probe in case.probes:
+            kind = _KINDS[probe.aspect]
+            by_kind[kind].append(TuningQuestion(kind, edit, probe.query))
+    return [question for questions in by_kind.values() for question in questions[:most]]
 
 
 def _table(latest: Round, tuning: Tuning, model: str) -> Table:

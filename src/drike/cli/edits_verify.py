@@ -22,9 +22,9 @@ import typer
 
 from drike.cli.console import NOTHING, complain, draw, note, progress, say
 from drike.cli.dry_run import bound, token_counter, usage_sentence
-from drike.cli.edits import FILE, Store, edit_id, store_at
+from drike.cli.edits import edit_id, in_force, store_at
 from drike.cli.encoding import watched_encoder
-from drike.cli.options import METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, AskModel, GateOptions, command, flag, option
+from drike.cli.options import FILE, METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, GateOptions, command, option
 from drike.conversations.turns import Api
 from drike.datasets.rows import shown
 from drike.errors import DrikeError, UsageError
@@ -63,23 +63,17 @@ _GONE = typer.Option(help="Of earlier versions", metavar="", hidden=True)
 
 @command(VALUES_OF_MODEL)
 def verify(
-    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *,
-    store: Store = FILE, run: Path | None = None,
+    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *, store: str = FILE, run: Path | None = None,
     gateway: Annotated[str | None, option("URL", "Ask a running drike serve: http://host:8800/v1", MODEL)] = None,
     upstream: str | None = None,
     model: Annotated[str | None, option("MODEL", "What to ask; with a URL, its name there (default: embedded)",
                                         MODEL)] = None,
-    header: Annotated[list[str] | None, option("N=VALUE", "Send this header, for edits that only apply with it; "
-                                               "repeatable", MODEL)] = None,
-    device: str | None = None, demonstrations: int | None = None, gating: GateOptions, ask: AskModel = False,
-    samples: Annotated[int, option("N", "Answers to each question; several at the model's own temperature", METHOD,
-                                   minimum=1, maximum=1000)] = 1,
+    header: list[str] | None = None, device: str | None = None, demonstrations: int | None = None,
+    gating: GateOptions, ask: bool = False, samples: int = 1,
     at_least: Annotated[float, option("X", "Exit with code 1 if a smaller share takes, or does not leak", METHOD,
                                       minimum=0.0, maximum=1.0)] = 0.95,
     junit: Annotated[Path | None, option("FILE", "Write the outcomes as JUnit's XML", OUTPUT)] = None,
-    json: Annotated[Path | None, option("FILE", "Write the outcomes as JSON", OUTPUT)] = None,
-    compare: Annotated[bool, flag("--compare", "Ask nothing: show what the last run changed, or what changed since "
-                                  "run ID", OUTPUT)] = False,
+    json: Annotated[Path | None, option("FILE", "Write the outcomes as JSON", OUTPUT)] = None, compare: bool = False,
     api: ApiOptions, dry_run: bool = False, editor: Annotated[str | None, _GONE] = None,
     template: Annotated[str | None, _GONE] = None, prompt_tokens: Annotated[int | None, _GONE] = None,
 ) -> None:  # fmt: skip
@@ -95,7 +89,11 @@ def verify(
         chosen, tried = _chosen(opened, edits)
         if gateway and tried:
             raise UsageError(f"edit {tried[0].id} is in force at no gateway: leave --gateway out, and give --upstream")
-        upstream, model = _address(upstream, model, api)
+        if model and is_served(model):
+            if upstream:
+                raise UsageError(f"--upstream and {model} are two addresses: give one of them")
+            parsed = parse_address(model, allow_http=api.allow_http)
+            upstream, model = parsed.url.rstrip("/"), parsed.model
         address = upstream or gateway
         if address is None and samples > 1:
             raise UsageError("a model that runs here answers greedily: leave --samples out, or give --upstream")
@@ -105,8 +103,8 @@ def verify(
             demonstrations=demonstrations, ask=ask, **vars(gating),
         )  # fmt: skip
         name = model or (None if address else EMBEDDED)
-        plan = VerifyPlan(api, options, gateway, name, samples, dry_run, _headers(header or ()), tried)
-        outcomes, made = _carry_out(plan, opened, chosen)
+        plan = VerifyPlan(api, options, gateway, name, samples, dry_run, _headers(header or ()), chosen, tried)
+        outcomes, made = _carried_out(plan, opened)
         if dry_run:
             return
         shares, number = _show(outcomes, made.model), verifications.save(opened, made)
@@ -129,7 +127,7 @@ test = verify  # its name in earlier versions
 
 @dataclass(frozen=True)
 class VerifyPlan:
-    """What to ask, and how. model: its name in requests. tried: edits that are in force for this run alone."""
+    """What to ask, and how. model: its name in requests. tried: chosen edits that are in force for this run alone."""
 
     api: ApiOptions
     options: GatewayOptions
@@ -138,7 +136,8 @@ class VerifyPlan:
     samples: int
     dry_run: bool
     headers: Mapping[str, str]
-    tried: Sequence[EditVersion] = ()
+    chosen: Sequence[EditVersion]
+    tried: Sequence[EditVersion]
 
 
 def _headers(given: Iterable[str]) -> dict[str, str]:
@@ -149,39 +148,26 @@ def _headers(given: Iterable[str]) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, value in pairs}
 
 
-def _address(upstream: str | None, model: str | None, api: ApiOptions) -> tuple[str | None, str | None]:
-    """The upstream, as --upstream or a model's full name has it, and the model's name there."""
-    if not model or not is_served(model):
-        return upstream, model
-    if upstream:
-        raise UsageError(f"--upstream and {model} are two addresses: give one of them")
-    parsed = parse_address(model, allow_http=api.allow_http)
-    return parsed.url.rstrip("/"), parsed.model
-
-
 def _unencrypted(url: str | None, api: ApiOptions) -> str | None:
     return urlsplit(url).hostname if url and api.allow_http else None
 
 
 def _chosen(store: EditStore, edits: Sequence[int] | None) -> tuple[list[EditVersion], list[EditVersion]]:
     """The edits to ask about, by default all in force, and those among them that wait to be. Raises StoreError."""
-    tried = list[EditVersion]()
-    in_force = {version.id: version for version in stores.snapshot(store).in_force(datetime.now(UTC))}
+    tried, by_id = list[EditVersion](), {version.id: version for version in in_force(store)}
     for id in dict.fromkeys(edits or ()):
         latest = stores.versions(store, id)[-1]
         if (status := latest.record.status) in (Status.DRAFT, Status.PROPOSED):
-            tried.append(replace(latest, record=replace(latest.record, status=Status.ACTIVE)))
-            in_force[id] = tried[-1]
-        elif id not in in_force:
+            by_id[id] = replace(latest, record=replace(latest.record, status=Status.ACTIVE))
+            tried.append(by_id[id])
+        elif id not in by_id:
             raise StoreError(f"edit {id} is not in force ({status}): name one that drike edits list shows")
-    if not in_force:
+    if not by_id:
         raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add)")
-    return [in_force[id] for id in dict.fromkeys(edits)] if edits else list(in_force.values()), tried
+    return [by_id[id] for id in dict.fromkeys(edits or by_id)], tried
 
 
-def _carry_out(
-    plan: VerifyPlan, store: EditStore, chosen: Sequence[EditVersion]
-) -> tuple[list[EditOutcome], Verification]:
+def _carried_out(plan: VerifyPlan, store: EditStore) -> tuple[Sequence[EditOutcome], Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
     from drike.serving.asking import DryUpstream, MeteredUpstream
     from drike.serving.start import deployed
@@ -199,12 +185,10 @@ def _carry_out(
     if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
         note(f"{store.name} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
     # A run that was interrupted is kept under no number, so that the next one has its number, and its answers.
-    kept_for = (
-        f"{stores.versions(store, 1)[0].checksum} {verifications.last_number(store) + 1} {sorted(plan.headers.items())}"
-    )
-    placed: list[tuple[int, EditOutcome]] = []
+    number, first = verifications.last_number(store) + 1, stores.versions(store, 1)[0].checksum
     try:
-        model = asyncio.run(_ask(plan, around, gateway, chosen, kept_for=kept_for, placed=placed))
+        asked = _ask(plan, around, gateway, kept_for=f"{first} {number} {sorted(plan.headers.items())}")
+        model, outcomes = asyncio.run(asked)
     except (KeyboardInterrupt, DrikeError):
         if (answered := meter.usage.calls) and not api.no_cache:
             complain(f"{counted(answered, 'answer')} kept for a day: the same command goes on from there", "yellow")
@@ -213,23 +197,19 @@ def _carry_out(
         if plan.options.upstream and not plan.dry_run:
             say(f"Used: {usage_sentence(meter.usage)}")
     if plan.dry_run:
-        used = meter.usage
-        draw(bound(used.calls, used.prompt_tokens, used.completion_tokens, api))
-        say(f"{counted(len(placed), 'question')} about {counted(len(chosen), 'edit')}")
-    outcomes = [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
+        draw(bound(meter.usage.calls, meter.usage.prompt_tokens, meter.usage.completion_tokens, api))
+        say(f"{counted(len(outcomes), 'question')} about {counted(len(plan.chosen), 'edit')}")
     gate, placement = gateway.feed.gate, gateway.editor.placements[Api.CHAT]
     shows = getattr(getattr(placement, "editor", None), "name", "facts alone")
     here = type(gate).__name__, getattr(gate, "threshold", None), f"{type(placement).__name__}, {shows}"
-    decided = ("its own", None, "its own") if plan.gateway else here
-    kept = tuple(outcome.kept for outcome in outcomes)
+    decided, kept = ("its own", None, "its own") if plan.gateway else here, tuple(o.kept for o in outcomes)
     return outcomes, Verification(stamp(datetime.now(UTC)), model, *decided, version("drike"), kept)
 
 
 async def _ask(
-    plan: VerifyPlan, around: Callable[[Upstream], Upstream], gateway: Deployed, chosen: Sequence[EditVersion], *,
-    kept_for: str, placed: list[tuple[int, EditOutcome]],
-) -> str:  # fmt: skip
-    """Ask about edits; add each outcome, with the place of its question, to `placed`. Return the model's name."""
+    plan: VerifyPlan, around: Callable[[Upstream], Upstream], gateway: Deployed, *, kept_for: str
+) -> tuple[str, Sequence[EditOutcome]]:
+    """Ask about edits. Return the model's name, and the outcomes in the order of their questions."""
     from drike.serving.asking import TOKENS, Client, GatewayUpstream
     from drike.serving.verifying import DeployedPath, questions_about, verify
 
@@ -262,22 +242,25 @@ async def _ask(
         past = not plan.gateway or options.upstream != plan.gateway
         path = DeployedPath(client, None if running else edit, unedited if past else None)
         index = feed.index.applying({**plan.headers, "model": client.model})
-        if others := [edit.id for edit in chosen if edit.id in index.without]:
-            note(f"edits {', '.join(map(str, others[:_NAMED]))} are not asked about, as they are for other requests")
-        for_these = [edit for edit in chosen if edit.id not in index.without]
+        if others := [str(edit.id) for edit in plan.chosen if edit.id in index.without]:
+            note(f"edits {', '.join(others[:_NAMED])} are not asked about, as they are for other requests")
+        for_these = [edit for edit in plan.chosen if edit.id not in index.without]
         questions = list(questions_about(for_these, index, follow_up=chats and not tiny))
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)
+        placed: list[tuple[int, EditOutcome]] = []
         at_once = min(api.concurrency, _MOST_AT_ONCE) if options.upstream else 1
         with progress("verifying") as (bar, task):
             bar.update(task, total=plan.samples * len(questions))
-            async with aclosing(verify(path, questions, samples=plan.samples, at_once=at_once)) as outcomes:
+            answers = verify(path, questions, samples=plan.samples, at_once=at_once)
+            async with aclosing(answers) as outcomes:
                 async for outcome in outcomes:
                     placed.append(outcome)
                     bar.update(task, advance=1)
     if client.reused:
         note(f"{counted(client.reused, 'answer')} of a run that was interrupted used again: --no-cache asks anew")
-    return f"{client.model} at {plan.gateway or options.upstream}" if options.upstream else client.model
+    name = f"{client.model} at {plan.gateway or options.upstream}" if options.upstream else client.model
+    return name, [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
 
 
 def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[EditQuestion]:
@@ -371,6 +354,10 @@ def _in_xml(text: str) -> str:
 
 def _compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
     """Show what changed between the last run and the one before, or another. Raises StoreError if something broke."""
+
+    def said(answer: VerifiedQuestion) -> str:
+        return f"{answer.stated}{', matched' if answer.matched else ''}"
+
     last = verifications.last_number(store)
     if len(numbers) > 1:
         raise UsageError("--compare takes the number of one run: leave the others out")
@@ -383,13 +370,8 @@ def _compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
     broken, mended = verifications.compare(before, after)
     header = ("edit", "kind", "question", f"run {first}", f"run {last}")
     for title, changes in (("Broken", broken), ("Mended", mended)):
-        rows = tuple((f"{a.edit}@{a.version}", a.kind, shown(a.question), _said(b), _said(a)) for b, a in changes)
-        if rows:
+        if rows := tuple((f"{a.edit}@{a.version}", a.kind, shown(a.question), said(b), said(a)) for b, a in changes):
             draw(Table(f"{title} since run {first} ({before.at})", header, rows, wide=True))
     say(f"Run {first} to run {last}: {len(broken):,} broken, {len(mended):,} mended")
     if broken:
         raise StoreError(f"{counted(len(broken), 'question')} no longer answered as they should be: see above")
-
-
-def _said(answer: VerifiedQuestion) -> str:
-    return f"{answer.stated}{', matched' if answer.matched else ''}"

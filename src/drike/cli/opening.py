@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,30 +55,14 @@ def open_trained_run(folder: Path) -> TrainedRun:
     return base
 
 
-@dataclass(frozen=True)
-class ChosenEdits:
+def open_edits(
+    run: Path | None, data: DataOptions, encoder: str | None, at: RunOptions
+) -> tuple[TrainedRun | None, Setup, dict[str, Any]]:
     """The edits to test on: those of a training run, or of other data with its settings where no others are given.
 
-    run_settings: those of `base`, or else the defaults. settings: as run.json has them.
+    Returns that run, the data without edits to train on, and the settings as run.json has them. Raises UsageError,
+    RunError, CheckpointError, DataError.
     """
-
-    base: TrainedRun | None
-    run_settings: Settings
-    split: SplitIds | None
-    settings: Mapping[str, Any]
-
-    def open(self) -> Setup:
-        """Load and split the data, without edits to train on. Raises DataError."""
-        names = ("encoder", "seed", "test", "editable", "subset", "paraphrases", "pool")
-        leave_out = self.base.trained.trained_on if self.base and self.split is None else ()
-        return open_setup(
-            self.settings["data"], **{name: self.settings[name] for name in names}, target=self.settings["zsre_target"],
-            split=self.split, train=0, leave_out=leave_out,
-        )  # fmt: skip
-
-
-def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: RunOptions) -> ChosenEdits:
-    """Choose the edits to test on. Raises UsageError, RunError, CheckpointError, DataError."""
     if data.test == 0:
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if at.resume and run:
@@ -87,28 +72,24 @@ def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: R
         if replace(data, test=None) != DataOptions():
             remedy = "give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed only with other --data"
             raise UsageError(f"--run keeps its split: {remedy}")
-        split = tested(base.split, data.test)
+        split = base.split
+        if data.test is not None:  # its own, then others that were not trained on
+            used = {*split.train, *split.validation, *split.test}
+            enough = (*split.test, *(case_id for case_id in split.editable if case_id not in used))
+            if data.test > (most := len(enough)):
+                raise UsageError(f"only {most} editable rows were not trained on: ask for --test {most} or fewer")
+            split = replace(split, test=enough[: data.test])
     earlier = base.run if base else DEFAULTS
-    settings = {
-        "run": None if run is None else str(run), "data": data.data or list(earlier.data), "test": data.test,
-        "editable": data.editable, "seed": earlier.seed if data.seed is None else data.seed,
+    shared: dict[str, Any] = {
+        "test": data.test, "editable": data.editable, "seed": earlier.seed if data.seed is None else data.seed,
         "encoder": encoder or earlier.encoder, "subset": data.subset,
-        "zsre_target": data.zsre_target or earlier.zsre_target or "alt",
         "paraphrases": data.paraphrases or earlier.paraphrases,
         "pool": data.pool or (list(earlier.pool) if earlier.pool and data.data is None else None),
     }  # fmt: skip
-    return ChosenEdits(base, earlier, split, settings)
-
-
-def tested(split: SplitIds, test: int | None) -> SplitIds:
-    """A run's split with `test` test edits: its own, then others not trained on. Raises UsageError for too many."""
-    if test is None:
-        return split
-    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.validation, *split.test}]
-    enough = (*split.test, *spare)
-    if test > len(enough):
-        raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
-    return replace(split, test=enough[:test])
+    sources, target = data.data or list(earlier.data), data.zsre_target or earlier.zsre_target or "alt"
+    leave_out = base.trained.trained_on if base and split is None else ()
+    setup = open_setup(sources, **shared, target=target, split=split, train=0, leave_out=leave_out)
+    return base, setup, {"run": None if run is None else str(run), "data": sources, "zsre_target": target, **shared}
 
 
 @dataclass(frozen=True)
@@ -123,33 +104,30 @@ class OpenedModel:
 
 
 def open_model(
-    options: ModelOptions, api: ApiOptions, base: Settings, *, at: RunOptions, cache: bool = True
+    options: ModelOptions, api: ApiOptions, base: Settings, *, at: RunOptions | None = None, cache: bool = True
 ) -> OpenedModel:
     """Open the model of the options, or else that of `base`; for a dry run a `CountingModel`.
 
     A resumed run's limits are reduced by what it spent. cache: as in `models.load`. Raises ModelError, UsageError.
     """
-    name = options.model or base.model
+    name, at = options.model or base.model, at or RunOptions()
     template = template_for(name, options.template or base.template)
     api = replace(api, tokenizer=api.tokenizer or (base.tokenizer if name == base.model else None))
     left = api.after(total_usage(at.resume)) if at.resume else api
     model = CountingModel(name, template, api) if at.dry_run else load_model(
         name, template=template, device=options.device, replicas=at.replicas, api=left, cache=cache
     )  # fmt: skip
-    tokens = options.prompt_tokens or base.prompt_tokens
-    limit = None if tokens is None else TokenLimit(tokens, _prompt_counter(model, api, template))
+    tokens, limit = options.prompt_tokens or base.prompt_tokens, None
+    if tokens is not None:
+        if model.count_tokens is None and api.tokenizer is None:
+            remedy = "give the folder or hub name of its tokenizer as --tokenizer"
+            raise UsageError(f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}")
+        limit = TokenLimit(tokens, model.count_tokens or partial(_counted, token_counter(api.tokenizer, template)))
     return OpenedModel(name, model, template, api, limit)
 
 
-def _prompt_counter(model: LanguageModel, api: ApiOptions, template: str) -> Callable[[Sequence[str]], Sequence[int]]:
-    """Count the tokens of prompts by the model or by --tokenizer. Raises UsageError if neither can."""
-    if model.count_tokens is not None:
-        return model.count_tokens
-    if api.tokenizer is None:
-        remedy = "give the folder or hub name of its tokenizer as --tokenizer"
-        raise UsageError(f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}")
-    count = token_counter(api.tokenizer, template)
-    return lambda prompts: list(map(count, prompts))
+def _counted(count: Callable[[str], int], prompts: Sequence[str]) -> list[int]:
+    return list(map(count, prompts))
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:

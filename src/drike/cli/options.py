@@ -1,6 +1,6 @@
 """The options of all commands: metavar, help, panel and the values each takes.
 
-`takes_options` turns a command's parameters into options by looking their names up in `OPTIONS`. A parameter that is a
+`command` turns a function's parameters into options by looking their names up in `OPTIONS`. A parameter that is a
 frozen dataclass, such as `DataOptions`, stands for all of its fields; an annotation with an option of its own has
 priority, and a Literal type names the words that are accepted. Help lists options in the order of `OPTIONS`.
 """
@@ -8,9 +8,9 @@ priority, and a Literal type names the words that are accepted. Help lists optio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import chain
@@ -29,6 +29,7 @@ DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
 API, PAPER = "API and cost", "Paper's switches and studies"
 PANELS = (DATA, MODEL, METHOD, OUTPUT, API, PAPER)
 LARGEST_SEED = 2**63 - 1  # torch's
+FILE = "edits.db"  # the store of edits, unless --store names another
 
 VALUES_OF_DATA = (
     f"DATA is tinyfacts (in the package), one of {', '.join(PUBLISHED)} (downloaded), or a file or address of a data "
@@ -54,14 +55,19 @@ def option(
     )  # fmt: skip
 
 
+def argument(metavar: str, text: str, **limits: Any) -> Any:
+    """An argument of typer, which help does not list. limits: min, max."""
+    return typer.Argument(help=text, metavar=metavar, hidden=True, **limits)
+
+
 def _checked(choices: tuple[str, ...], minimum: float | None = None, maximum: float | None = None) -> Any:
     """A callback of typer that refuses a value out of range, or that is none of the choices. It raises UsageError."""
+    limits = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
 
     def check(value: Any, param: typer.CallbackParam) -> Any:
         if value is not None and choices and value not in choices:
             raise UsageError(f"{param.opts[0]} must be {' or '.join(choices)}, not {value}")
         if value is not None and minimum is not None and not minimum <= value <= (maximum or float("inf")):  # or nan
-            limits = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
             raise UsageError(f"{param.opts[0]} must be {limits}, not {value}")
         return value
 
@@ -87,22 +93,29 @@ def flag(name: str, text: str, panel: str) -> Any:
 
 
 _GATE = "named, calibrated, careful, eager, or a FILE (default: the store's own, else calibrated)"
-_THRESHOLD = "Least probability at which an edit matches (default: the gate's)"
-_RELATIONS = "More relations that questions may ask for, for the gate: see docs/gate.md"
-AskModel = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD)]
 
 OPTIONS: Mapping[str, Any] = {
     "fact": option("FACT", 'The new fact, as "QUERY -> OBJECT"; repeat it to make several edits', DATA),
-    "ask": option("QUERY", "A query to complete before and after (default: the fact's own); repeatable", DATA),
     "subject": option("NAME", "Subject of each --fact, in order (default: found in the data)", DATA),
     "run": option("RUN", "Folder of a training run: use its retriever, data and model", DATA),
     "data": option("DATA", "What to edit, and what to draw demonstrations from (default: tinyfacts)", DATA),
     "pool": option("DATA", "Rows that are never edited, only shown as demonstrations; repeatable", DATA),
     "edits": option("N", "Number of training edits (default: 300, or all available)", DATA, minimum=1),
     "test": option("N", "Number of test edits, never trained on (default: 100)", DATA, minimum=0),
+    "import_": option("FILE", "Add the reports of a file: of Langfuse, Open WebUI, or our own", DATA, "--import"),
     "seed": option("N", "Seed of the split and all random draws (default: 0)", DATA, minimum=0, maximum=LARGEST_SEED),
     "editable": option("N", "Number of editable rows (first by case_id); the rest supply demonstrations", DATA),
+    "store": option("STORE", "File, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA),
+    "keys": option("FILE", "The file of keys (default: beside the store, or in its database)", DATA),
     "create": flag("--create", "Make the store if there is none", DATA),
+    "days": option("N", "The last so many days, today included", DATA, minimum=1, maximum=400),
+    "log": option("FILE", "Questions, or requests as JSON lines: count those that name its subject", DATA),
+    "within": option("90d", "Also those that are due in so many days", DATA),
+    "across": option("SETTING", "A setting that the rows differ in: data, epochs, budget, ...", DATA),
+    "columns": option("A=B,...", "What columns are called here, as question=query,answer=target_new", DATA),
+    "propose": option("N", "Let --model propose up to N paraphrases of an edit", DATA, "--propose", "--wordings",
+                      minimum=1, maximum=20),
+    "drop": option("TEXT", "Leave out this alias, wording or negative; repeatable", DATA),
     "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, choices=tuple(SUBSETS)),
     "zsre_target": option("NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA),
     "paraphrases": option("NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's)", DATA),
@@ -110,13 +123,34 @@ OPTIONS: Mapping[str, Any] = {
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
     "device": option("NAME", "cpu, cuda, mps (default: the fastest available)", MODEL),
     "prompt_tokens": option("N", "Longest prompt in tokens; the last retains are dropped to fit", MODEL, minimum=1),
+    "header": option("N=VALUE", "Send this header, for edits that only apply with it; repeatable", MODEL),
     "template": option("NAME", "plain, or chat: the prompt as one user turn (default behind an API)", MODEL),
     "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, minimum=1),
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option("NAME", "Editor (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD),
     "stored": option("N", "Also with N edits (or all editable ones) in force at once, behind the gate", METHOD),
     "gate": option("NAME", "With --stored: named, calibrated (default), careful or eager", METHOD),
+    "gate_threshold": option("P", "Least probability at which an edit matches (default: the gate's)", METHOD,
+                             minimum=0.0, maximum=1.0),
+    "relations": option("FILE", "More relations that questions may ask for, for the gate: see docs/gate.md", METHOD),
+    "ask": flag("--ask", "Ask the model, yes or no, where the gate is uncertain", METHOD),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
+    "yes": flag("--yes", "Store all proposed paraphrases that pass the checks", METHOD),
+    "close": option("ID", "Close this report; repeatable", METHOD),
+    "wrong": option("ID", "Make a report of this sample; repeatable", METHOD),
+    "forget": flag("--forget-samples", "Delete all samples", METHOD),
+    "at_least": option("P", "Share of answers that should state the new object", METHOD, minimum=0.0, maximum=0.999),
+    "draft": option("ID", "Draft an edit from this report; repeatable for reports of the same", METHOD),
+    "into": option("NAME", "Its status once it is approved: active or shadow", METHOD),
+    "version": option("N", "Only if this is still its latest version", METHOD),
+    "supersede": flag("--supersede", "Retire the active edits that it contradicts", METHOD),
+    "role": option("NAME", "report (wrong answers), use (the model), propose (edits), approve them, or admin (metrics "
+                   "and the upstream's files, too)", METHOD),
+    "samples": option("N", "Answers to each question; several at the model's own temperature", METHOD, minimum=1,
+                      maximum=1000),
+    "token_price": option("X", "What a thousand tokens must gain, in S", METHOD, minimum=0.0, maximum=10.0),
+    "false_fire": option("X", "Largest share of matches among questions that must not match", METHOD, minimum=1e-6,
+                         maximum=0.5),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option("NAME", "paper, or s: also train a policy on S that decides for each query (dr-ike-q)", METHOD),
     "named": flag("--named", "Without effect: dr-ike-q always reads whether a query names the subject", METHOD),
@@ -147,6 +181,12 @@ OPTIONS: Mapping[str, Any] = {
     "policy_encoder": option("NAME", "Text encoder under the trained head (default: --encoder)", METHOD),
     "parallel_edits": option("N", "B: edits rolled out at once; 1 is Algorithm 1", METHOD, minimum=1),
     "out": option("FOLDER", "Folder of the new run (default: in runs, or in RUN/evaluations)", OUTPUT),
+    "reason": option("TEXT", "Why, for the history", OUTPUT),
+    "refused": option("FILE", "Write refused rows to it, with the reason (default: FILE.refused.csv)", OUTPUT),
+    "json_": flag("--json", "Print JSON instead of a table", OUTPUT),
+    "show": option("N", "Most rows of a table", OUTPUT, minimum=1),
+    "closed": flag("--all", "Closed reports too", OUTPUT),
+    "compare": flag("--compare", "Ask nothing: show what the last run changed, or what changed since run ID", OUTPUT),
     "resume": option("RUN", "Continue a stopped run with the options it began with", OUTPUT),
     "explain": flag("--explain", "Show which demonstrations were chosen, and why", OUTPUT),
     "show_prompt": flag("--show-prompt", "Print the prompts", OUTPUT),
@@ -220,23 +260,8 @@ class GateOptions:
     """Options of the gate; None is the store's own, or the default."""
 
     gate: Annotated[str | None, option("GATE", _GATE, METHOD)] = None
-    gate_threshold: Annotated[float | None, option("P", _THRESHOLD, METHOD, minimum=0.0, maximum=1.0)] = None
-    relations: Annotated[list[Path] | None, option("FILE", _RELATIONS, METHOD)] = None
-
-
-def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with an option for each parameter, and for each field of a parameter that is a dataclass."""
-    own = signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {of.name: of.annotation for of in own if is_dataclass(of.annotation)}
-    options = sorted(chain.from_iterable(map(_options, own)), key=_place)
-
-    @wraps(command)
-    def with_groups(**values: Any) -> None:
-        made = {name: group(**{of.name: values.pop(of.name) for of in fields(group)}) for name, group in groups.items()}
-        command(**values, **made)
-
-    with_groups.__signature__ = Signature(options)  # type: ignore[attr-defined]
-    return with_groups
+    gate_threshold: float | None = None
+    relations: list[Path] | None = None
 
 
 class Command(SafeHelp, TyperCommand):
@@ -251,43 +276,54 @@ class Command(SafeHelp, TyperCommand):
 
 
 def command(epilog: str = "", kind: type[Command] = Command) -> Callable[[Callable[..., None]], Command]:
-    """Make a function a command, with the options that `takes_options` gives it. epilog: what its help ends with."""
+    """Make a function a command, with an option for each parameter, and for each field of one that is a dataclass.
+
+    epilog: what its help ends with.
+    """
 
     def made(function: Callable[..., None]) -> Command:
+        own = signature(function, eval_str=True).parameters.values()
+        groups: dict[str, Any] = {of.name: of.annotation for of in own if is_dataclass(of.annotation)}
+
+        @wraps(function)
+        def with_groups(**values: Any) -> None:
+            for name, group in groups.items():
+                values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            function(**values)
+
+        options = sorted(chain.from_iterable(map(_options, own)), key=_place)
+        with_groups.__signature__ = Signature(options)  # type: ignore[attr-defined]
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(cls=kind, epilog=epilog)(takes_options(function))
+        app.command(cls=kind, epilog=epilog)(with_groups)
         return typer.main.get_command(app)  # type: ignore[return-value]
 
     return made
 
 
-def _options(parameter: Parameter) -> Iterator[Parameter]:
+def _options(parameter: Parameter) -> list[Parameter]:
     """The options that a parameter stands for."""
     group = parameter.annotation
     if not is_dataclass(group):
-        yield _option(parameter.name, group, parameter.default)
-        return
+        return [_option(parameter)]
     hints = get_type_hints(group, include_extras=True)
-    for field in fields(group):
-        default = Parameter.empty if field.default is MISSING else field.default
-        yield _option(field.name, hints[field.name], default)
+    return [_option(of.replace(annotation=hints[of.name])) for of in signature(group).parameters.values()]  # type: ignore[arg-type]
 
 
-def _option(name: str, hint: Any, default: Any) -> Parameter:
+def _option(parameter: Parameter) -> Parameter:
     """A parameter that typer reads as an option: its own, or that of `OPTIONS`; a Literal type gives its choices."""
-    kind, info = get_args(hint) if get_origin(hint) is Annotated else (hint, OPTIONS[name])
+    hint, default = parameter.annotation, parameter.default
+    kind, info = get_args(hint) if get_origin(hint) is Annotated else (hint, OPTIONS[parameter.name])
     info = copy(info)
-    literal, *_ = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal] or [None]
+    literal = next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)
     if literal is not None:
         info.callback = _checked(get_args(literal))
         kind = str if kind is literal else str | None
     if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in info.help:
         info.help += f" (default: {default})"
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
+    return parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
 
 
 def _place(parameter: Parameter) -> tuple[int, int]:
     """Where help lists an option: by panel, then as in `OPTIONS`; arguments first."""
-    panel = parameter.annotation.__metadata__[0].rich_help_panel
-    names = list(OPTIONS)
-    return PANELS.index(panel) if panel else -1, names.index(parameter.name) if parameter.name in names else len(names)
+    panel, names = parameter.annotation.__metadata__[0].rich_help_panel, [*OPTIONS, parameter.name]
+    return PANELS.index(panel) if panel else -1, names.index(parameter.name)

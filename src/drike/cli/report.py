@@ -6,10 +6,8 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from drike.cli.console import draw, note, progress, say
-from drike.cli.options import DATA, OUTPUT, command, flag, option, page_name
+from drike.cli.options import OUTPUT, argument, command, flag, option, page_name
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
 from drike.report.reading import read_folders
@@ -18,11 +16,10 @@ from drike.support.files import write_text
 
 @command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of evaluated runs", metavar="RUN", hidden=True)],
+    runs: Annotated[list[Path], argument("RUN", "Folders of evaluated runs")],
     out: Annotated[Path | None, option("FILE", "The page, as name.html (default: report.html in the first run)",
                                        OUTPUT)] = None,
-    across: Annotated[list[str] | None, option("SETTING", "A setting that the rows differ in: data, epochs, budget, "
-                                              "...", DATA)] = None,
+    across: list[str] | None = None,
 ) -> None:  # fmt: skip
     """Write runs as one HTML page that needs no network, with their tables as Markdown beside it."""
     page = page_name(out or runs[0] / "report.html")

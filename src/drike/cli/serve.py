@@ -1,19 +1,20 @@
-"""`drike serve`: an OpenAI-compatible endpoint with edits in force."""
+"""`drike serve`: an OpenAI-compatible endpoint with edits in force; and `drike keys`: who may use it."""
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 from drike.cli.console import complain, say
-from drike.cli.options import API, DATA, METHOD, MODEL, VALUES_OF_MODEL, AskModel, GateOptions, command, option
+from drike.cli.options import API, DATA, FILE, METHOD, MODEL, VALUES_OF_MODEL, GateOptions, argument, command, option
 from drike.errors import UsageError
+from drike.serving.keys import KeyRole, Keys, open_keys
 from drike.serving.options import GatewayOptions
 
-_STORE = "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)"
-_KEYS = "The file of keys (default: beside the store, or in its database)"
 _HTTP = "Send requests to this host of your network unencrypted"
 _RUN = "Take demonstrations as this training run does (default: from tinyfacts)"
 _SHOWN = "Most demonstrations of an edit (default: 0 over --upstream, else 16)"
@@ -24,12 +25,9 @@ class ServeOptions(GateOptions, GatewayOptions):
     """The options of a gateway, with help where it differs from that of other commands."""
 
     model: Annotated[str | None, option("MODEL", "Or a model to run here (default: embedded)", MODEL)] = None
-    store: Annotated[str | None, option("STORE", _STORE, DATA)] = None
-    keys: Annotated[str | None, option("FILE", _KEYS, DATA)] = None
     allow_http: Annotated[str | None, option("HOST", _HTTP, API)] = None
     run: Annotated[str | None, option("RUN", _RUN, DATA)] = None
     demonstrations: Annotated[int | None, option("N", _SHOWN, METHOD, minimum=0)] = None
-    ask: AskModel = False
 
 
 @command(VALUES_OF_MODEL)
@@ -80,3 +78,46 @@ def _curl(url: str, question: str, *, key: bool) -> str:
     quoted = body.replace("'", "'\\''")
     header = " -H 'Authorization: Bearer KEY'" if key else ""
     return f"curl {url}/chat/completions -H 'Content-Type: application/json'{header} -d '{quoted}'"
+
+
+_Role = Literal["report", "use", "propose", "approve", "admin", "edit"]  # edit: the former name of approve
+
+
+def _open(store: str, keys: Path | None) -> closing[Keys]:
+    opened = open_keys(store, keys, create=True)
+    assert opened is not None  # noqa: S101 - as it is made
+    return closing(opened)
+
+
+@command()
+def add(
+    *, role: _Role = "use",
+    name: Annotated[str, option("NAME", "Whose key it is, for the history of edits", METHOD)] = "",
+    tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
+    store: str = FILE, keys: Path | None = None,
+) -> None:  # fmt: skip
+    """Make a key and print it; only its SHA-256 is kept."""
+    with _open(store, keys) as opened:
+        say(opened.add(tenant, KeyRole(role), name))
+    with _open(store, keys):  # so that the store remembers that there are keys
+        pass
+
+
+@command()
+def list_(*, store: str = FILE, keys: Path | None = None) -> None:
+    """List the keys."""
+    with _open(store, keys) as opened:
+        for key in opened.keys:
+            say(f"{key.id} {key.role} {key.tenant} {key.created_at} {key.name}".rstrip())
+
+
+@command()
+def revoke(
+    ids: Annotated[list[str], argument("ID...", "As drike keys list shows it")], *,
+    store: str = FILE, keys: Path | None = None,
+) -> None:  # fmt: skip
+    """Revoke keys; a running gateway refuses them at once."""
+    with _open(store, keys) as opened:
+        for id in ids:
+            key = opened.revoke(id)
+            say(f"Revoked {key.id} ({key.role}, {key.tenant})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +11,7 @@ from drike.cli.dry_run import CountingModel, count_only, count_own_answers, coun
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.opening import DEFAULTS, OpenedModel, describe_model, new_run, open_model, open_setup
 from drike.cli.options import VALUES, DataOptions, ModelOptions, RunOptions, command
-from drike.cli.resume import Resumable, options_in, recorded_at
-from drike.cli.watching import watch
+from drike.cli.recording import Resumable, options_in, recorded_at, watch
 from drike.datasets import TINYFACTS
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
@@ -29,7 +28,6 @@ from drike.report.training import by_epoch
 from drike.runs import training
 from drike.runs.folder import read_usage
 from drike.runs.run import PhaseStarted, Prepared, Setup
-from drike.runs.training import recovered_episodes
 from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
 from drike.training.s_objective import Expected, actions, check_possible, training_cases
@@ -66,17 +64,13 @@ def train(
     with recorded_at(folder, setup, opened, settings, options, command="train", at=at):
         head_encoder = WatchedEncoder(method.policy_encoder or encoder)
         editor = training.new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
-        past, described = recovered_episodes(folder), describe_model(opened.name, opened.model)
-        events = training.run_training(
-            folder, setup, opened.model, editor, method, seed=seed, past=past, described=described
-        )
-        watch_training(events, folder, setup, opened.model, editor, epochs=method.epochs)
-        if method.is_per_query:
-            try:
-                policy = training.run_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
-                watch_query_policy(policy, opened.model)
-            except GuaranteeError as problem:  # the policy is saved as it was trained
-                refused = problem
+        described = describe_model(opened.name, opened.model)
+        try:
+            watch_training(folder, setup, opened.model, editor, method, described=described)
+            if method.is_per_query:
+                watch_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
+        except GuaranteeError as problem:  # the policy is saved as it was trained
+            refused = problem
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
     if refused is not None:
         raise refused
@@ -110,21 +104,19 @@ def _count(counting: CountingModel, setup: Setup, method: training.Method, opene
 
 
 def watch_training(
-    events: Generator[training.TrainingEvent], folder: Path, setup: Setup, model: LanguageModel,
-    editor: InContextEditor[RankAndCut], *, epochs: int,
+    folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: training.Method, *,
+    described: Mapping[str, object],
 ) -> None:  # fmt: skip
     """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work."""
-    selector, cases, epoch = editor.selector, len(setup.split.train), list[Episode]()
+    ranker, cases, epoch = editor.selector.ranker, len(setup.split.train), list[Episode]()
+    assert isinstance(ranker, Retriever)  # noqa: S101 - only these are trained
 
     def show(event: training.TrainingEvent) -> str | None:
         match event:
             case Prepared():
-                assert isinstance(selector.ranker, Retriever)  # noqa: S101 - only these are trained
-                head, name = selector.ranker, selector.ranker.encoder.name
-                say(
-                    f"Training on {cases} edits of {setup.split.ids.title}, {epochs} epochs, model "
-                    f"{model.info.name}, head {head.form} over {name} ({head.parameters:,} parameters)"
-                )
+                head = f"{ranker.form} over {ranker.encoder.name} ({ranker.parameters:,} parameters)"
+                data = f"{cases} edits of {setup.split.ids.title}, {method.epochs} epochs"
+                say(f"Training on {data}, model {model.info.name}, head {head}")
                 show_prepared(event, "episodes")
             case PhaseStarted():
                 names = f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}"
@@ -137,6 +129,8 @@ def watch_training(
                 return status
         return None
 
+    past, seed = training.recovered_episodes(folder), setup.pool.seed
+    events = training.run_training(folder, setup, model, editor, method, seed=seed, described=described, past=past)
     try:
         watch(events, show, model)
     finally:
@@ -157,8 +151,11 @@ def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
     return f"epoch {epoch.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
 
 
-def watch_query_policy(events: Generator[training.QueryPolicyEvent], model: LanguageModel) -> None:
-    """Train the policy that decides for each query, and show what comes of it. `events` are of `run_query_policy`."""
+def watch_query_policy(
+    folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: training.Method, *,
+    guarantee: Guarantee | None = None,
+) -> None:  # fmt: skip
+    """Train the policy that decides for each query, and show what comes of it. Raises GuaranteeError."""
 
     def show(event: training.QueryPolicyEvent) -> None:
         match event:
@@ -176,7 +173,7 @@ def watch_query_policy(events: Generator[training.QueryPolicyEvent], model: Lang
             case CertifiedGuarantee():
                 say(f"Guaranteed: {event.sentence} (measured there: {event.measured:.3f}, shift {event.offset:g})")
 
-    watch(events, show, model)
+    watch(training.run_query_policy(folder, setup, model, editor, method, guarantee=guarantee), show, model)
 
 
 def show_prepared(event: Prepared, unit: str) -> None:

@@ -1,24 +1,33 @@
-"""`--resume RUN`: continue a stopped run with the options in its folder; what was done already is not repeated."""
+"""A run while it works: a bar for each phase, what its model used, and its folder, which `--resume` continues.
+
+What was done already is not repeated.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import is_dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from drike.cli.console import complain, note, this_command
+from drike.cli.console import complain, note, progress, say, this_command
+from drike.cli.dry_run import usage_sentence
 from drike.cli.opening import OpenedModel, describe_model
 from drike.cli.options import Command, RunOptions, as_flags
-from drike.cli.watching import metered
 from drike.errors import RunError, UsageError
-from drike.runs.folder import has_begun, locked, total_usage
-from drike.runs.run import Run, Setup, TrainedRun
+from drike.evaluation.answer_matrix import CaseAnswers
+from drike.models.protocols import LanguageModel
+from drike.runs.evaluating import CaseEvaluated
+from drike.runs.folder import add_usage, has_begun, locked, total_usage
+from drike.runs.run import PhaseStarted, Run, Setup, TrainedRun
 from drike.support.records import read
+from drike.training.algorithm1 import Episode
 
+Event = TypeVar("Event")
+_RECORDS = (Episode, CaseAnswers, CaseEvaluated)  # one step of a phase each
 # Options that may change when a run continues, since no result depends on them.
 _CHANGEABLE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
 _PLACES = {"out", "resume"}  # where a run is, rather than what it is
@@ -29,6 +38,48 @@ _RETIRED: Mapping[str, object] = {
 }  # fmt: skip
 
 
+def watch(events: Generator[Event], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
+    """Run work to its end, with a bar for each phase; return its last event. show: prints one, or returns figures."""
+    with ExitStack() as phase, closing(events):
+        for event in events:
+            if not isinstance(event, _RECORDS):
+                phase.close()
+            figures = show(event)
+            if isinstance(event, PhaseStarted):
+                bar, task = phase.enter_context(progress(event.name, live_usage(model)))
+                bar.update(task, total=event.total, completed=event.done)
+            elif isinstance(event, _RECORDS):
+                bar.update(task, advance=1, status=figures or "")
+    return event
+
+
+@contextmanager
+def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
+    """Print what a served model used since it was opened, however the block ends.
+
+    folder: of a run, where the calls made while opening the model are recorded; its parts record all others.
+    """
+    opened = model.usage
+    if folder is not None and opened.requests:
+        add_usage(folder, "probe", opened)
+    try:
+        yield
+    finally:
+        if model.info.served:
+            say(f"\nUsed: {usage_sentence(model.usage)}")
+
+
+def live_usage(model: LanguageModel) -> Callable[[], str] | None:
+    """The figures that a progress bar shows while a served model works; None for a model on this machine."""
+
+    def status() -> str:
+        used = model.usage
+        cost = "" if used.money is None else f" {used.money:.3f}"
+        return f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
+
+    return status if model.info.served else None
+
+
 class Resumable(Command):
     """A command with --resume, which takes the options the run began with. Raises UsageError for others, RunError."""
 
@@ -37,9 +88,8 @@ class Resumable(Command):
         folder, known = ctx.params["resume"], ctx.params.keys() - _PLACES
         if folder is None:
             return super().invoke(ctx)
-        sources = {name: ctx.get_parameter_source(name) for name in known | {"out"}}
-        named = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
         flags = {param.name: (*param.opts, *param.secondary_opts)[0] for param in self.params}
+        named = {name for name in known | {"out"} if ctx.get_parameter_source(name).name == "COMMANDLINE"}
         for name in sorted(named - _CHANGEABLE):
             raise UsageError(f"--resume keeps the run's options: leave {flags[name]} out, or start a new run")
         began = Run.open(folder).record.options
@@ -50,42 +100,36 @@ class Resumable(Command):
             raise RunError(f"{folder} is a training run: {again}")
         if "epochs" in known and "editors" in began:
             raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
-        used = [
-            f"--{name.replace('_', '-')}" for name, default in _RETIRED.items() if began.get(name, default) != default
-        ]
-        if used:
+        if used := [name for name, default in _RETIRED.items() if began.get(name, default) != default]:
+            gone = " and ".join(f"--{name.replace('_', '-')}" for name in used)
             remedy = "start a new run, or continue it with the version of drike in its run.json"
-            raise RunError(f"{folder} cannot be resumed, since drike no longer has {' and '.join(used)}: {remedy}")
+            raise RunError(f"{folder} cannot be resumed, since drike no longer has {gone}: {remedy}")
         began = {name: value for name, value in began.items() if name not in _RETIRED}
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
-        ctx.params |= {name: value for name, value in self._checked(ctx, began).items() if name not in named}
-        return super().invoke(ctx)
-
-    def _checked(self, ctx: Any, began: Mapping[str, Any]) -> dict[str, Any]:
-        """The options in a run's folder, as the command line would take them. Raises RunError, UsageError."""
         parameters = signature(self.callback).parameters  # type: ignore[arg-type]
-        options = {}
-        try:
-            for param in self.params:
-                if param.name in began:
-                    kind = get_args(parameters[param.name].annotation)[0]
-                    options[param.name] = read(kind, began[param.name])
-                    if param.callback is not None:
-                        param.callback(ctx, param, options[param.name])
-        except (ValueError, UsageError) as problem:
-            what = f"its option {(*param.opts, *param.secondary_opts)[0]} cannot be used ({as_flags(str(problem))})"
-            raise RunError(f"{ctx.params['resume']} cannot be resumed, since {what}: start a new run") from problem
-        return options
+        for param in self.params:  # the options as the command line would take them
+            if param.name not in began or param.name in named:
+                continue
+            try:
+                value = read(get_args(parameters[param.name].annotation)[0], began[param.name])
+                if param.callback is not None:
+                    param.callback(ctx, param, value)
+            except (ValueError, UsageError) as problem:
+                what = f"its option {flags[param.name]} cannot be used ({as_flags(str(problem))})"
+                raise RunError(f"{folder} cannot be resumed, since {what}: start a new run") from problem
+            ctx.params[param.name] = value
+        return super().invoke(ctx)
 
 
 def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     """A command's options from its `locals()`, the fields of groups among them, as run.json keeps them."""
     options: dict[str, object] = {}
     for name, value in arguments.items():
-        options |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
-    kept = ((name, value) for name, value in options.items() if name not in _PLACES)
-    return {name: str(value) if isinstance(value, Path) else value for name, value in kept}
+        options |= vars(value) if is_dataclass(value) else {name: value}
+    for place in _PLACES:
+        del options[place]
+    return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
 
 
 @contextmanager
