@@ -167,6 +167,7 @@ OPTIONS: Mapping[str, Any] = {
     "demonstrations": option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone",
                              METHOD, minimum=0),
     "tool_results": option("on|off", "State facts behind tool results and documents that they concern", METHOD),
+    "retry_slips": flag("--retry-slips", "Ask again where an answer (no stream) states the old object", METHOD),
     "notify": option("URL", "Send signed webhooks about edits: proposed, approved, slipping, due for review", API),
     "keep_samples": option("N", "Keep so many answers with their texts, of each edit and outcome", METHOD, minimum=0,
                            maximum=100),

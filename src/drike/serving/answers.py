@@ -1,10 +1,19 @@
-"""The text of an answer, read while it passes: JSON or a stream of events, in the forms of four APIs."""
+"""The text of an answer, read while it passes: JSON or a stream of events, in the forms of four APIs.
+
+A slip is an answer that states the old object under an edit: it is held back, and the upstream is asked again.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 
-from drike.serving.upstream import Reply
+from drike.serving.requests import EditedRequest
+from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError, in_one, whole
+from drike.stated import Stated
+from drike.stores.records import Status
 
 _MOST_TEXT = 64 << 10  # characters; what follows is not read
 _MOST_RAW = 1 << 20  # bytes of an answer in JSON, or of one event
@@ -14,9 +23,12 @@ _OK = 200
 
 
 class PassingAnswer:
-    """An answer as its chunks pass. ok: whether it is no error. complete: set once its last chunk has passed."""
+    """An answer as its chunks pass. slipped: ids of edits whose old object an answer before it stated.
 
-    def __init__(self, reply: Reply) -> None:
+    complete: set once its last chunk has passed. ok: whether it is no error.
+    """
+
+    def __init__(self, reply: Reply, slipped: Sequence[int] = ()) -> None:
         headers = {name: value.strip().lower() for name, value in reply.headers}
         kind, plain = headers.get(b"content-type", b""), headers.get(b"content-encoding", b"identity") == b"identity"
         self._streams = kind.startswith(b"text/event-stream")
@@ -24,7 +36,7 @@ class PassingAnswer:
         self._raw: list[bytes] = []
         self._due, self._text = _BATCH, ""
         self._size = 0  # bytes that are not read yet
-        self.ok, self.complete = reply.status < 400, False
+        self.ok, self.complete, self.slipped = reply.status < 400, False, slipped
 
     def take(self, chunk: bytes) -> None:
         """Hold a chunk that was passed on; of a stream, what is long enough is read."""
@@ -65,6 +77,25 @@ class PassingAnswer:
         self._text += "".join([_said(_data(event)) for event in lines.split("\n\n") if event])
         self._raw, self._size = [raw[whole:]], len(raw) - whole
         self._due = 2 * self._size + _BATCH  # so that a long event is not gone through with each of its chunks
+
+
+async def answered(
+    upstream: Upstream, call: UpstreamCall, edited: EditedRequest, reply: Reply
+) -> tuple[Reply, Sequence[int]]:
+    """The reply or, if it slips and may be asked for again, a second one that succeeds; and the edits that slipped."""
+    if edited.again is None:
+        return reply, ()
+    answer, raw = PassingAnswer(reply), await whole(reply)
+    answer.take(raw)
+    answer.complete = True
+    active, text = [edit for edit in edited.asked if edit.record.status is Status.ACTIVE], answer.text()
+    slipped = [edit.id for edit in active if text and edit.record.states(text) is Stated.OLD]
+    if slipped:
+        with suppress(UpstreamError, TimeoutError):
+            async with upstream.exchange(replace(call, body=await edited.again())) as second:
+                further = await whole(second)
+                reply, raw = (second, further) if second.status < 400 else (reply, raw)
+    return replace(reply, chunks=in_one(raw)), slipped
 
 
 def text_of(values: object) -> str:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from drike.conversations.following import Followed, Memory
-from drike.conversations.rendering import Placement, added_tokens
+from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError, encodable
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
@@ -87,7 +87,7 @@ class RequestEditor:
             edited = EditedRequest(call.body, "degraded", mode)
         if call.path.partition("?")[0] in COUNTS_TOKENS:
             return replace(edited, asked=())
-        outcome = replace(edited, body=b"", keep=None)  # without any text but a sample's
+        outcome = replace(edited, body=b"", keep=None, again=None)  # without any text but a sample's
         return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
     def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
@@ -130,18 +130,28 @@ class RequestEditor:
         known = conversation.api is Api.RESPONSES and standing.edits
         keep = partial(feed.earlier.keep, standing=standing) if known else None
         doubted = tuple(candidate.edit for candidate in followed.decision.uncertain) if followed.decision else ()
+        retries = self._options.retry_slips and mode is Mode.ON and conversation.api is not Api.COMPLETIONS
+
+        async def again() -> bytes:
+            return (await self._followed(request, call, feed, ask=ask, twice=True))[1]
+
         return EditedRequest(
             request.body if mode is Mode.SHADOW else body, "fired" if followed.edits else "abstained", mode,
             followed.edits, followed.contradicted, keep, model=request.values.get("model"),
             asked=() if request.values.get("echo") else followed.asked, doubted=doubted,
             tokens=added_tokens(followed.around.values()),
+            again=again if retries and not request.values.get("stream") else None,
             question=conversation.said if feed.watch.sampling.most else "",
         )  # fmt: skip
 
     async def _followed(
-        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False
-    ) -> tuple[Followed, bytes]:
-        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits."""
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False,
+        twice: bool = False,
+    ) -> tuple[Followed, bytes]:  # fmt: skip
+        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits.
+
+        twice: state the facts of questions behind them, too.
+        """
         conversation, began = request.conversation, time.perf_counter()
         seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
         until = began + (_SECONDS_TO_TRY if trying else seconds)
@@ -152,6 +162,7 @@ class RequestEditor:
         def follow() -> tuple[Followed, bytes]:
             given, sources = answers if ask else None, self._options.tool_results == "on"
             placement = self.placements[conversation.api]
+            placement = Restating(placement) if twice else placement
             follower = feed.follower(
                 placement, sources=sources, answers=given, until=until, memory=memory, values=_values(request, call)
             )

@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 from drike.conversations.turns import Api, UnreadError
 from drike.serving import guardrail, relay
 from drike.serving.admission import FEEDBACK, PREFIX, WEBHOOKS, Admission, normal_path
-from drike.serving.answers import PassingAnswer
+from drike.serving.answers import PassingAnswer, answered
 from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.keys import Principal
@@ -125,8 +125,10 @@ class Gateway:
         """Pass a call on and its answer back. overhead: seconds until then. more: headers. Raises UpstreamError."""
         answer = None
         try:
-            async with relay.while_connected(receive), self.upstream.exchange(call) as reply:
-                answer = PassingAnswer(reply)
+            async with relay.while_connected(receive), self.upstream.exchange(call) as first:
+                reply, slipped = await answered(self.upstream, call, edited, first)
+                more += [(b"x-drike-slip", b",".join(b"%d" % id for id in slipped))] if slipped else []
+                answer = PassingAnswer(reply, slipped)
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))

@@ -37,7 +37,7 @@ class GatewayOptions:
     all over a local model. gate: a name or a file; None is the store's own if it has one, else "calibrated", or "named"
     where no encoder is installed. mode: a `Mode`; None is "on" over a local model, else "shadow". deadline_ms: to
     decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the upstream is asked, 5000
-    over a local model. keep_samples: of each edit and outcome. timeout: in seconds.
+    over a local model. retry_slips: ask again where an answer states an old object. keep_samples: of each edit and outcome. timeout: in seconds.
     """
 
     upstream: str | None = None
@@ -55,6 +55,7 @@ class GatewayOptions:
     gate_threshold: float | None = None
     relations: list[Path] | None = None
     ask: bool = False
+    retry_slips: bool = False
     notify: str | None = None
     keep_samples: int = 0
     redact: bool = True

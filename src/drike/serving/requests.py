@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
@@ -78,8 +78,9 @@ class EditedRequest:
     those of later turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what
     was decided under the id by which the upstream keeps the conversation; None where it keeps none. asked: the edits
     that the answer is about. doubted: those about which the gate was in doubt. tokens: that facts add, or would add if
-    edits were on. note: takes the answer to be counted, once it has passed; None where it passes elsewhere. question:
-    the last one, where samples are kept.
+    edits were on. note: takes the answer to be counted, once it has passed; None where it passes elsewhere. again:
+    writes a body with the facts twice, for an answer that slips; None where none is asked for again. question: the last
+    one, where samples are kept.
     """
 
     body: bytes
@@ -93,6 +94,7 @@ class EditedRequest:
     doubted: tuple[EditVersion, ...] = ()
     tokens: int = 0
     note: Callable[[PassingAnswer | None], None] = lambda answer: None
+    again: Callable[[], Awaitable[bytes]] | None = None
     question: str = ""
 
     def in_place_of(self, call: UpstreamCall) -> UpstreamCall:

@@ -162,8 +162,8 @@ class Watch:
         for edit in edited.asked:
             unread = "unread" if answer is None or answer.ok else "failed"
             outcome = unread if text is None else edit.record.states(text)
-            count("matched", edit)
-            count(outcome, edit)
+            for what in ("matched", outcome, *(["slips"] if answer and edit.id in answer.slipped else [])):
+                count(what, edit)
             mode = mode_of(edit, edited.mode)
             metrics.answers.labels(outcome, mode).inc()
             if edited.question and text is not None:
