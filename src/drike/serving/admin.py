@@ -40,7 +40,7 @@ from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamError, whole
 from drike.stores import log as stores
 from drike.stores import records
-from drike.stores.approvals import approvals_set, approvers, require_approvals, required_approvals
+from drike.stores.approvals import APPROVALS_SET, approvers, require_approvals, required_approvals
 from drike.stores.counts import Counts, counts_since
 from drike.stores.finding import Search, find
 from drike.stores.log import EditStore
@@ -261,7 +261,7 @@ class Admin:
             needed = moves.required(call.values, call.principal)
             await call.write(lambda store: require_approvals(store, needed, call.principal.author))
         needed = await in_daemon_thread(required_approvals, store)
-        return {"needed": needed, "set": (await in_daemon_thread(approvals_set, store))[::-1]}
+        return {"needed": needed, "set": (await in_daemon_thread(store.history, APPROVALS_SET))[::-1]}
 
     async def decide(self, call: AdminCall) -> Json:
         """The decision on a query, which is not recorded."""

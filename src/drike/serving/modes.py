@@ -6,17 +6,16 @@ The switches are kept in the store, the last ones with who made them and why; al
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from drike.conversations.turns import Conversation, Speaker
 from drike.serving.options import Mode
-from drike.stores.log import EditStore, damaged
-from drike.stores.records import EditVersion
+from drike.stores.log import EditStore
+from drike.stores.records import EditVersion, damaged
 from drike.support.records import read
 
-_SETTING, _KEPT = "modes", 100
+_SETTING = "modes"
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,12 @@ class Switch:
 def switches(store: EditStore) -> Sequence[Switch]:
     """The last switches of a store, the one in force last. Raises StoreError."""
     try:
-        return [read(Switch, values) for values in json.loads(store.setting(_SETTING) or "[]")]
-    except (ValueError, TypeError) as problem:
+        return [read(Switch, values) for values in store.history(_SETTING)]
+    except ValueError as problem:
         raise damaged(store.name, f"its modes: {problem}") from None
 
 
 def switch(store: EditStore, new: Switch) -> Sequence[EditVersion]:
     """Put a switch in force, from now on, which changes no edit. Raises StoreError."""
-    with store.transaction():
-        kept = [*switches(store), replace(new, at=store._now())][-_KEPT:]
-        store.save_setting(_SETTING, json.dumps([asdict(each) for each in kept]))
+    store.add_to_history(_SETTING, asdict(new))
     return ()

@@ -10,8 +10,8 @@ from drike.serving.keys import KeyRole, Principal
 from drike.serving.modes import Switch
 from drike.serving.relay import RequestError
 from drike.stores import log, moves, records
+from drike.stores.approvals import claimed_author
 from drike.stores.log import EditStore
-from drike.stores.people import claimed_author
 from drike.stores.records import EditRecord, EditVersion, Status
 from drike.support.records import read
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from drike.stores import records
-from drike.stores.log import EditStore, Snapshot, snapshot_at
+from drike.stores.log import Snapshot
 from drike.stores.moves import is_due
 from drike.stores.records import EditVersion, RecordError, Status
 from drike.words import words
@@ -67,11 +67,6 @@ def _having(edits: Iterable[EditVersion], word: str) -> Iterator[EditVersion]:
 def moment(text: str) -> datetime:
     """A time that a person gives, in UTC unless it names a zone. Raises RecordError."""
     return datetime.fromisoformat(records.utc("the time", text))
-
-
-def state_at(store: EditStore, at: datetime) -> Snapshot:
-    """What the edits were at a time. Raises StoreError."""
-    return snapshot_at(store, records.stamp(at))
 
 
 @dataclass(frozen=True)

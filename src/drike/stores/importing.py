@@ -14,8 +14,8 @@ from drike.datasets.form import Form
 from drike.datasets.forms import FORMS, own
 from drike.datasets.rows import Row, rows_in, shown
 from drike.errors import DataError
-from drike.stores import moves, people, records
-from drike.stores.approvals import required_approvals
+from drike.stores import moves, records
+from drike.stores.approvals import imported_author, required_approvals
 from drike.stores.log import EditStore
 from drike.stores.records import ConflictError, EditRecord, EditVersion, RecordError
 from drike.support.files import write_text
@@ -92,7 +92,7 @@ def import_edits(
                 refused[number] = row
                 continue
             place, record = row
-            named = people.imported_author(record.author, author)  # who imports an edit does not approve it
+            named = imported_author(record.author, author)  # who imports an edit does not approve it
             record = replace(record, author=author if approved else named)
             try:
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])

@@ -13,9 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from drike.stores import records
-from drike.stores.approvals import approvers, authors, is_approved, required_approvals
+from drike.stores.approvals import approvers, authors, is_approved, person, required_approvals
 from drike.stores.log import EditStore, Snapshot, decided_version, versions
-from drike.stores.people import person
 from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 
 MOST_APPROVALS = 9
@@ -107,7 +106,7 @@ def change(
     ConflictError.
     """
     with store.transaction():
-        known = _seen(versions(store, edit), version)
+        known = versions(store, edit, version)
         base = changeable(known)
         if base.status is Status.PROPOSED and "status" in changes:
             raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first, or retire the edit")
@@ -161,17 +160,8 @@ def is_due(record: EditRecord, time: str) -> bool:
 
 
 def _proposal(store: EditStore, edit: int, version: int | None) -> tuple[EditVersion, Sequence[EditVersion]]:
-    known = versions(store, edit)
-    latest = known[-1]
+    latest = versions(store, edit)[-1]
     if latest.record.status is not Status.PROPOSED:
-        raise StoreError(
-            f"nothing is proposed for edit {edit}: choose one that is (drike edits list --status proposed)"
-        )
-    return latest, _seen(known, version)
-
-
-def _seen(known: Sequence[EditVersion], version: int | None) -> Sequence[EditVersion]:
-    """The versions of an edit. Raises StoreError if a person has seen another as the latest."""
-    if version not in (None, known[-1].version):
-        raise StoreError(f"edit {known[-1].id} has changed since version {version}: look at it, and try again")
-    return known
+        why = f"nothing is proposed for edit {edit}"
+        raise StoreError(f"{why}: choose one that is (drike edits list --status proposed)")
+    return latest, versions(store, edit, version)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from drike.errors import DataError
 from drike.stores import log, moves, records
 from drike.stores.approvals import APPROVALS, APPROVALS_SET
-from drike.stores.log import EditStore, Row, damaged
-from drike.stores.records import EditRecord, EditVersion, RecordError, Status, StoreError, effect
+from drike.stores.log import EditStore, Row
+from drike.stores.records import EditRecord, EditVersion, RecordError, Status, StoreError, damaged, effect
 from drike.support.files import write_text
 from drike.support.records import parse, read
 from drike.words import words
@@ -32,6 +32,11 @@ class WholeStore:
     gates: tuple[tuple[int, str, str], ...]
     changes: int
     rows: tuple[Row, ...] = ()
+
+    def log(self, name: str) -> list[EditVersion]:
+        """The changes. Raises StoreError for damaged ones; name: what they are in."""
+        before = [None, *(row[5] for row in self.rows)]
+        return log.read_rows(name, [(*row, checksum) for row, checksum in zip(self.rows, before, strict=False)])
 
 
 def lines_of(store: EditStore) -> Iterator[str]:
@@ -71,25 +76,20 @@ def restore(store: EditStore, whole: WholeStore) -> None:
         if log.snapshot(store).revision:
             raise StoreError(f"{store.name} has edits already: restore into an empty store")
         decided: dict[int, EditRecord] = {}
-        for row, change in zip(whole.rows, log.read_rows("the exported log", whole.rows), strict=True):
+        for row, change in zip(whole.rows, whole.log("the exported log"), strict=True):
             if change.record.replaces(decided.get(change.id)):
                 decided[change.id] = change.record
-            known = decided[change.id]
-            store._write(row, records.conflict_keys(known) if known.status is Status.ACTIVE else ())
+            store._write(row, decided[change.id])
         for gate in whole.gates:
-            store._run("INSERT INTO drike_gates VALUES (%s, %s, %s)", gate)
+            store._insert("drike_gates", [gate])
         for name, value in whole.settings.items():
             store.save_setting(name, value)
 
 
 def edits_of(whole: WholeStore, name: str) -> list[tuple[str, EditRecord]]:
     """The edits of a store as an import takes them, each with its place, without retired ones. Raises StoreError."""
-    latest: dict[int, EditRecord] = {}
-    for change in log.read_rows(name, whole.rows):
-        if change.record.replaces(latest.get(change.id)):
-            latest[change.id] = change.record
-    kept = {id: record for id, record in latest.items() if record.status is not Status.RETIRED}
-    return [(f"{name}, edit {id}", record) for id, record in kept.items()]
+    edits = log.folded(whole.log(name)).edits
+    return [(f"{name}, edit {e.id}", e.record) for e in edits.values() if e.record.status is not Status.RETIRED]
 
 
 class Synced(NamedTuple):

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from drike.stores.log import EditStore, damaged
-from drike.stores.records import StoreError
+from drike.stores.log import EditStore
+from drike.stores.records import StoreError, damaged
 from drike.support.records import parse, read
 
 MOST_KEPT = 10_000

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from drike.stated import Stated
-from drike.stores.log import EditStore, damaged
-from drike.stores.records import StoreError
+from drike.stores.log import EditStore
+from drike.stores.records import StoreError, damaged
 from drike.support.records import parse, read
 
 _KEPT = 50  # runs
