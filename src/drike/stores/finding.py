@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,13 +39,12 @@ class Search:
 def find(edits: Snapshot, search: Search) -> list[EditVersion]:
     """The edits that a search wants, the latest change first."""
     among: Iterable[EditVersion] = edits.edits.values()
-    status = search.status
-    if status == Status.PROPOSED:
-        among, status = edits.proposals.values(), ALL
-    if status is None:
+    if search.status == Status.PROPOSED:
+        among = edits.proposals.values()
+    elif search.status is None:
         among = (edit for edit in among if edit.record.status is not Status.RETIRED)
-    elif status != ALL:
-        among = (edit for edit in among if edit.record.status == status)
+    elif search.status != ALL:
+        among = (edit for edit in among if edit.record.status == search.status)
     if search.owner is not None:
         owner = search.owner.casefold()
         among = (edit for edit in among if (edit.record.owner or "").casefold() == owner)
@@ -55,13 +54,9 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
     if (time := search.due) is not None:
         among = (edit for edit in among if is_due(edit.record, time))
     for word in sorted(set(words(search.text)), key=len, reverse=True):
-        among = _having(among, word)
+        whole = re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_+#])")
+        among = [edit for edit in among if word in edit.searched and whole.search(edit.searched)]
     return sorted(among, key=lambda edit: -edit.number)
-
-
-def _having(edits: Iterable[EditVersion], word: str) -> Iterator[EditVersion]:
-    whole = re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_+#])")
-    return (edit for edit in edits if word in edit.searched and whole.search(edit.searched))
 
 
 def moment(text: str) -> datetime:
@@ -83,9 +78,8 @@ def difference(before: Snapshot, after: Snapshot) -> list[EditDifference]:
     found = []
     for id, now in sorted(after.edits.items()):
         was = before.edits.get(id)
-        old, new = ({} if edit is None else records.to_values(edit.record) for edit in (was, now))
-        fields = {name: (old.get(name), value) for name, value in new.items() if name not in _NOT_COMPARED}
-        fields = {name: pair for name, pair in fields.items() if pair[0] != pair[1]}
-        if was is None or fields:
-            found.append(EditDifference(was, now, {} if was is None else fields))
+        old, new = records.to_values((was or now).record), records.to_values(now.record)
+        differ = [name for name in new.keys() - {*_NOT_COMPARED} if old[name] != new[name]]
+        if was is None or differ:
+            found.append(EditDifference(was, now, {name: (old[name], new[name]) for name in new if name in differ}))
     return found

@@ -131,22 +131,21 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
                 if one.id is not None:
                     files[one.id] = one
         last = int(store.setting(mark) or 0) if given else 0
-        kept = {id: edit for id, edit in log.snapshot(store).edits.items() if edit.record.status is not Status.RETIRED}
-        for id in sorted(kept.keys() - files.keys()):
-            if id <= last and retire_missing:
+        for id, edit in sorted(log.snapshot(store).edits.items()):
+            if id > last or id in files or edit.record.status is Status.RETIRED:
+                continue
+            if retire_missing:
                 changes += log.retire(store, id, author=author, reason="its file was removed")
-            elif id <= last:
+            else:
                 left.append(f"edit {id} has no file any more: retire it (--retire-missing), or put the file back")
-        store.save_setting(mark, str(max(log.snapshot(store).edits, default=0)))
-        edits = log.snapshot(store).edits
+        now = log.snapshot(store)
+        store.save_setting(mark, str(max(now.edits, default=0)))
     problems = {line.partition(":")[0] for line in left}
     written = list[str]()
-    for id, edit in edits.items():
+    for id, edit in now.edits.items():
         file = files.get(id)
-        if file is None and (edit.record.status is Status.RETIRED or id <= last):
-            continue
-        if file is None or file.path.name not in problems:
-            written += _write(folder, edit, file, waits=id in log.snapshot(store).proposals)
+        if file.path.name not in problems if file else id > last and edit.record.status is not Status.RETIRED:
+            written += _write(folder, edit, file, waits=id in now.proposals)
     return Synced(tuple(written), tuple(changes), tuple(left))
 
 
@@ -154,14 +153,13 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> tuple[Sequence
     """The changes that a file makes, and the id of its edit. Raises StoreError."""
     why = f"from {one.path.name}"
     if one.id is None:
-        record = moves.entering(store, replace(one.record, author=author, reason=why), decides=True)
-        made = store.put(record)
+        made = store.put(moves.entering(store, replace(one.record, author=author, reason=why), decides=True))
         return made, made[-1].id
     known = log.versions(store, one.id)
     base = next((each.record for each in known if each.version == one.version), None)
     if base is None:
         raise StoreError(f"edit {one.id} has no version {one.version}: take id and version out, to add it anew")
-    now, file = log.decided_version(known).record, _said(records.checked(one.record))
+    now, file = log.decided_version(known).record, _said(one.record)
     waiting = known[-1].record.status is Status.PROPOSED and effect(known[-1].record) == effect(one.record)
     if file in (_said(base), _said(now)) or waiting:
         return (), one.id

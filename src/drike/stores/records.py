@@ -93,17 +93,12 @@ class ConflictError(RecordError):
 
 
 class ApprovalError(StoreError):
-    """A version would be in use without the approvals that its store requires. `needed`: how many these are.
-
-    own: its author is approving it.
-    """
+    """A version would be in use without the approvals that its store requires. own: its author is approving it."""
 
     def __init__(self, needed: int, *, own: bool = False) -> None:
-        self.needed = needed
-        who = "somebody other than its author" if needed == 1 else f"{needed} people other than its author"
-        ask = f"this is your own: ask {who.replace('its author', 'you')} to approve it"
+        who = f"{'somebody' if needed == 1 else f'{needed} people'} other than {'you' if own else 'its author'}"
         rule = f"this store requires that {who} approve it first: propose it (drike edits propose)"
-        super().__init__(ask if own else rule)
+        super().__init__(f"this is your own: ask {who} to approve it" if own else rule)
 
 
 class Status(StrEnum):

@@ -6,7 +6,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -40,9 +40,8 @@ _CLOSED = {state: number for number, state in enumerate(ReportState)}  # a state
 class Report:
     """A wrong answer, as someone reports it.
 
-    question, answer: what was asked and said. correction: what is right. conversation, model: their ids. number, at,
-    author: which report of the store it is, when it came, and from whom. edit: the one that came of it, or that a
-    sample is of. closed_by, reason: who closed it, and why.
+    correction: what is right. conversation, model: their ids. number, at, author: which report of the store it is, when
+    it came, and from whom. edit: the one that came of it, or that a sample is of.
     """
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
@@ -87,7 +86,7 @@ def add(store: EditStore, reports: Sequence[Report], author: str | None) -> Sequ
         last = int(store.setting(_COUNT) or 0)
         if not last:
             store._run(_TABLE)
-        [kept] = store._run("SELECT COUNT(*) FROM drike_reports").fetchone()
+        [[kept]] = store._run("SELECT COUNT(*) FROM drike_reports")
         if (excess := kept + len(reports) - MOST_KEPT) > 0:
             oldest = "SELECT number FROM drike_reports WHERE closed > 0 ORDER BY closed DESC, number LIMIT %s"
             gone = store._run(f"DELETE FROM drike_reports WHERE number IN ({oldest})", [excess])  # noqa: S608
@@ -96,33 +95,21 @@ def add(store: EditStore, reports: Sequence[Report], author: str | None) -> Sequ
         at, added = store._now(), []
         for number, report in enumerate(reports, last + 1):
             added.append(replace(report, number=number, at=at, author=author))
-            values = [number, _CLOSED[report.state], _text(added[-1])]
-            store._run("INSERT INTO drike_reports VALUES (%s, %s, %s)", values)
+            store._insert("drike_reports", [(number, _CLOSED[report.state], _text(added[-1]))])
         store.save_setting(_COUNT, str(last + len(added)))
     return added
 
 
 def reports(store: EditStore, state: ReportState | None = ReportState.OPEN) -> list[Report]:
     """The reports in a state, or all but samples, the oldest first. Raises StoreError."""
-    if store.setting(_COUNT) is None:
-        return []
-    query = "SELECT number, report FROM drike_reports WHERE closed IN (%s, %s) ORDER BY number"
-    both = [0, 1] if state is None else [_CLOSED[state]] * 2
-    with store._using():
-        rows = store._run(query, both).fetchall()
-    return [_read(store, *row) for row in rows]
+    return _kept(store, "closed IN (%s, %s)", [0, 1] if state is None else [_CLOSED[state]] * 2)
 
 
 def report(store: EditStore, number: int) -> Report:
     """A report. Raises StoreError if there is none with this number."""
-    row = None
-    if store.setting(_COUNT) is not None:
-        with store._using():
-            query = "SELECT number, report FROM drike_reports WHERE number = %s"
-            row = store._run(query, [number]).fetchone()
-    if row is None:
+    if not (found := _kept(store, "number = %s", [number])):
         raise StoreError(f"there is no report {number}: choose one that drike edits inbox lists")
-    return _read(store, *row)
+    return found[0]
 
 
 def close(
@@ -136,21 +123,18 @@ def close(
             raise StoreError(f"report {number} is closed already ({why}): choose an open one")
         if edit is None and not reason:
             raise StoreError("closing a report needs a reason, for its author: give one (--reason)")
-        closed = replace(known, state=ReportState.CLOSED, closed_by=author, reason=reason, edit=edit)
-        store._run("UPDATE drike_reports SET closed = 1, report = %s WHERE number = %s", [_text(closed), number])
-    return closed
+        return _changed(store, replace(known, state=ReportState.CLOSED, closed_by=author, reason=reason, edit=edit))
 
 
 def keep_samples(store: EditStore, samples: Sequence[Report], most: int) -> None:
     """Keep samples, of each comment the newest `most`. Raises StoreError."""
     with store.transaction():
         add(store, samples, None)
-        query = "SELECT number, report FROM drike_reports WHERE closed = %s ORDER BY number DESC"
-        kept = Counter[str]()
-        for number, text in store._run(query, [_CLOSED[ReportState.SAMPLE]]).fetchall():
-            kept[comment := json.loads(text)["comment"]] += 1
-            if kept[comment] > most:
-                store._run("DELETE FROM drike_reports WHERE number = %s", [number])
+        kept = Counter[str | None]()
+        for sample in reversed(reports(store, ReportState.SAMPLE)):
+            kept[sample.comment] += 1
+            if kept[sample.comment] > most:
+                store._run("DELETE FROM drike_reports WHERE number = %s", [sample.number])
 
 
 def forget_samples(store: EditStore) -> int:
@@ -167,9 +151,7 @@ def mark_wrong(store: EditStore, number: int, author: str | None = None) -> Repo
         known = report(store, number)
         if known.state is not ReportState.SAMPLE:
             raise StoreError(f"report {number} is no sample: choose one that drike edits inbox --samples lists")
-        opened = replace(known, state=ReportState.OPEN, author=author, edit=None)
-        store._run("UPDATE drike_reports SET closed = 0, report = %s WHERE number = %s", [_text(opened), number])
-    return opened
+        return _changed(store, replace(known, state=ReportState.OPEN, author=author, edit=None))
 
 
 def _cleaned(value: Any) -> Any:
@@ -181,13 +163,24 @@ def _cleaned(value: Any) -> Any:
 
 
 def _text(report: Report) -> str:
-    defaults = {field.name: field.default for field in fields(Report)}
-    values = {name: value for name, value in asdict(report).items() if value != defaults[name]}
-    return json.dumps(values, ensure_ascii=False)
+    new = {name: value for name, value in vars(report).items() if value != getattr(Report, name, None)}
+    return json.dumps(new, ensure_ascii=False)
 
 
-def _read(store: EditStore, number: int, text: str) -> Report:
-    try:
-        return read(Report, parse(text))
-    except ValueError as problem:
-        raise damaged(store.name, f"report {number}: {problem}") from None
+def _changed(store: EditStore, report: Report) -> Report:
+    values = [_CLOSED[report.state], _text(report), report.number]
+    store._run("UPDATE drike_reports SET closed = %s, report = %s WHERE number = %s", values)
+    return report
+
+
+def _kept(store: EditStore, where: str, values: Sequence[object]) -> list[Report]:
+    if store.setting(_COUNT) is None:
+        return []
+    query = f"SELECT number, report FROM drike_reports WHERE {where} ORDER BY number"  # noqa: S608
+    kept = []
+    for number, text in store._rows(query, values):
+        try:
+            kept.append(read(Report, parse(text)))
+        except ValueError as problem:
+            raise damaged(store.name, f"report {number}: {problem}") from None
+    return kept
