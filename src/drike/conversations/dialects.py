@@ -17,19 +17,16 @@ _SPEAKERS = {
     "system": Speaker.SYSTEM, "developer": Speaker.SYSTEM, "user": Speaker.USER,
     "tool": Speaker.TOOL, "function": Speaker.TOOL, "ipython": Speaker.TOOL,
 }  # fmt: skip
+_LISTS = ("messages", "input")  # fields whose items are turns
 Values = Mapping[str, Any]
 
 
 def read(api: Api, values: Values) -> Conversation:
     """The conversation of a request. UnreadError if texts could be missed, ValueError for too many messages."""
     pairs = ((speaker, text) for speaker, texts in _READERS[api](values) for text in texts)
-    spoken = groupby(pairs, key=lambda pair: (pair[0], _place(pair[1].path)))
+    spoken = groupby(pairs, key=lambda pair: (pair[0], pair[1].path[: 2 if pair[1].path[0] in _LISTS else 1]))
     turns = tuple(Turn(speaker, tuple(text for _, text in texts)) for (speaker, _), texts in spoken)
     return Conversation(api, turns, _before(values) if api is Api.RESPONSES else None)
-
-
-def _place(path: JsonPath) -> JsonPath:
-    return path[:2] if path[0] in ("messages", "input") else path[:1]
 
 
 Spoken = Iterator[tuple[Speaker, Iterable[Text]]]
