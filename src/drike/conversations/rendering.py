@@ -104,8 +104,10 @@ class AsBlock:
         edits, source, notice = facts.stated, facts.occasion is Occasion.SOURCE, facts.occasion.value
         prompts = self.editor.prompts(edits, [facts.query]) if self.editor and not source else []
         stated = [clean(fact) for fact in self.state(edits)]
-        own = [(d.role, *map(clean, (d.fact, d.query, d.answer)), "") for p in prompts[:1] for d in p.demonstrations]
-        examples = [demonstration_block(Demonstration(*demonstration)) for demonstration in own]
+        examples = [
+            demonstration_block(Demonstration(d.role, clean(d.fact), clean(d.query), clean(d.answer), ""))
+            for d in (prompts[0].demonstrations if prompts else ())
+        ]
         left = _BYTES_PER_TOKEN * (self.tokens or (TOKENS_WITH_DEMONSTRATIONS if self.editor else TOKENS)) - len(notice)
         fit = sum(size <= left for size in accumulate(len(text.encode()) for text in (*stated, *examples)))
         lines = [f"- {fact}\n" for fact in stated[: max(fit, 1)]]

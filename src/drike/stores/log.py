@@ -286,7 +286,7 @@ def read_rows(name: str, rows: Sequence[Any], after: int = 0, edit: int | None =
         if checksum != _checksum(content, chained) or (edit is None and content[0] != expected):
             raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
     try:
-        return [EditVersion(*row[:4], records.record_of(parse(row[4])), row[5]) for row in rows]
+        return [EditVersion(n, id, v, at, records.record_of(parse(text)), sum) for n, id, v, at, text, sum, _ in rows]
     except ValueError as problem:
         raise damaged(name, str(problem)) from None
 
