@@ -82,7 +82,7 @@ _UNREACHED = (  # for connections that fail: a pattern of the server's message, 
 
 
 class ImpatientConnection(psycopg.Connection[TupleRow]):
-    """A connection that is closed where its server says nothing for `patience` seconds, as if it were frozen."""
+    """A connection that is closed where its server says nothing for `patience` seconds."""
 
     patience = 5.0
 
@@ -201,26 +201,25 @@ class PostgresStore(EditStore):
         self._run("BEGIN ISOLATION LEVEL READ COMMITTED")  # what is read after the lock was taken, is up to date
         self._writing = True
         try:
-            self._run(_LOCK)
-            [[mark]] = self._run("SELECT pg_current_xact_id()::text")
-            if self._prepared:
-                self._version()
-                self._begin()
-            yield
-            if self._connection.info.transaction_status is TransactionStatus.INERROR:
-                why = "a change of this transaction failed, so none of it was kept"
-                raise StoreError(f"{why}: correct it, and try again")
-            self._save_end()
-            try:
-                self._connection.execute("COMMIT")
-            except psycopg.OperationalError:
-                if not self._connection.closed or self._state(mark) != "committed":
-                    raise
-        except BaseException as problem:
+            with self._explained():
+                self._run(_LOCK)
+                [[mark]] = self._run("SELECT pg_current_xact_id()::text")
+                if self._prepared:
+                    self._version()
+                    self._begin()
+                yield
+                if self._connection.info.transaction_status is TransactionStatus.INERROR:
+                    why = "a change of this transaction failed, so none of it was kept"
+                    raise StoreError(f"{why}: correct it, and try again")
+                self._save_end()
+                try:
+                    self._connection.execute("COMMIT")
+                except psycopg.OperationalError:
+                    if not self._connection.closed or self._state(mark) != "committed":
+                        raise
+        except BaseException:
             with suppress(psycopg.Error):  # the server rolls back when the connection is lost
                 self._connection.rollback()
-            if isinstance(problem, psycopg.Error):  # explained here, as that of a change
-                raise _explained(problem, self.name, writing=True) from problem
             raise
         finally:
             self._writing = False
@@ -272,17 +271,13 @@ class PostgresStore(EditStore):
         try:
             yield
         except psycopg.Error as problem:
-            raise _explained(problem, self.name, writing=self._writing) from problem
-
-
-def _explained(problem: psycopg.Error, name: str, *, writing: bool) -> StoreError:
-    """An error of psycopg as a sentence. name: the store's. writing: whether it was in the middle of a change."""
-    code = problem.sqlstate or ""
-    lines = str(problem).splitlines() or [type(problem).__name__]
-    why = problem.diag.message_primary or lines[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
-    if code and not code.startswith(("08", "57P", "25P03")):
-        return records.explained(name, code, why, _REMEDIES)
-    if writing:
-        return UnavailableError(f"{name} lost its connection ({why}), so nothing of the change was kept: try again")
-    remedy = next(then for words, then in _UNREACHED if re.search(words, why))
-    return UnavailableError(f"{name} cannot be reached ({why}): {remedy}")
+            code = problem.sqlstate or ""
+            lines = str(problem).splitlines() or [type(problem).__name__]
+            why = problem.diag.message_primary or lines[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
+            if code and not code.startswith(("08", "57P", "25P03")):
+                raise records.explained(self.name, code, why, _REMEDIES) from problem
+            if self._writing:
+                lost = f"lost its connection ({why}), so nothing of the change was kept: try again"
+            else:
+                lost = f"cannot be reached ({why}): {next(then for words, then in _UNREACHED if re.search(words, why))}"
+            raise UnavailableError(f"{self.name} {lost}") from problem
