@@ -187,9 +187,7 @@ def _show(report: Report) -> None:
 
 
 def _import(store: EditStore, path: Path) -> None:
-    from drike.stores.report_files import read_reports
-
-    found, refused = read_reports(path)
+    found, refused = reports.read_reports(path)
     for problem in refused:
         say(f"Left out: {problem}")
     added = reports.add(store, found, author()) if found else ()

@@ -69,32 +69,26 @@ def _messages(values: Values) -> Spoken:
             yield _speaker(message), _texts(content, place)
             continue
         blocks = [((*place, i), block) for i, block in enumerate(content) if isinstance(block, dict)]
-        for kind, texts in (("tool_result", _returned), ("search_result", _document)):
+        # A document is read with the question that it comes with.
+        for kind in ("tool_result", "search_result", "text", "document"):
+            if kind == "text":
+                yield Speaker.USER, _texts(content, place, kinds=("text",))
             for at, block in blocks:
                 if block.get("type") == kind:
-                    yield Speaker.TOOL, texts(block, at)
-        yield Speaker.USER, _texts(content, place, kinds=("text",))
-        for at, block in blocks:  # a document is read with the question that it comes with
-            if block.get("type") == "document":
-                yield Speaker.TOOL, _document(block, at)
+                    yield Speaker.TOOL, _source(block, at)
 
 
-def _returned(block: Values, path: JsonPath) -> Iterator[Text]:
-    """The texts of a tool's result, and of the documents in it."""
-    content, place = block.get("content"), (*path, "content")
-    yield from _texts(content, place, strict=False)
-    for i, part in enumerate(content if isinstance(content, list) else ()):
-        yield from _document(part, (*place, i))
-
-
-def _document(block: object, path: JsonPath) -> Iterator[Text]:
+def _source(block: object, path: JsonPath) -> Iterator[Text]:
+    """The texts of a document or a tool's result, and of the documents in this."""
     match block:
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
             yield Text((*path, "source", "data"), text)
         case {"type": "document", "source": {"type": "content", "content": content}}:
             yield from _texts(content, (*path, "source", "content"), strict=False)
-        case {"type": "search_result", "content": content}:
+        case {"type": "search_result" | "tool_result", "content": content}:
             yield from _texts(content, (*path, "content"), strict=False)
+            for i, part in enumerate(content if isinstance(content, list) else ()):
+                yield from _source(part, (*path, "content", i))
 
 
 _READERS: Mapping[Api, Callable[[Values], Spoken]] = {
@@ -105,9 +99,8 @@ _READERS: Mapping[Api, Callable[[Values], Spoken]] = {
 def _before(values: Values) -> str | None:
     """The id of a stored response or conversation that a request continues."""
     conversation = values.get("conversation")
-    if isinstance(conversation, dict):
-        conversation = conversation.get("id")
-    before = values.get("previous_response_id") or conversation
+    id = conversation.get("id") if isinstance(conversation, dict) else conversation
+    before = values.get("previous_response_id") or id
     return before if isinstance(before, str) else None
 
 

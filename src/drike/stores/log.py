@@ -40,8 +40,7 @@ Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, 
 class Snapshot:
     """Every edit by id, as `decided_version`, after `revision` changes, the last with the checksum `head`.
 
-    proposals: versions that wait for approval. histories: how often the store was found to hold another log, as after a
-    restore.
+    proposals: versions that wait. histories: how often the store was found to hold another log, as after a restore.
     """
 
     revision: int = 0
@@ -123,9 +122,8 @@ class EditStore(Protocol):
     ) -> list[EditVersion]:
         """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last.
 
-        supersede: retire the active edits that the record contradicts. Raises RecordError for a record that `checked`
-        refuses, ConflictError where it contradicts or repeats active edits, ApprovalError where it would be in use
-        without the approvals that the store requires, StoreError if `replaces` has changed.
+        supersede: retire the active edits that the record contradicts. Raises RecordError for what `checked` refuses,
+        ConflictError, ApprovalError where it would be in use unapproved, StoreError if `replaces` has changed.
         """
         with self.transaction():
             now = datetime.fromisoformat(self._now())

@@ -59,8 +59,8 @@ def approve(
 ) -> Sequence[EditVersion]:
     """Approve what is proposed; it is in use once enough people have. Return the changes.
 
-    version: the one that the person has seen. supersede: retire the active edits that it contradicts. Raises StoreError
-    if nothing is proposed or something else by now, ApprovalError for its own author, ConflictError.
+    version: the one that the person has seen. supersede: as in `put`. Raises StoreError, ApprovalError for its own
+    author, ConflictError.
     """
     with store.transaction():
         latest, known = _proposal(store, edit, version)
@@ -101,9 +101,8 @@ def change(
 ) -> Sequence[EditVersion]:
     """Give fields of an edit other values, in what is proposed if something is. Return the changes.
 
-    The change is proposed if `propose`, if the store requires approvals, or if it changes a proposal; until it is
-    approved, the edit stays as it was. version: the latest that the person has seen. Raises StoreError, RecordError,
-    ConflictError.
+    The change is proposed if `propose`, if the store requires approvals, or if it changes a proposal. version: the
+    latest that the person has seen. Raises StoreError, RecordError, ConflictError.
     """
     with store.transaction():
         known = versions(store, edit, version)
@@ -129,10 +128,7 @@ def changeable(versions: Sequence[EditVersion]) -> EditRecord:
 def review(
     store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None, until: str | None = None
 ) -> Sequence[EditVersion]:
-    """Confirm an edit in use, and when it is to be reviewed again: at `until`, else after its `review_days`.
-
-    Raises StoreError if it is not in use, or has no `review_days` and `until` is missing.
-    """
+    """Confirm an edit in use, to be reviewed again at `until`, else after its `review_days`. Raises StoreError."""
     with store.transaction():
         known = versions(store, edit)
         record = decided_version(known).record
