@@ -26,7 +26,10 @@ def read(api: Api, values: Values) -> Conversation:
     pairs = ((speaker, text) for speaker, texts in _READERS[api](values) for text in texts)
     spoken = groupby(pairs, key=lambda pair: (pair[0], pair[1].path[: 2 if pair[1].path[0] in _LISTS else 1]))
     turns = tuple(Turn(speaker, tuple(text for _, text in texts)) for (speaker, _), texts in spoken)
-    return Conversation(api, turns, _before(values) if api is Api.RESPONSES else None)
+    conversation = values.get("conversation")
+    id = conversation.get("id") if isinstance(conversation, dict) else conversation
+    before = values.get("previous_response_id") or id  # a stored response or conversation that the request continues
+    return Conversation(api, turns, before if api is Api.RESPONSES and isinstance(before, str) else None)
 
 
 Spoken = Iterator[tuple[Speaker, Iterable[Text]]]
@@ -94,14 +97,6 @@ def _source(block: object, path: JsonPath) -> Iterator[Text]:
 _READERS: Mapping[Api, Callable[[Values], Spoken]] = {
     Api.CHAT: _chat, Api.COMPLETIONS: _completion, Api.RESPONSES: _responses, Api.MESSAGES: _messages,
 }  # fmt: skip
-
-
-def _before(values: Values) -> str | None:
-    """The id of a stored response or conversation that a request continues."""
-    conversation = values.get("conversation")
-    id = conversation.get("id") if isinstance(conversation, dict) else conversation
-    before = values.get("previous_response_id") or id
-    return before if isinstance(before, str) else None
 
 
 def _items(values: Values, name: str) -> Iterator[tuple[JsonPath, dict[str, Any]]]:

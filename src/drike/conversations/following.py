@@ -180,7 +180,8 @@ class Follower:
 
     def _question(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
         text = encodable(turn.said)
-        topic, short, decision = standing.topic, _shortened(text), self.decide([text])
+        topic, decision, half = standing.topic, self.decide([text]), _TOPIC_LENGTH // 2
+        short = text if len(text) <= _TOPIC_LENGTH else f"{text[:half]}\n{text[-half:]}"
         # What a topic began with stays, as that has the subject; the last turns say what of it.
         continued = (*topic[:1], *(*topic[1:], short)[1 - _TOPIC :])
         if doubted := self._doubted(text, standing):
@@ -266,11 +267,6 @@ def _first(edits: Iterable[EditVersion], most: int = MOST_MATCHED) -> tuple[Edit
     for edit in edits:
         first.setdefault(edit.id, edit)
     return tuple(first.values())[:most]
-
-
-def _shortened(text: str) -> str:
-    half = _TOPIC_LENGTH // 2
-    return text if len(text) <= _TOPIC_LENGTH else f"{text[:half]}\n{text[-half:]}"
 
 
 def _digest(key: bytes, turn: Turn) -> bytes:

@@ -78,14 +78,13 @@ class ConflictError(RecordError):
         self.repeated = all(normalise(rival.record.target_new) == normalise(record.target_new) for rival in rivals)
         known = " and ".join(f"edit {rival.id} ({rival.record.fact})" for rival in rivals)
         keys, id = conflict_keys(record), self.rivals[0].id
-        if any(keys & conflict_keys(rival.record) for rival in rivals):
-            end = (
-                f"repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
-                if self.repeated
-                else f"contradicts {known}: retire that edit, or let the new one supersede it (--supersede)"
-            )
+        shared = any(keys & conflict_keys(rival.record) for rival in rivals)
+        if self.repeated and shared:
+            end = f"repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
         elif self.repeated:
             end = f"says in other words what {known} says: add it there (drike edits change {id} --paraphrase QUERY)"
+        elif shared:
+            end = f"contradicts {known}: retire that edit, or let the new one supersede it (--supersede)"
         else:
             remedy = "let the new one supersede it (--supersede) or, if both hold, give it the other's query as --never"
             end = f"contradicts {known} in other words: {remedy}"

@@ -104,9 +104,8 @@ class SqliteStore(EditStore):
             except BaseException:
                 file.close()
                 raise
-            self._file, self._version = file, version
-            self._opened, self._written = current or (None, None)
-            self._verified = False
+            self._file, self._version, self._verified = file, version, False
+            self._opened, self._written = current
 
     def _prepare(self, file: sqlite3.Connection, create: bool) -> None:
         """Make the tables in a new file; refuse a file that is no store of this version."""
@@ -130,18 +129,17 @@ class SqliteStore(EditStore):
         # On purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
         file.execute("PRAGMA journal_mode = DELETE")
 
-    def _at_path(self) -> tuple[object, object] | None:
-        """Which file is at the path, and when it was written; None if there is none."""
+    def _at_path(self) -> tuple[object, object]:
+        """Which file is at the path, and when it was written; None, None if there is none."""
         with suppress(OSError):
             status = self._path.stat()
             return (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)
-        return None
+        return None, None
 
     def _require_current(self) -> None:
-        current = self._at_path()
-        if current is None or current[0] != self._opened:
+        which, self._written = self._at_path()
+        if which is None or which != self._opened:
             raise StoreError(f"{self.name} was replaced during a change, which may be lost: look, and try again")
-        self._written = current[1]
 
     @property
     def _writing(self) -> bool:
@@ -157,10 +155,9 @@ class SqliteStore(EditStore):
         """Open the file anew if another one has taken its place. Raises StoreError."""
         if self._writing:
             return
-        current = self._at_path()
-        if current is None:
+        which, written = self._at_path()
+        if which is None:
             raise StoreError(f"{self.name} is gone: put it back, or a copy in its place")
-        which, written = current
         [[version]] = self._file.execute("PRAGMA data_version")
         # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
         overwritten = written != self._written and version == self._version
