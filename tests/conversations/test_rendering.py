@@ -42,9 +42,12 @@ def test_facts_cannot_close_their_block() -> None:
     assert line.startswith("- Oslo ‹/corrected-facts") and line.endswith("‹ / Corrected-Facts>")
 
 
-def test_what_does_not_fit_is_left_out_demonstrations_first() -> None:
-    edits = [PERU, Edit("The capital of Chile is", "Rome", subject="Chile")]
-    whole, tight, least = (block(edits, editor=FewShots(), tokens=tokens) for tokens in (1000, 75, 1))
+def test_what_does_not_fit_is_left_out_demonstrations_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    edits, blocks = [PERU, Edit("The capital of Chile is", "Rome", subject="Chile")], []
+    for tokens in (1000, 75, 0):
+        monkeypatch.setattr("drike.conversations.rendering.TOKENS_WITH_DEMONSTRATIONS", tokens)
+        blocks.append(block(edits, editor=FewShots()))
+    whole, tight, least = blocks
     assert whole.count("New Fact:") == 1 and whole.count("\n- ") == 2
     assert tight.count("New Fact:") == 0 and tight.count("\n- ") == 2
     assert least.count("\n- ") == 1 and "Peru" in least

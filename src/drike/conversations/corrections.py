@@ -47,13 +47,9 @@ class Corrections:
     """
 
     def __init__(
-        self,
-        store: str | Path | EditStore,
-        *,
-        gate: Gate | None = None,
-        tenant: str = TENANT,
-        tool_results: bool = True,
-    ) -> None:
+        self, store: str | Path | EditStore, *,
+        gate: Gate | None = None, tenant: str = TENANT, tool_results: bool = True,
+    ) -> None:  # fmt: skip
         self._owned, self._follows = isinstance(store, str | Path), gate is None
         self._store = open_store(store, tenant=tenant, create=False) if isinstance(store, str | Path) else store
         self._number, self._gate = (0, gate) if gate else stored_gate(self._store) or (0, usual_gate())

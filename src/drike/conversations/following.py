@@ -245,8 +245,8 @@ class Follower:
         for i, (_, raw) in enumerate(turn.texts):
             text = encodable(raw)
             named = self._active(sorted(self.index.named(text)))
-            read = Words.of(text)
-            against = [edit for edit in named if states_old(read, edit.record)]
+            said = Words.of(text)
+            against = [edit for edit in named if states_old(said, edit.record)]
             asked = [e for e in named if e.id not in given and asks_relation(question, e.record)]
             if stated := _first((*against, *asked)):
                 around.append((i, self.placement.around(Facts(stated, text, Occasion.SOURCE), raw, self.tenant)))

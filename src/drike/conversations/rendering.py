@@ -90,13 +90,9 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class AsBlock:
-    """Facts, as `state` writes edits, in a block of about `tokens`, before a question, or behind a source.
-
-    editor: adds its demonstrations.
-    """
+    """Facts, as `state` writes edits, in a block before a question or behind a source; `editor` adds demonstrations."""
 
     editor: Editor | None = None
-    tokens: int | None = None
     state: Callable[[Sequence[Edit]], Sequence[str]] = facts_of
 
     def around(self, facts: Facts, text: str, tenant: str) -> Around:
@@ -108,7 +104,7 @@ class AsBlock:
             demonstration_block(Demonstration(d.role, clean(d.fact), clean(d.query), clean(d.answer), ""))
             for d in (prompts[0].demonstrations if prompts else ())
         ]
-        left = _BYTES_PER_TOKEN * (self.tokens or (TOKENS_WITH_DEMONSTRATIONS if self.editor else TOKENS)) - len(notice)
+        left = _BYTES_PER_TOKEN * (TOKENS_WITH_DEMONSTRATIONS if self.editor else TOKENS) - len(notice)
         fit = sum(size <= left for size in accumulate(len(text.encode()) for text in (*stated, *examples)))
         lines = [f"- {fact}\n" for fact in stated[: max(fit, 1)]]
         shown = [_EXAMPLES, *examples[: fit - len(stated)]] if fit > len(stated) else []

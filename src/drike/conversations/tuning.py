@@ -88,11 +88,6 @@ class Tuning:
         most = max(sum(question.kind is kind for question in self.questions) for kind in self.kinds)
         return [*(_FIRST * 2**i for i in range((max(most - 1, 1) // _FIRST).bit_length())), most]
 
-    @property
-    def level(self) -> float:
-        """The confidence of a single test, so that all hold together for the placement that is best in truth."""
-        return 1 - (1 - self.confidence) / (len(self.rounds) * max(len(self.placements) - 1, 1))
-
 
 @dataclass(frozen=True)
 class Round:
@@ -143,6 +138,8 @@ def tune(tuning: Tuning) -> Iterator[Round]:
     right: dict[str, list[bool]] = {name: [] for name in tuning.placements}
     kinds, tokens = list[Kind](), Counter[str]()
     left, gone, begin, calls = list(right), list[Trial](), 0, 0
+    # Of a single test, so that all hold together for the placement that is best in truth.
+    level = 1 - (1 - tuning.confidence) / (len(tuning.rounds) * max(len(left) - 1, 1))
     for end in tuning.rounds:
         new = [question for of_kind in by_kind for question in of_kind[begin:end]]
         texts = sorted({question.text for question in new if question.kind is Kind.OTHER} - unedited.keys())
@@ -156,7 +153,7 @@ def tune(tuning: Tuning) -> Iterator[Round]:
             tokens[name] += _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [q.text for q in new])
         tried = [Tried(name, kinds, right[name], tokens[name], tuning.price) for name in left]
         best, *others = sorted(tried, key=lambda each: (each.s - each.cost, -each.tokens), reverse=True)
-        rivals = [other.trial(gain(best, other, tuning.level)) for other in others]
+        rivals = [other.trial(gain(best, other, level)) for other in others]
         trials = [best.trial(0.0), *sorted(rivals, key=lambda trial: not trial.gain), *gone]
         latest = Round(tuple(trials), calls)
         left, gone = [trial.placement for trial in trials[: latest.left]], trials[latest.left :]

@@ -21,8 +21,8 @@ _NOT_COMPARED = ("author", "reason", "move")  # who made a change, which is no c
 class Search:
     """Which edits are wanted. text: words that the names, the query, the new object or the id must have, all of them.
 
-    status: of `Status`, where proposed ones are the changes that wait; "all"; None for all but retired ones. owner,
-    subject: in any capitals; the subject may be an alias. due: only edits whose review is due by this time (`stamp`).
+    status: of `Status`, where proposed ones are the changes that wait; "all"; None for all but retired ones. subject:
+    may be an alias. due: only edits whose review is due by this time (`stamp`).
     """
 
     text: str = ""

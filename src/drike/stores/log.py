@@ -376,14 +376,9 @@ def retire(
 
 
 def rollback(
-    store: EditStore,
-    edit: int,
-    version: int | None = None,
-    *,
-    author: str | None = None,
-    reason: str | None = None,
-    supersede: bool = False,
-) -> Sequence[EditVersion]:
+    store: EditStore, edit: int, version: int | None = None, *,
+    author: str | None = None, reason: str | None = None, supersede: bool = False,
+) -> Sequence[EditVersion]:  # fmt: skip
     """Go back to a version of an edit, by default the one before, as a new one; return the changes. StoreError."""
     known = versions(store, edit)
     now = decided_version(known).version

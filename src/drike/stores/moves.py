@@ -49,14 +49,9 @@ def propose(
 
 
 def approve(
-    store: EditStore,
-    edit: int,
-    *,
-    author: str | None,
-    reason: str | None = None,
-    version: int | None = None,
-    supersede: bool = False,
-) -> Sequence[EditVersion]:
+    store: EditStore, edit: int, *,
+    author: str | None, reason: str | None = None, version: int | None = None, supersede: bool = False,
+) -> Sequence[EditVersion]:  # fmt: skip
     """Approve what is proposed; it is in use once enough people have. Return the changes.
 
     version: the one that the person has seen. supersede: as in `put`. Raises StoreError, ApprovalError for its own
@@ -89,16 +84,9 @@ def reject(
 
 
 def change(
-    store: EditStore,
-    edit: int,
-    changes: Mapping[str, Any],
-    *,
-    author: str | None = None,
-    reason: str | None = None,
-    propose: bool = False,
-    version: int | None = None,
-    supersede: bool = False,
-) -> Sequence[EditVersion]:
+    store: EditStore, edit: int, changes: Mapping[str, Any], *, author: str | None = None, reason: str | None = None,
+    propose: bool = False, version: int | None = None, supersede: bool = False,
+) -> Sequence[EditVersion]:  # fmt: skip
     """Give fields of an edit other values, in what is proposed if something is. Return the changes.
 
     The change is proposed if `propose`, if the store requires approvals, or if it changes a proposal. version: the

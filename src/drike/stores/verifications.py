@@ -63,8 +63,7 @@ class Verification:
     questions: tuple[VerifiedQuestion, ...]
 
 
-# A question whose answer held in one of two runs only, as it was in both.
-Change = tuple[VerifiedQuestion, VerifiedQuestion]
+Change = tuple[VerifiedQuestion, VerifiedQuestion]  # a question whose answer held in one of two runs, as in both
 
 
 def last_number(store: EditStore) -> int:
