@@ -100,11 +100,6 @@ class EditStore(Protocol):
 
     def _run(self, query: str, values: Sequence[object] = ()) -> Any: ...
 
-    def _claim_of(self, key: str) -> str | bytes:
-        """A conflict key as the table of claims has it."""
-
-    def _sum_of_claims(self) -> int: ...
-
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
 
@@ -236,6 +231,13 @@ class EditStore(Protocol):
         if claims:
             self._insert("drike_claims", [(claim, edit) for claim in claims])
         return sum(claim_mark(claim, edit) for claim in claims)
+
+    def _claim_of(self, key: str) -> str | bytes:
+        """A conflict key as the table of claims has it."""
+        return key
+
+    def _sum_of_claims(self) -> int:
+        return sum(claim_mark(claim, edit) for claim, edit in self._run("SELECT key, edit FROM drike_claims"))
 
     def _begin(self) -> None:
         """Where the log ends, as a transaction begins. Raises StoreError if the log or its claims are damaged."""

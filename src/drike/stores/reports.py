@@ -103,10 +103,10 @@ def add(store: EditStore, reports: Sequence[Report], author: str | None) -> Sequ
             gone = store._run(f"DELETE FROM drike_reports WHERE number IN ({oldest})", [excess])  # noqa: S608
             if gone.rowcount < excess:
                 raise FullInboxError(f"the inbox holds {MOST_KEPT:,} reports: close some (drike edits inbox --close)")
-        at, added = store._now(), []
-        for number, report in enumerate(reports, last + 1):
-            added.append(replace(report, number=number, at=at, author=author))
-            store._insert("drike_reports", [(number, _CLOSED[report.state], _text(added[-1]))])
+        numbered = enumerate(reports, last + 1)
+        added = [replace(report, number=number, at=store._now(), author=author) for number, report in numbered]
+        for report in added:
+            store._insert("drike_reports", [(report.number, _CLOSED[report.state], _text(report))])
         store.save_setting(_COUNT, str(last + len(added)))
     return added
 

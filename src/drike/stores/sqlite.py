@@ -90,9 +90,6 @@ class SqliteStore(EditStore):
             raise
         self._require_current()
 
-    def _claim_of(self, key: str) -> str:
-        return key
-
     def _open(self, create: bool) -> None:
         with self._explained():
             current = self._at_path()
@@ -147,9 +144,6 @@ class SqliteStore(EditStore):
 
     def _run(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         return self._file.execute(_own(query), values)
-
-    def _sum_of_claims(self) -> int:
-        return sum(log.claim_mark(key, edit) for key, edit in self._file.execute("SELECT key, edit FROM claims"))
 
     def _follow(self) -> None:
         """Open the file anew if another one has taken its place. Raises StoreError."""
