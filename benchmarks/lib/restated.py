@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
-from drike.conversations.phrases import is_challenge
+from drike.conversations.following import is_challenge
 from drike.conversations.placements import NewFacts
 from drike.editors.baselines import Unedited
 from drike.editors.editor import Editor

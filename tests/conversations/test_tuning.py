@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.conversations.placements import ChosenPlacement, Pairs, placements, save_choice, stored_choice
+from drike.conversations.placements import PAIRS, ChosenPlacement, placements, save_choice, stored_choice
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion
 from drike.conversations.tuning import Kind, Round, Tried, Tuning, TuningQuestion, gain, questions_of, tune
 from drike.stores.records import EditRecord, EditVersion, StoreError
@@ -157,7 +157,7 @@ def test_facts_as_pairs_stand_behind_sources_and_before_challenges_as_ever() -> 
 
 
 def test_pairs_are_lines_before_the_question() -> None:
-    around = AsPrompt(Pairs()).around(Facts((EDITS[0],), "What?"), "What?", "default")
+    around = AsPrompt(PAIRS).around(Facts((EDITS[0],), "What?"), "What?", "default")
     assert around.before == "The capital of Land1 is New1\n" and not around.behind
 
 

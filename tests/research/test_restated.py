@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.lib.challenges import FURTHER_CHALLENGES, challenged_often
 from benchmarks.lib.restated import Restated, WritesTurns, as_written
-from drike.conversations.phrases import is_challenge
+from drike.conversations.following import is_challenge
 from drike.conversations.placements import NewFacts
 from drike.datasets.generated import CHALLENGES
 from drike.deployment.evaluation import GatedEditor, SimulatedStores

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drike.conversations.phrases import is_challenge, leans
+from drike.conversations.following import is_challenge, leans
 from drike.encoders import HashingEncoder
 from drike.gates.index import EditIndex
 from drike.serving.verifying import (

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from drike.stores import log, moves
-from drike.stores.finding import Search, difference, find, moment, state_at
-from drike.stores.log import EditStore, snapshot
+from drike.stores.finding import Search, difference, find, moment
+from drike.stores.log import EditStore, snapshot, snapshot_at
 from drike.stores.records import EditRecord, RecordError, Status
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), owner="Ann")
@@ -44,8 +44,8 @@ def test_what_was_in_force_and_what_changed(store: EditStore, monkeypatch: pytes
     store.put(PARTS)
     moves.change(store, 1, {"target_new": "Bergen"}, author="ann")
     log.retire(store, 2)
-    assert [edit.record.target_new for edit in state_at(store, begin).in_force(begin)] == ["Oslo"]
-    states = [state_at(store, begin + timedelta(days=day)) for day in range(4)]
+    assert [edit.record.target_new for edit in snapshot_at(store, begin).in_force(begin)] == ["Oslo"]
+    states = [snapshot_at(store, begin + timedelta(days=day)) for day in range(4)]
     assert not difference(states[1], states[1])
     [changed, retired] = difference(states[1], states[3])
     assert changed.fields == {"target_new": ("Oslo", "Bergen")}

@@ -29,7 +29,6 @@ from drike.stores import moves, reports
 from drike.stores.counts import Counts, counts_since
 from drike.stores.log import EditStore, Snapshot, snapshot
 from drike.stores.records import StoreError
-from drike.stores.report_files import read_reports
 from drike.stores.reports import Report, ReportState
 from drike.support.files import write_text
 from drike.support.table import Cell, Number, Table, as_html, counted
@@ -113,7 +112,7 @@ def inbox(
         raise UsageError("--reason says why reports are closed: give --close, too")
     with store_at(store, create=import_ is not None) as opened:
         if import_:
-            read, refused = read_reports(import_)
+            read, refused = reports.read_reports(import_)
             for problem in refused:
                 say(f"Left out: {problem}")
             added = reports.add(opened, read, author()) if read else ()

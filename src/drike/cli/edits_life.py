@@ -12,8 +12,8 @@ from drike.cli.options import DATA, FILE, METHOD, OUTPUT, argument, command, fla
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
-from drike.stores.approvals import approvals_set, require_approvals, required_approvals
-from drike.stores.finding import ALL, Search, difference, find, moment, state_at
+from drike.stores.approvals import APPROVALS_SET, require_approvals, required_approvals
+from drike.stores.finding import ALL, Search, difference, find, moment
 from drike.stores.records import LISTS, Status, StoreError, to_values
 from drike.support.table import counted
 
@@ -53,9 +53,9 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, at: At = None, 
     time = datetime.now(UTC) if at is None else moment(at)
     with store_at(store) as opened:
         if at is not None and edit is None:
-            return print_changes(state_at(opened, time).in_force(time))
+            return print_changes(stores.snapshot_at(opened, time).in_force(time))
         versions = opened.changes() if edit is None else stores.versions(opened, edit)
-        stored = () if edit is None else state_at(opened, time).in_force(time)
+        stored = () if edit is None else stores.snapshot_at(opened, time).in_force(time)
     if at is not None:
         versions = [version for version in versions if moment(version.created_at) <= time]
         if not versions:
@@ -85,7 +85,7 @@ def diff(
     """Show what changed between two times: edits added, changed and retired."""
     first, last = (datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end))
     with store_at(store) as opened:
-        differences = difference(state_at(opened, first), state_at(opened, last))
+        differences = difference(stores.snapshot_at(opened, first), stores.snapshot_at(opened, last))
     for one in differences:
         gone = one.after.record.status is Status.RETIRED
         kind = "added" if one.before is None else "retired" if gone and "status" in one.fields else "changed"
@@ -205,7 +205,7 @@ def approvals(
     with store_at(store, create=number is not None) as opened:
         if number is not None:
             require_approvals(opened, number, author())
-        needed, made = required_approvals(opened), approvals_set(opened)
+        needed, made = required_approvals(opened), opened.history(APPROVALS_SET)
     say(f"{counted(needed, 'approval')} needed" if needed else "No approval is needed")
     for each in made:
         say(f"  {each['at']} {each['author'] or 'someone'}: {each['needed']}")

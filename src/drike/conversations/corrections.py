@@ -26,10 +26,10 @@ from drike.stores.records import EditVersion
 
 @dataclass(frozen=True)
 class Corrected:
-    """A request with its facts.
+    """A copy of a request with its facts; the request itself if it concerns no edit.
 
-    request: a copy with the facts in it; the request itself if it concerns no edit. edits: which it states, those of
-    later turns first. reason: why, in a few words. conflicts: ids of edits whose old object a tool or document states.
+    edits: which it states, those of later turns first. conflicts: ids of edits whose old object a tool or document
+    states.
     """
 
     request: Mapping[str, Any]
@@ -47,13 +47,9 @@ class Corrections:
     """
 
     def __init__(
-        self,
-        store: str | Path | EditStore,
-        *,
-        gate: Gate | None = None,
-        tenant: str = TENANT,
-        tool_results: bool = True,
-    ) -> None:
+        self, store: str | Path | EditStore, *,
+        gate: Gate | None = None, tenant: str = TENANT, tool_results: bool = True,
+    ) -> None:  # fmt: skip
         self._owned, self._follows = isinstance(store, str | Path), gate is None
         self._store = open_store(store, tenant=tenant, create=False) if isinstance(store, str | Path) else store
         self._number, self._gate = (0, gate) if gate else stored_gate(self._store) or (0, usual_gate())
@@ -79,10 +75,9 @@ class Corrections:
             follower = self._current(str(request.get("model") or ""))
         followed = follower.follow(conversation)
         reason = followed.decision.reason if followed.decision else "the last turn is no user's"
-        if not followed.around:
-            return Corrected(request, (), reason)
-        texts = followed.texts(conversation)
-        return Corrected(_with_texts(request, texts), followed.edits, reason, followed.contradicted)
+        if followed.around:
+            request = _with_texts(request, followed.texts(conversation))
+        return Corrected(request, followed.edits, reason, followed.contradicted)
 
     def close(self) -> None:
         """Let go of a store that was opened by name."""

@@ -17,19 +17,19 @@ _SPEAKERS = {
     "system": Speaker.SYSTEM, "developer": Speaker.SYSTEM, "user": Speaker.USER,
     "tool": Speaker.TOOL, "function": Speaker.TOOL, "ipython": Speaker.TOOL,
 }  # fmt: skip
+_LISTS = ("messages", "input")  # fields whose items are turns
 Values = Mapping[str, Any]
 
 
 def read(api: Api, values: Values) -> Conversation:
     """The conversation of a request. UnreadError if texts could be missed, ValueError for too many messages."""
     pairs = ((speaker, text) for speaker, texts in _READERS[api](values) for text in texts)
-    spoken = groupby(pairs, key=lambda pair: (pair[0], _place(pair[1].path)))
+    spoken = groupby(pairs, key=lambda pair: (pair[0], pair[1].path[: 2 if pair[1].path[0] in _LISTS else 1]))
     turns = tuple(Turn(speaker, tuple(text for _, text in texts)) for (speaker, _), texts in spoken)
-    return Conversation(api, turns, _before(values) if api is Api.RESPONSES else None)
-
-
-def _place(path: JsonPath) -> JsonPath:
-    return path[:2] if path[0] in ("messages", "input") else path[:1]
+    conversation = values.get("conversation")
+    id = conversation.get("id") if isinstance(conversation, dict) else conversation
+    before = values.get("previous_response_id") or id  # a stored response or conversation that the request continues
+    return Conversation(api, turns, before if api is Api.RESPONSES and isinstance(before, str) else None)
 
 
 Spoken = Iterator[tuple[Speaker, Iterable[Text]]]
@@ -72,46 +72,31 @@ def _messages(values: Values) -> Spoken:
             yield _speaker(message), _texts(content, place)
             continue
         blocks = [((*place, i), block) for i, block in enumerate(content) if isinstance(block, dict)]
-        for kind, texts in (("tool_result", _returned), ("search_result", _document)):
+        # A document is read with the question that it comes with.
+        for kind in ("tool_result", "search_result", "text", "document"):
+            if kind == "text":
+                yield Speaker.USER, _texts(content, place, kinds=("text",))
             for at, block in blocks:
                 if block.get("type") == kind:
-                    yield Speaker.TOOL, texts(block, at)
-        yield Speaker.USER, _texts(content, place, kinds=("text",))
-        for at, block in blocks:  # a document is read with the question that it comes with
-            if block.get("type") == "document":
-                yield Speaker.TOOL, _document(block, at)
+                    yield Speaker.TOOL, _source(block, at)
 
 
-def _returned(block: Values, path: JsonPath) -> Iterator[Text]:
-    """The texts of a tool's result, and of the documents in it."""
-    content, place = block.get("content"), (*path, "content")
-    yield from _texts(content, place, strict=False)
-    for i, part in enumerate(content if isinstance(content, list) else ()):
-        yield from _document(part, (*place, i))
-
-
-def _document(block: object, path: JsonPath) -> Iterator[Text]:
+def _source(block: object, path: JsonPath) -> Iterator[Text]:
+    """The texts of a document or a tool's result, and of the documents in this."""
     match block:
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
             yield Text((*path, "source", "data"), text)
         case {"type": "document", "source": {"type": "content", "content": content}}:
             yield from _texts(content, (*path, "source", "content"), strict=False)
-        case {"type": "search_result", "content": content}:
+        case {"type": "search_result" | "tool_result", "content": content}:
             yield from _texts(content, (*path, "content"), strict=False)
+            for i, part in enumerate(content if isinstance(content, list) else ()):
+                yield from _source(part, (*path, "content", i))
 
 
 _READERS: Mapping[Api, Callable[[Values], Spoken]] = {
     Api.CHAT: _chat, Api.COMPLETIONS: _completion, Api.RESPONSES: _responses, Api.MESSAGES: _messages,
 }  # fmt: skip
-
-
-def _before(values: Values) -> str | None:
-    """The id of a stored response or conversation that a request continues."""
-    conversation = values.get("conversation")
-    if isinstance(conversation, dict):
-        conversation = conversation.get("id")
-    before = values.get("previous_response_id") or conversation
-    return before if isinstance(before, str) else None
 
 
 def _items(values: Values, name: str) -> Iterator[tuple[JsonPath, dict[str, Any]]]:

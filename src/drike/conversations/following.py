@@ -3,7 +3,7 @@
 So an earlier turn is decided on, and written, the same in every later request: an edit stays present through any number
 of turns and tool calls, and the upstream's caches of prefixes hold. `Memory` only saves time.
 
-* A user's turn that concerns edits by itself gets their facts. One that leans on what was said before (`phrases`) is
+* A user's turn that concerns edits by itself gets their facts. One that leans on what was said before (`leans`) is
   read together with it. One that names no subject may ask about an edit on a subject of the system's text.
 * A challenge of an answer under edits gets their facts again, said to stand.
 * A source (what a tool returned, a document) gets, at its end, the facts about subjects that it names: those that the
@@ -13,20 +13,22 @@ of turns and tool calls, and the upstream's caches of prefixes hold. `Memory` on
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from drike.conversations.phrases import is_aside, is_challenge, leans
 from drike.conversations.rendering import Around, Facts, Occasion, Placement, defused
 from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn, encodable
+from drike.gates.asked import read
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.index import EditIndex
+from drike.gates.phrases import SPACELESS, begins, held, own_name
 from drike.gates.relations import asks_relation, states_old
 from drike.stores.records import EditVersion, Status
-from drike.words import Words, mentions
+from drike.words import Words, mentions, words
 
 _TOPIC, _TOPIC_LENGTH = 3, 2_000  # turns that a later one is read with, and characters of each
 _OBJECTION = 200  # characters of a turn that objects by stating the old object: "No, it is Lima"
@@ -34,6 +36,11 @@ _STATED = 16  # edits of a conversation that are looked at when a turn has an ol
 _MOST_NAMED = 64  # edits on subjects of a system's text or a source that are looked at
 _REMEMBERED, _MOST_CHARACTERS = 20_000, 16 << 20  # turns, and of their texts what is kept
 _KEPT, _LONGEST_ID, _DAY = 10_000, 200, timedelta(days=1)  # conversations that an upstream keeps
+# Whether a turn leans on others, or doubts, is told by rules: they take microseconds, and can be read.
+_SHORT, _FRAGMENT = 60, 3  # words: a turn that may lean or doubt, and a question that is no sentence of its own
+_FIRST = 240  # characters in which a turn says what it is
+_VERBS = frozenset(("is", "are", "was", "were", "do", "does", "did", "ist", "sind", "est", "es", "è", "são", "é"))
+_TO_MODEL = frozenset(("you", "your", "i", "my", "me", "we", "du", "sie", "tu", "vous", "ich", "je", "yo", "usted"))
 
 Decide = Callable[[Sequence[str]], Decision]  # on the first query that concerns an active edit, as `routing.route`
 
@@ -42,8 +49,8 @@ Decide = Callable[[Sequence[str]], Decision]  # on the first query that concerns
 class Standing:
     """What a turn is read with.
 
-    topic: the last turn of the user that stood alone, and those after it. edits: which the last question got.
-    stated: which any question got, the last ones. of_system: ids of those whose subjects the system's texts name.
+    topic: the last turn of the user that stood alone, and those after it. edits: of the last question. stated: of all
+    questions, the last ones. of_system: ids of those whose subjects the system's texts name.
     """
 
     topic: tuple[str, ...] = ()
@@ -102,9 +109,8 @@ def _characters(followed: tuple[Standing, TurnFacts]) -> int:
 class Followed:
     """A conversation with its facts. around: what is written around texts, by their keys in the request.
 
-    edits: all that are written, those of later turns first. decision: on the last turn, if it is a user's. decisions:
-    on all of the user's turns. standing: what a further turn would be read with. asked: the edits that the answer is
-    about, those of the last question and of sources behind it, with shadow edits.
+    edits: all that are written, those of later turns first. decision: on the last turn, if it is a user's. standing:
+    what a further turn would be read with. asked: the edits that the answer is about, with shadow edits.
     """
 
     around: dict[JsonPath, Around] = field(default_factory=dict)
@@ -174,7 +180,8 @@ class Follower:
 
     def _question(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
         text = encodable(turn.said)
-        topic, short, decision = standing.topic, _shortened(text), self.decide([text])
+        topic, decision, half = standing.topic, self.decide([text]), _TOPIC_LENGTH // 2
+        short = text if len(text) <= _TOPIC_LENGTH else f"{text[:half]}\n{text[-half:]}"
         # What a topic began with stays, as that has the subject; the last turns say what of it.
         continued = (*topic[:1], *(*topic[1:], short)[1 - _TOPIC :])
         if doubted := self._doubted(text, standing):
@@ -238,8 +245,8 @@ class Follower:
         for i, (_, raw) in enumerate(turn.texts):
             text = encodable(raw)
             named = self._active(sorted(self.index.named(text)))
-            read = Words.of(text)
-            against = [edit for edit in named if states_old(read, edit.record)]
+            said = Words.of(text)
+            against = [edit for edit in named if states_old(said, edit.record)]
             asked = [e for e in named if e.id not in given and asks_relation(question, e.record)]
             if stated := _first((*against, *asked)):
                 around.append((i, self.placement.around(Facts(stated, text, Occasion.SOURCE), raw, self.tenant)))
@@ -262,20 +269,11 @@ def _first(edits: Iterable[EditVersion], most: int = MOST_MATCHED) -> tuple[Edit
     return tuple(first.values())[:most]
 
 
-def _shortened(text: str) -> str:
-    half = _TOPIC_LENGTH // 2
-    return text if len(text) <= _TOPIC_LENGTH else f"{text[:half]}\n{text[-half:]}"
-
-
 def _digest(key: bytes, turn: Turn) -> bytes:
     """A hash of all turns up to this one. key: that of the turns before."""
-    digest = hashlib.blake2b(key, digest_size=20)
-    digest.update(turn.speaker.encode())
-    for _, text in turn.texts:
-        raw = text.encode("utf-8", "surrogatepass")
-        digest.update(b"%d " % len(raw))
-        digest.update(raw)
-    return digest.digest()
+    texts = [text.encode("utf-8", "surrogatepass") for _, text in turn.texts]
+    said = (b"%d %b" % (len(text), text) for text in texts)
+    return hashlib.blake2b(b"".join((key, turn.speaker.encode(), *said)), digest_size=20).digest()
 
 
 class Earlier:
@@ -290,9 +288,8 @@ class Earlier:
         """Keep what a further turn is read with."""
         with self._lock:
             self._kept.pop(id, None)
-            if not standing.edits or len(id) > _LONGEST_ID:
-                return
-            self._kept[id] = self._clock(), tuple(edit.id for edit in standing.edits)
+            if standing.edits and len(id) <= _LONGEST_ID:
+                self._kept[id] = self._clock(), tuple(edit.id for edit in standing.edits)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
 
@@ -304,3 +301,50 @@ class Earlier:
             return None
         edits = tuple(index.edits[id] for id in known[1] if id in index.edits)
         return Standing(edits=edits, stated=edits)
+
+
+def _plain(text: str) -> str:
+    """The beginning of a text in lower case, without what stands before its first word."""
+    return re.sub(r"^[\W_]+", "", text[:_FIRST]).casefold().replace("’", "'")
+
+
+def is_challenge(text: str) -> bool:
+    """Whether a turn doubts the answer before it: "Are you sure?", "That is wrong", "My source says 1912"."""
+    plain = _plain(text)
+    if len(text) > 4 * _FIRST or _stands_alone(plain):
+        return False
+    if first := begins(plain, "challenge"):
+        rest, sentence = plain[len(first) :].lstrip(), " " in first or SPACELESS.match(first)
+        return bool(sentence) or rest[:1] in ("", *",.!?;:-–—…") or held(rest, "pronoun") is not None
+    return held(plain, "doubt") is not None
+
+
+def leans(text: str) -> bool:
+    """Whether a turn names no subject of its own and leans on what was said before: "and its CEO?", "why?"."""
+    plain = _plain(text)
+    if not plain or _stands_alone(plain) or len(said := words(text[: 8 * _FIRST])) > _SHORT:
+        return False
+    if is_aside(text):
+        return False
+    if begins(plain, "opener"):
+        return True
+    if own_name(text[: 8 * _FIRST]) is not None or not read(text).parts:
+        return False
+    fragment = len(said) <= _FRAGMENT and text.rstrip().endswith(("?", "？"))  # "the population?"
+    return held(plain, "pronoun") is not None or (fragment and not (_TO_MODEL | _VERBS) & set(said))
+
+
+def is_aside(text: str) -> bool:
+    """Whether a turn only thanks or agrees, so that the matter stays what it was."""
+    plain = _plain(text)
+    return begins(plain, "thanks") is not None and len(words(text[: 8 * _FIRST])) <= _FRAGMENT and "?" not in text
+
+
+def _stands_alone(plain: str) -> bool:
+    """Whether a turn begins a new matter: "ok, now write a haiku"."""
+    while (first := begins(plain, "thanks") or begins(plain, "opener")) or plain.startswith(("now ", "please ")):
+        rest = re.sub(r"^[\W_]+", "", plain[len(first or plain.split(" ", 1)[0]) :])
+        if rest == plain or not rest:
+            break
+        plain = rest
+    return begins(plain, "task") is not None

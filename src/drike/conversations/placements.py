@@ -21,7 +21,7 @@ from drike.editors.pool import Pool
 from drike.editors.role_counts import copies_and_updates
 from drike.edits import Edit
 from drike.encoders import load_encoder
-from drike.prompts import Prompt, PromptStyle, facts_of
+from drike.prompts import Prompt, PromptStyle
 from drike.stores.log import EditStore
 from drike.stores.records import StoreError
 from drike.support.records import parse, read
@@ -29,6 +29,7 @@ from drike.support.records import parse, read
 _SETTING = "placement"  # of a store
 REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _DEMONSTRATIONS = (2, 4, 16)
+PAIRS = FactPrompt("Pairs", "{}\n")  # each query with its new object on a line: no word says what they are
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class NewFacts:
 class Trial:
     """What a placement achieved. s: S of the rates. tokens: that it adds to a question, on average.
 
-    rates: of right answers to each kind of question. asked: how many questions in all. gain: by how much it may be
-    better than the best one, at most, in S less the price of tokens; 0 if it is surely not.
+    rates: of right answers to each kind of question. gain: by how much it may be better than the best one, at most, in
+    S less the price of tokens; 0 if it is surely not.
     """
 
     placement: str
@@ -62,10 +63,9 @@ class Trial:
 class ChosenPlacement:
     """The placement chosen for a store, and what shows that it is the best.
 
-    model: as it was named. server: its address, if it has one. chat: whether it answered as one that chats. edits: how
-    many were asked about. kinds: of questions, in the order of the rates. calls, grid: how many the choice took, and
-    would have without stopping early. better: with probability `confidence`, no other placement is better by more than
-    this, in S less the price of tokens.
+    server: the model's address. chat: whether it answered as one that chats. edits: how many were asked about. calls,
+    grid: how many the choice took, and would have without stopping early. better: with probability `confidence`, no
+    other placement is better by more than this (`Trial.gain`).
     """
 
     placement: str
@@ -82,23 +82,11 @@ class ChosenPlacement:
     better: float
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Each query with its new object on a line of its own, then the question: no word says what they are."""
-
-    name: str = "Pairs"
-
-    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """One prompt per query. Raises ValueError for no edits."""
-        lines = "".join(f"{fact}\n" for fact in facts_of(edits))
-        return [Prompt(lines + query) for query in queries]
-
-
 def placements(chat: bool) -> dict[str, Placement]:
     """All that are compared, by name, for a model that chats, or that only completes."""
     shown: dict[str, Editor] = {f"demonstrations-{count}": demonstrating(count) for count in _DEMONSTRATIONS}
     if not chat:
-        alone: dict[str, Editor] = {"new-fact": NewFacts(), "question-answer": Pairs(), "imagine": FactPrompt()}
+        alone: dict[str, Editor] = {"new-fact": NewFacts(), "question-answer": PAIRS, "imagine": FactPrompt()}
         return {name: AsPrompt(editor) for name, editor in (alone | shown).items()}
     pairs = AsBlock(state=lambda edits: [f"Q: {edit.query} A: {edit.target_new}" for edit in edits])
     blocks = {name: AsBlock(editor) for name, editor in shown.items()}

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
 from drike.demonstrations import Demonstration
@@ -90,24 +90,27 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class AsBlock:
-    """Facts as a block of about `tokens`, before a question, or behind a source. editor: adds its demonstrations.
-
-    state: writes the edits as facts.
-    """
+    """Facts, as `state` writes edits, in a block before a question or behind a source; `editor` adds demonstrations."""
 
     editor: Editor | None = None
-    tokens: int | None = None
     state: Callable[[Sequence[Edit]], Sequence[str]] = facts_of
 
     def around(self, facts: Facts, text: str, tenant: str) -> Around:
-        """The block and an empty line, on the side where it belongs."""
-        stated, source = facts.stated, facts.occasion is Occasion.SOURCE
-        prompts = self.editor.prompts(stated, [facts.query]) if self.editor and not source else []
-        shown = prompts[0].demonstrations if prompts else ()
-        tokens = self.tokens or (TOKENS_WITH_DEMONSTRATIONS if self.editor else TOKENS)
-        notice, id = facts.occasion.value, facts.id(tenant, text)
-        written = block(self.state(stated), shown, id, notice=notice, tokens=tokens)
-        return Around(behind=f"\n\n{written}") if source else Around(f"{written}\n\n")
+        """The block and an empty line, on the side where it belongs; it has at least one fact."""
+        edits, source, notice = facts.stated, facts.occasion is Occasion.SOURCE, facts.occasion.value
+        prompts = self.editor.prompts(edits, [facts.query]) if self.editor and not source else []
+        stated = [clean(fact) for fact in self.state(edits)]
+        examples = [
+            demonstration_block(Demonstration(d.role, clean(d.fact), clean(d.query), clean(d.answer), ""))
+            for d in (prompts[0].demonstrations if prompts else ())
+        ]
+        left = _BYTES_PER_TOKEN * (TOKENS_WITH_DEMONSTRATIONS if self.editor else TOKENS) - len(notice)
+        fit = sum(size <= left for size in accumulate(len(text.encode()) for text in (*stated, *examples)))
+        lines = [f"- {fact}\n" for fact in stated[: max(fit, 1)]]
+        shown = [_EXAMPLES, *examples[: fit - len(stated)]] if fit > len(stated) else []
+        id = facts.id(tenant, text)
+        block = f'<{_TAG} id="{id}">\n{notice}\n{"".join([*lines, *shown])}</{_TAG} id="{id}">'
+        return Around(behind=f"\n\n{block}") if source else Around(f"{block}\n\n")
 
 
 @dataclass(frozen=True)
@@ -136,30 +139,6 @@ class AsPrompt:
         challenge = facts.occasion is Occasion.CHALLENGE
         [prompt] = self.editor.prompts(facts.stated, [facts.query if challenge else text])
         return Around(behind=f"\n{prompt.text}") if challenge else Around(prompt.text.removesuffix(text))
-
-
-def block(facts: Sequence[str], demonstrations: Sequence[Demonstration], id: str, *, notice: str, tokens: int) -> str:
-    """The facts as a block, with as many of the first demonstrations as fit. id: a word in both delimiters.
-
-    notice: what is said of the facts. tokens: about how many the block may take; but it has at least one fact.
-    """
-    left = tokens * _BYTES_PER_TOKEN - len(notice)
-    lines: list[str] = []
-    for fact in map(clean, facts):
-        left -= len(fact.encode())
-        if lines and left < 0:
-            break
-        lines.append(f"- {fact}\n")
-    shown: list[str] = []
-    for demonstration in demonstrations:
-        fact, query, answer = map(clean, (demonstration.fact, demonstration.query, demonstration.answer))
-        text = demonstration_block(Demonstration(demonstration.role, fact, query, answer, ""))
-        left -= len(text.encode())
-        if left < 0:
-            break
-        shown.append(text)
-    examples = "".join([_EXAMPLES, *shown]) if shown else ""
-    return f'<{_TAG} id="{id}">\n{notice}\n{"".join(lines)}{examples}</{_TAG} id="{id}">'
 
 
 def clean(text: str) -> str:

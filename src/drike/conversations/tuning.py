@@ -3,7 +3,7 @@
 Three rates make S, as in the paper: an edit's own query and its wordings must be answered by the new object, and other
 questions, under the edit as if its gate had erred, must keep the answer that they have without it. What a placement
 adds to a prompt has a price. After each round, of twice as many questions as the one before, the best placement is
-compared with every other one on the same questions, one by one; one that is surely worse is left out.
+compared with every other one, question by question; one that is surely worse is left out.
 
 S is concave, and no larger than its tangent at any rates, since it grows with them in proportion. So weights, its
 derivatives at the best placement's rates, make each pair of answers a bet on how far the best one leads in S, and
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import cycle
+from itertools import cycle, islice, zip_longest
 
 from drike.conversations.placements import Trial
 from drike.conversations.rendering import Facts, Placement
@@ -88,11 +88,6 @@ class Tuning:
         most = max(sum(question.kind is kind for question in self.questions) for kind in self.kinds)
         return [*(_FIRST * 2**i for i in range((max(most - 1, 1) // _FIRST).bit_length())), most]
 
-    @property
-    def level(self) -> float:
-        """The confidence of a single test, so that all hold together for the placement that is best in truth."""
-        return 1 - (1 - self.confidence) / (len(self.rounds) * max(len(self.placements) - 1, 1))
-
 
 @dataclass(frozen=True)
 class Round:
@@ -108,15 +103,14 @@ class Round:
 
     @property
     def better(self) -> float:
-        """By how much another placement may be better than the best one, at most, in S less the price of tokens."""
+        """By how much another placement may be better than the best one (`Trial.gain`)."""
         return max(trial.gain for trial in self.trials)
 
 
 def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[TuningQuestion]:
     """Up to `most` questions of each kind about edits, in an order drawn by the seed: each edit's before a second one.
 
-    Other questions are negative exemplars, the query of an edit of another subject, if possible of the same relation,
-    and common questions.
+    Other questions: negative exemplars, the query of an edit of another subject, best of the relation, and common ones.
     """
     order = random.Random(seed).sample(list(edits), len(edits))
     common = cycle(random.Random(seed).sample(common_questions(), len(common_questions())))
@@ -129,18 +123,12 @@ def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list
         by_kind[Kind.OWN].append([record.query])
         by_kind[Kind.WORDING].append([text for text in wordings if text != record.query])
         by_kind[Kind.OTHER].append([*record.negatives, *near[:1], next(common)])
-    return [
-        TuningQuestion(kind, edit, text)
-        for kind, texts in by_kind.items()
-        for edit, text in _in_turns(order, texts)[:most]
-    ]
-
-
-def _in_turns(edits: Sequence[EditVersion], texts: Sequence[Sequence[str]]) -> list[tuple[EditVersion, str]]:
-    """The first text of every edit, then the second ones, and so on."""
-    longest = max(map(len, texts), default=0)
-    pairs = list(zip(edits, texts, strict=True))
-    return [(edit, of_edit[i]) for i in range(longest) for edit, of_edit in pairs if i < len(of_edit)]
+    questions: list[TuningQuestion] = []
+    for kind, texts in by_kind.items():
+        turns = zip_longest(*texts)  # the first text of every edit, then the second ones, and so on
+        pairs = (pair for turn in turns for pair in zip(order, turn, strict=True) if pair[1] is not None)
+        questions += [TuningQuestion(kind, *pair) for pair in islice(pairs, most)]
+    return questions
 
 
 def tune(tuning: Tuning) -> Iterator[Round]:
@@ -150,6 +138,8 @@ def tune(tuning: Tuning) -> Iterator[Round]:
     right: dict[str, list[bool]] = {name: [] for name in tuning.placements}
     kinds, tokens = list[Kind](), Counter[str]()
     left, gone, begin, calls = list(right), list[Trial](), 0, 0
+    # Of a single test, so that all hold together for the placement that is best in truth.
+    level = 1 - (1 - tuning.confidence) / (len(tuning.rounds) * max(len(left) - 1, 1))
     for end in tuning.rounds:
         new = [question for of_kind in by_kind for question in of_kind[begin:end]]
         texts = sorted({question.text for question in new if question.kind is Kind.OTHER} - unedited.keys())
@@ -162,8 +152,8 @@ def tune(tuning: Tuning) -> Iterator[Round]:
             right[name] += [_is_right(question, next(answers), unedited) for question in new]
             tokens[name] += _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [q.text for q in new])
         tried = [Tried(name, kinds, right[name], tokens[name], tuning.price) for name in left]
-        best, *others = sorted(tried, key=lambda placement: placement.rank, reverse=True)
-        rivals = [other.trial(gain(best, other, tuning.level)) for other in others]
+        best, *others = sorted(tried, key=lambda each: (each.s - each.cost, -each.tokens), reverse=True)
+        rivals = [other.trial(gain(best, other, level)) for other in others]
         trials = [best.trial(0.0), *sorted(rivals, key=lambda trial: not trial.gain), *gone]
         latest = Round(tuple(trials), calls)
         left, gone = [trial.placement for trial in trials[: latest.left]], trials[latest.left :]
@@ -174,10 +164,7 @@ def tune(tuning: Tuning) -> Iterator[Round]:
 
 @dataclass(frozen=True)
 class Tried:
-    """A placement's answers so far. kinds, right: of each question. tokens: that it added to all of them.
-
-    price: of a thousand tokens, in S.
-    """
+    """A placement's answers so far. kinds, right: of each question. tokens: that it added to all. price: in S."""
 
     name: str
     kinds: Sequence[Kind]
@@ -201,11 +188,6 @@ class Tried:
     def cost(self) -> float:
         """Of the tokens that it adds to a question, in S."""
         return self.price * self.tokens / len(self.right) / 1000
-
-    @property
-    def rank(self) -> tuple[float, int]:
-        """S less the cost; of those that are equal, fewer tokens."""
-        return self.s - self.cost, -self.tokens
 
     def trial(self, gain: float) -> Trial:
         """As it is shown and kept."""

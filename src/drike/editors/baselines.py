@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drike.edits import Edit
 from drike.prompts import FACT_CHANGED, Prompt, facts_of
@@ -44,10 +44,11 @@ class FactPrompt:
     """States the new facts after "Imagine that" (the in-context baseline of RippleEdits)."""
 
     name: str = "FactPrompt"
+    line: str = field(default="Imagine that {}.\n", repr=False)  # of each fact
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """Each fact on a line of its own, then the query. Raises ValueError for no edits."""
-        imagined = "".join(f"Imagine that {fact}.\n" for fact in facts_of(edits))
+        imagined = "".join(map(self.line.format, facts_of(edits)))
         return [Prompt(imagined + query) for query in queries]
 
 

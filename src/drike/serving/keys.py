@@ -21,9 +21,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from drike.errors import DrikeError
+from drike.stores.approvals import claimed_author
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
-from drike.stores.people import claimed_author
 from drike.stores.records import POSTGRES, StoreError, stamp
 from drike.support.files import write_text
 from drike.support.records import ADDED, parse, read

@@ -19,9 +19,8 @@ from drike.serving.options import Switch
 from drike.serving.relay import ClientDisconnectError, RequestError, while_connected
 from drike.serving.threads import in_daemon_thread
 from drike.stores import log, moves, records, reports
-from drike.stores.approvals import approvals_set, require_approvals, required_approvals
+from drike.stores.approvals import APPROVALS_SET, claimed_author, require_approvals, required_approvals
 from drike.stores.log import EditStore
-from drike.stores.people import claimed_author
 from drike.stores.records import EditVersion, Status, UnavailableError
 from drike.stores.reports import ReportState
 from drike.support.records import read
@@ -172,7 +171,7 @@ async def approvals(call: AdminCall) -> Json:
             raise ValueError(f"needed must be a number from 0 to {moves.MOST_APPROVALS}")
         await call.write(lambda store: require_approvals(store, number, call.principal.author))
     needed = await in_daemon_thread(required_approvals, store)
-    return {"needed": needed, "set": (await in_daemon_thread(approvals_set, store))[::-1]}
+    return {"needed": needed, "set": (await in_daemon_thread(store.history, APPROVALS_SET))[::-1]}
 
 
 def switched(call: AdminCall) -> Switch:

@@ -6,19 +6,18 @@ The switches of a tenant are kept in its store, with who made them and why; all 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
 from drike.conversations.turns import Conversation, Speaker
-from drike.stores.log import EditStore, damaged
-from drike.stores.records import EditVersion
+from drike.stores.log import EditStore
+from drike.stores.records import EditVersion, damaged
 from drike.support.records import read
 
-_SETTING, _KEPT = "modes", 100
+_SETTING = "modes"
 
 
 class Mode(StrEnum):
@@ -37,7 +36,8 @@ class GatewayOptions:
     all over a local model. gate: a name or a file; None is the store's own if it has one, else "calibrated", or "named"
     where no encoder is installed. mode: a `Mode`; None is "on" over a local model, else "shadow". deadline_ms: to
     decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the upstream is asked, 5000
-    over a local model. retry_slips: ask again where an answer states an old object. keep_samples: of each edit and outcome. timeout: in seconds.
+    over a local model. retry_slips: ask again where an answer states an old object. keep_samples: of each edit and
+    outcome. timeout: in seconds.
     """
 
     upstream: str | None = None
@@ -98,14 +98,12 @@ class Switch:
 def switches(store: EditStore) -> Sequence[Switch]:
     """The last switches of a store, the one in force last. Raises StoreError."""
     try:
-        return [read(Switch, values) for values in json.loads(store.setting(_SETTING) or "[]")]
-    except (ValueError, TypeError) as problem:
+        return [read(Switch, values) for values in store.history(_SETTING)]
+    except ValueError as problem:
         raise damaged(store.name, f"its modes: {problem}") from None
 
 
 def switch(store: EditStore, new: Switch) -> Sequence[EditVersion]:
     """Put a switch in force, from now on, which changes no edit. Raises StoreError."""
-    with store.transaction():
-        kept = [*switches(store), replace(new, at=store._now())][-_KEPT:]
-        store.save_setting(_SETTING, json.dumps([asdict(each) for each in kept]))
+    store.add_to_history(_SETTING, asdict(new))
     return ()

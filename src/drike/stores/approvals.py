@@ -1,20 +1,45 @@
-"""Who has approved what an edit says, and whether these are enough people: nobody approves what they wrote."""
+"""Who made a change, and who has approved it: nobody approves what they wrote.
+
+A history has a person as a name, a name with the role of its key, or a name that somebody claims.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from drike.stores.people import person
 from drike.stores.records import EditRecord, EditVersion, Move, Status, effect
 
 if TYPE_CHECKING:  # it imports this module
     from drike.stores.log import EditStore
 
 APPROVALS = "approvals"  # the setting: how many people must approve what an edit says before it is in use
-APPROVALS_SET, _KEPT = "approvals_set", 100  # the setting: who set it, the last times
+APPROVALS_SET = "approvals_set"  # the history of that setting
+_MARK = re.compile(r"[(\"]|^\W*key\b|\badmin port\b|\bimported by\b", re.IGNORECASE)  # of an author by a gateway
+_BY_KEY = re.compile(r"\((key [0-9a-f]{8}|admin port, [^()]*)\)$")  # who really made a change, where a name is claimed
+_ROLE = re.compile(r" \((report|use|propose|approve|admin)\)$")
+
+
+def claimed_author(name: str, who: str) -> str:
+    """The author of a change, by the name that someone gives; in quotation marks if it reads like a mark of drike's."""
+    plain = unicodedata.normalize("NFKC", name)
+    return f"{json.dumps(name, ensure_ascii=False) if _MARK.search(plain) else name} ({who})"
+
+
+def imported_author(name: str | None, who: str | None) -> str | None:
+    """The author of an imported edit: as the file has it, with who imported it where it reads like a mark."""
+    marked = name and _MARK.search(unicodedata.normalize("NFKC", name))
+    return claimed_author(name, f"imported by {who or 'someone'}") if name and marked else name or who
+
+
+def person(author: str | None) -> str:
+    """The person who made a change, by what its author is written as: without the role, as a name or a key; or ""."""
+    claimed = _BY_KEY.search(author or "")
+    return (claimed[1] if claimed else _ROLE.sub("", author or "")).casefold()
 
 
 def required_approvals(store: EditStore) -> int:
@@ -25,15 +50,8 @@ def required_approvals(store: EditStore) -> int:
 def require_approvals(store: EditStore, count: int, author: str | None = None) -> None:
     """Require so many approvals from now on. Raises StoreError."""
     with store.transaction():
-        made = [*approvals_set(store), {"needed": count, "author": author, "at": store._now()}]
         store.save_setting(APPROVALS, str(count))
-        store.save_setting(APPROVALS_SET, json.dumps(made[-_KEPT:]))
-
-
-def approvals_set(store: EditStore) -> list[dict[str, Any]]:
-    """By whom and when the number was set, the last times, the latest last. Raises StoreError."""
-    made: list[dict[str, Any]] = json.loads(store.setting(APPROVALS_SET) or "[]")
-    return made
+        store.add_to_history(APPROVALS_SET, {"needed": count, "author": author})
 
 
 def approvers(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:

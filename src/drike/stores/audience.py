@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import product
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a name of HTTP
 _WILDCARD = re.compile(r"[*?\[]")
@@ -24,18 +25,17 @@ def condition(text: str) -> str:
 
 def applies(only: Sequence[str], values: Mapping[str, str]) -> bool:
     """Whether all conditions hold for a request. values: its model, as "model", and its headers by lower-case name."""
-    return all(_matches(patterns, values.get(name, "")) for name, patterns in _by_name(only).items())
+    return all(
+        any(fnmatchcase(values.get(name, "").casefold(), pattern) for pattern in patterns)
+        for name, patterns in _by_name(only).items()
+    )
 
 
 def apart(first: Sequence[str], second: Sequence[str]) -> bool:
     """Whether no request meets the conditions of both, told by how their patterns begin."""
     one, other = _by_name(first), _by_name(second)
-    return any(
-        not any(
-            a.startswith(b) or b.startswith(a) for a in map(_beginning, one[name]) for b in map(_beginning, other[name])
-        )
-        for name in one.keys() & other
-    )
+    shared = (product(map(_beginning, one[name]), map(_beginning, other[name])) for name in one.keys() & other)
+    return any(not any(a.startswith(b) or b.startswith(a) for a, b in pairs) for pairs in shared)
 
 
 def _by_name(only: Sequence[str]) -> Mapping[str, list[str]]:
@@ -45,11 +45,6 @@ def _by_name(only: Sequence[str]) -> Mapping[str, list[str]]:
     return patterns
 
 
-def _matches(patterns: Sequence[str], value: str) -> bool:
-    return any(fnmatchcase(value.casefold(), pattern) for pattern in patterns)
-
-
 def _beginning(pattern: str) -> str:
     """A pattern up to its first wildcard, or all of it with a mark of its end."""
-    found = _WILDCARD.search(pattern)
-    return pattern[: found.start()] if found else pattern + _END
+    return _WILDCARD.split(f"{pattern}{_END}", maxsplit=1)[0]

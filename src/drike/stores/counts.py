@@ -18,8 +18,8 @@ _MADE = "counts"  # the setting of a store that has the table
 _TABLE = """CREATE TABLE IF NOT EXISTS drike_counts (day TEXT NOT NULL, edit BIGINT NOT NULL, version BIGINT NOT NULL,
     model TEXT NOT NULL, mode TEXT NOT NULL, what TEXT NOT NULL, number BIGINT NOT NULL,
     PRIMARY KEY (day, model, edit, version, mode, what))"""
-_ADD = """INSERT INTO drike_counts VALUES {}
-    ON CONFLICT (day, model, edit, version, mode, what) DO UPDATE SET number = drike_counts.number + excluded.number"""
+_ADD = """ON CONFLICT (day, model, edit, version, mode, what)
+    DO UPDATE SET number = drike_counts.number + excluded.number"""
 
 
 class Counted(NamedTuple):
@@ -45,7 +45,7 @@ def add(store: EditStore, counts: Counts) -> None:
         named: Counts = Counter()
         for day in sorted({counted.day for counted in counts}):
             query = "SELECT DISTINCT model FROM drike_counts WHERE day = %s"
-            known = {model for [model] in store._run(query, [day]).fetchall()} - {OTHER}
+            known = {model for [model] in store._run(query, [day])} - {OTHER}
             if not known:  # the day's first
                 oldest = date.fromisoformat(day) - timedelta(days=_KEPT_DAYS)
                 store._run("DELETE FROM drike_counts WHERE day < %s", [oldest.isoformat()])
@@ -56,8 +56,7 @@ def add(store: EditStore, counts: Counts) -> None:
                     named[counted._replace(model=model)] += number
         ordered = sorted(named.items())
         for rows in (ordered[begin : begin + _ROWS] for begin in range(0, len(ordered), _ROWS)):
-            places = ", ".join(["(%s, %s, %s, %s, %s, %s, %s)"] * len(rows))
-            store._run(_ADD.format(places), [value for counted, number in rows for value in (*counted, number)])
+            store._insert("drike_counts", [(*counted, number) for counted, number in rows], _ADD)
 
 
 def counts_since(store: EditStore, day: date) -> Counts:
@@ -65,6 +64,5 @@ def counts_since(store: EditStore, day: date) -> Counts:
     if store.setting(_MADE) is None:
         return Counter()
     columns = ", ".join((*Counted._fields, "number"))
-    with store._using():
-        rows = store._run(f"SELECT {columns} FROM drike_counts WHERE day >= %s", [day.isoformat()]).fetchall()  # noqa: S608
+    rows = store._rows(f"SELECT {columns} FROM drike_counts WHERE day >= %s", [day.isoformat()])  # noqa: S608
     return Counter({Counted(*counted): number for *counted, number in rows})

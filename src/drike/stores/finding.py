@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from drike.stores import records
-from drike.stores.log import EditStore, Snapshot, snapshot_at
+from drike.stores.log import Snapshot
 from drike.stores.moves import is_due
 from drike.stores.records import EditVersion, RecordError, Status
 from drike.words import words
@@ -21,8 +21,8 @@ _NOT_COMPARED = ("author", "reason", "move")  # who made a change, which is no c
 class Search:
     """Which edits are wanted. text: words that the names, the query, the new object or the id must have, all of them.
 
-    status: of `Status`, where proposed ones are the changes that wait; "all"; None for all but retired ones. owner,
-    subject: in any capitals; the subject may be an alias. due: only edits whose review is due by this time (`stamp`).
+    status: of `Status`, where proposed ones are the changes that wait; "all"; None for all but retired ones. subject:
+    may be an alias. due: only edits whose review is due by this time (`stamp`).
     """
 
     text: str = ""
@@ -39,13 +39,12 @@ class Search:
 def find(edits: Snapshot, search: Search) -> list[EditVersion]:
     """The edits that a search wants, the latest change first."""
     among: Iterable[EditVersion] = edits.edits.values()
-    status = search.status
-    if status == Status.PROPOSED:
-        among, status = edits.proposals.values(), ALL
-    if status is None:
+    if search.status == Status.PROPOSED:
+        among = edits.proposals.values()
+    elif search.status is None:
         among = (edit for edit in among if edit.record.status is not Status.RETIRED)
-    elif status != ALL:
-        among = (edit for edit in among if edit.record.status == status)
+    elif search.status != ALL:
+        among = (edit for edit in among if edit.record.status == search.status)
     if search.owner is not None:
         owner = search.owner.casefold()
         among = (edit for edit in among if (edit.record.owner or "").casefold() == owner)
@@ -55,23 +54,14 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
     if (time := search.due) is not None:
         among = (edit for edit in among if is_due(edit.record, time))
     for word in sorted(set(words(search.text)), key=len, reverse=True):
-        among = _having(among, word)
+        whole = re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_+#])")
+        among = [edit for edit in among if word in edit.searched and whole.search(edit.searched)]
     return sorted(among, key=lambda edit: -edit.number)
-
-
-def _having(edits: Iterable[EditVersion], word: str) -> Iterator[EditVersion]:
-    whole = re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_+#])")
-    return (edit for edit in edits if word in edit.searched and whole.search(edit.searched))
 
 
 def moment(text: str) -> datetime:
     """A time that a person gives, in UTC unless it names a zone. Raises RecordError."""
     return datetime.fromisoformat(records.utc("the time", text))
-
-
-def state_at(store: EditStore, at: datetime) -> Snapshot:
-    """What the edits were at a time. Raises StoreError."""
-    return snapshot_at(store, records.stamp(at))
 
 
 @dataclass(frozen=True)
@@ -88,9 +78,8 @@ def difference(before: Snapshot, after: Snapshot) -> list[EditDifference]:
     found = []
     for id, now in sorted(after.edits.items()):
         was = before.edits.get(id)
-        old, new = ({} if edit is None else records.to_values(edit.record) for edit in (was, now))
-        fields = {name: (old.get(name), value) for name, value in new.items() if name not in _NOT_COMPARED}
-        fields = {name: pair for name, pair in fields.items() if pair[0] != pair[1]}
-        if was is None or fields:
-            found.append(EditDifference(was, now, {} if was is None else fields))
+        old, new = records.to_values((was or now).record), records.to_values(now.record)
+        differ = [name for name in new.keys() - {*_NOT_COMPARED} if old[name] != new[name]]
+        if was is None or differ:
+            found.append(EditDifference(was, now, {name: (old[name], new[name]) for name in new if name in differ}))
     return found

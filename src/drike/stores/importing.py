@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -14,8 +15,8 @@ from drike.datasets.form import Form
 from drike.datasets.forms import FORMS, own
 from drike.datasets.rows import Row, rows_in, shown
 from drike.errors import DataError
-from drike.stores import moves, people, records
-from drike.stores.approvals import required_approvals
+from drike.stores import moves, records
+from drike.stores.approvals import imported_author, required_approvals
 from drike.stores.log import EditStore
 from drike.stores.records import ConflictError, EditRecord, EditVersion, RecordError
 from drike.support.files import write_text
@@ -31,10 +32,7 @@ _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "ca
 
 @dataclass(frozen=True)
 class Imported:
-    """The edits that were added, the number of rows that repeat active edits, and why other rows were refused.
-
-    places: of the refused rows among all, from 0.
-    """
+    """The added edits, the number of rows that repeat active ones, and why others were refused, with their places."""
 
     added: tuple[EditVersion, ...]
     repeated: int
@@ -62,18 +60,16 @@ def edits_of(rows: Sequence[Row | DataError], columns: Mapping[str, str] | None 
 
     Raises DataError if the first row has the wrong fields.
     """
-    edits: list[ReadRow] = []
-    for row in _recognised(rows, columns or {}):
-        if isinstance(row, DataError):
-            edits.append(str(row))
-            continue
-        try:
-            edits.append((row.place, records.checked(_record(row))))
-        except DataError as problem:
-            edits.append(str(problem))
-        except (RecordError, ValueError) as problem:
-            edits.append(f"{row.place}: {problem}")
-    return edits
+    return [str(row) if isinstance(row, DataError) else _edit_of(row) for row in _recognised(rows, columns or {})]
+
+
+def _edit_of(row: Row) -> ReadRow:
+    try:
+        return row.place, records.checked(_record(row))
+    except DataError as problem:
+        return str(problem)
+    except (RecordError, ValueError) as problem:
+        return f"{row.place}: {problem}"
 
 
 def import_edits(
@@ -92,7 +88,7 @@ def import_edits(
                 refused[number] = row
                 continue
             place, record = row
-            named = people.imported_author(record.author, author)  # who imports an edit does not approve it
+            named = imported_author(record.author, author)  # who imports an edit does not approve it
             record = replace(record, author=author if approved else named)
             try:
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
@@ -117,17 +113,13 @@ def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Importe
 
 def _decoded(content: bytes) -> tuple[str, str]:
     """The text of a file, and its encoding: by its mark, else the first in which it can be read."""
-    for mark, encoding in _MARKS:
-        if content.startswith(mark):
-            return content.decode(encoding, "replace"), encoding
-    for encoding, zeros in (("utf-16-le", content[1::2]), ("utf-16-be", content[::2])):
-        if zeros.count(0) > _ZEROS * len(zeros):
-            return content.decode(encoding, "replace"), encoding
+    marked = [encoding for mark, encoding in _MARKS if content.startswith(mark)]
+    halves = (("utf-16-le", content[1::2]), ("utf-16-be", content[::2]))
+    for encoding in marked or [encoding for encoding, zeros in halves if zeros.count(0) > _ZEROS * len(zeros)]:
+        return content.decode(encoding, "replace"), encoding
     for encoding in ("utf-8", "cp1252"):
-        try:
+        with suppress(UnicodeDecodeError):
             return content.decode(encoding), encoding
-        except UnicodeDecodeError:
-            continue
     return content.decode("latin-1"), "latin-1"
 
 
@@ -137,8 +129,11 @@ def _recognised(rows: Sequence[Row | DataError], columns: Mapping[str, str]) -> 
     if first and (unknown := columns.keys() - first.values.keys()):
         has = ", ".join(map(shown, first.values))
         raise DataError(f"{first.file} has no column {min(unknown)!r}; it has {has}")
-    named = [_named(row, columns) if isinstance(row, Row) else row for row in rows]
-    return _checked(named)
+    if first and not _published(first := _named(first, columns)):
+        fields = {_FIELDS.get(name, name) for name in own.named(first)}
+        if lacking := [name for name in records.REQUIRED if name not in fields]:
+            raise DataError(f"{first.place} has no field {lacking[0]!r}; {own.COLUMNS}")
+    return [_named(row, columns) if isinstance(row, Row) else row for row in rows]
 
 
 def _named(row: Row, columns: Mapping[str, str]) -> Row:
@@ -152,16 +147,6 @@ def _named(row: Row, columns: Mapping[str, str]) -> Row:
     known = kept.get("metadata")
     more |= known if isinstance(known, dict) else {}
     return replace(row, values=kept | ({"metadata": more} if more else {}))
-
-
-def _checked(rows: Sequence[Row | DataError]) -> Sequence[Row | DataError]:
-    """The rows. Raises DataError if the first has the wrong fields."""
-    first = next((row for row in rows if isinstance(row, Row)), None)
-    if first and not _published(first):
-        fields = {_FIELDS.get(name, name) for name in own.named(first)}
-        if lacking := [name for name in records.REQUIRED if name not in fields]:
-            raise DataError(f"{first.place} has no field {lacking[0]!r}; {own.COLUMNS}")
-    return rows
 
 
 def _published(row: Row) -> Form | None:

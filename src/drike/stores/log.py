@@ -1,9 +1,9 @@
 """A store of edits: a log of changes that only grows; `sqlite` keeps it in a file, `postgres` in a database.
 
-Each change is a new version of an edit. What the edits are now follows from the log (`Snapshot`), so a gate can be a
-pure function of that. A proposed or rejected version leaves the one before it as it was. Of active edits, no two answer
-the same question at the same time: a new one is refused, or supersedes the others. The checksum of a change covers that
-of the change before it; that of the last one is also the setting `head`. Changes before version 3 have their own.
+Each change is a new version of an edit. What the edits are now follows from the log (`Snapshot`). A proposed or
+rejected version leaves the one before it as it was. Of active edits, no two answer the same question at the same time:
+a new one is refused, or supersedes the others. The checksum of a change covers that of the one before it; that of the
+last one is also the setting `head`. Changes before version 3 have their own.
 """
 
 from __future__ import annotations
@@ -11,39 +11,36 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from drike.stores import records
 from drike.stores.approvals import is_approved, required_approvals
-from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys
+from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
 from drike.support.records import parse
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
 HEAD, CLAIMS = "head", "claims by words"  # settings: the last change, and the sum of `claim_mark`
 END = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
-    (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1)"""
-_LAST = """SELECT number, (SELECT max(edit) FROM drike_changes), checksum FROM drike_changes
-    ORDER BY number DESC LIMIT 1"""
+    (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1),
+    (SELECT max(edit) FROM drike_changes)"""
+_CHANGES = """SELECT c.number, c.edit, c.version, c.created_at, c.entry, c.checksum, b.checksum
+    FROM drike_changes c LEFT JOIN drike_changes b ON b.number = c.number - 1 WHERE c.number > %s"""
 _ENCODE = json.JSONEncoder(default=str).encode
 _CHAINED = 32  # characters of a checksum that covers the one before it; earlier ones have 16
-
+_KEPT = 100  # entries of a history
 Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, the record as JSON, checksum
-ReadRow = tuple[int, int, int, str, str, str, str | None]  # and the checksum of the change before it
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every edit by id, after `revision` changes, the last with the checksum `head`.
+    """Every edit by id, as `decided_version`, after `revision` changes, the last with the checksum `head`.
 
-    edits: of each the latest version that decides (`Status.decides`), or the latest while none does. proposals: those
-    versions that wait for approval. histories: how often the store was found to hold another history, perhaps a shorter
-    one, as after a restore.
+    proposals: versions that wait. histories: how often the store was found to hold another log, as after a restore.
     """
 
     revision: int = 0
@@ -58,9 +55,8 @@ class Snapshot:
 
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[EditVersion, ...]:
         """The edits with this status that hold at a time."""
-        now = records.stamp(at)
-        edits = (edit for edit in self.edits.values() if edit.record.status is status)
-        return tuple(edit for edit in edits if records.holds_at(edit.record, now))
+        now, edits = records.stamp(at), self.edits.values()
+        return tuple(e for e in edits if e.record.status is status and records.holds_at(e.record, now))
 
     def next_change(self, at: datetime) -> str | None:
         """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
@@ -69,28 +65,21 @@ class Snapshot:
         return min((time for time in times if time and time > now), default=None)
 
 
-@dataclass(frozen=True)
-class _LogEnd:
-    """Where a log ends: the highest numbers of a change and of an edit, the last checksum, and the sum of claims."""
+class _LogEnd(NamedTuple):
+    """The highest numbers of a change and of an edit, the last checksum, and the sum of claims."""
 
     number: int = 0
     edit: int = 0
     checksum: str = ""
     claims: int = 0
 
-    def after(self, row: Row, claimed: Iterable[bytes], given_up: Iterable[bytes]) -> _LogEnd:
-        """The end once a change was added whose edit now has claims with these hashes, and had those given up."""
-        added, gone = (sum(claim_mark(hashed, row[1]) for hashed in hashes) for hashes in (claimed, given_up))
-        return _LogEnd(row[0], max(self.edit, row[1]), row[5], self.claims + added - gone)
-
 
 class EditStore(Protocol):
     """Keeps edits. A change that returned is kept, whatever happens next; one that did not has left nothing behind.
 
-    name: for messages, without a password. alike: the edits that say in other words what an active record says, as far
-    as whoever opened the store can tell; they are its rivals, like those with the same words. Threads and processes may
-    share a store. All raises StoreError where it is unusable. Statements have %s for values and `drike_` before tables,
-    which a backend may spell in another way.
+    name: for messages, without a password. alike: the edits that say in other words what an active record says, which
+    are its rivals, too. Threads and processes may share a store. All raises StoreError where it is unusable.
+    Statements have %s for values and `drike_` before tables, which a backend may spell in another way.
     """
 
     name: str
@@ -107,20 +96,9 @@ class EditStore(Protocol):
     def _committed(self) -> AbstractContextManager[None]:
         """Begin a transaction and commit it, or roll it back if the block raises."""
 
-    def _run(self, query: str, values: Sequence[object] = ()) -> Any: ...
-
-    def _sum_of_claims(self) -> int: ...
-
     def _explained(self) -> AbstractContextManager[None]: ...
 
-    def _claimants(self, keys: Collection[str]) -> Sequence[int]:
-        """The active edits that have one of these conflict keys."""
-
-    def _write(self, row: Row, keys: Collection[str]) -> None:
-        """Add a change, inside a transaction; its edit now has these conflict keys and no others."""
-
-    def _claim(self, edit: int, keys: Collection[str]) -> None:
-        """Let an edit that has no conflict keys have these; inside a transaction."""
+    def _run(self, query: str, values: Sequence[object] = ()) -> Any: ...
 
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
@@ -139,18 +117,16 @@ class EditStore(Protocol):
     ) -> list[EditVersion]:
         """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last.
 
-        supersede: retire the active edits that the record contradicts. Raises RecordError for a record that `checked`
-        refuses, ConflictError where it contradicts or repeats active edits, ApprovalError where it would be in use
-        without the approvals that the store requires, StoreError if `replaces` has changed.
+        supersede: retire the active edits that the record contradicts. Raises RecordError for what `checked` refuses,
+        ConflictError, ApprovalError where it would be in use unapproved, StoreError if `replaces` has changed.
         """
         with self.transaction():
-            now = self._now()
-            record = records.with_review(records.checked(record), now)
+            now = datetime.fromisoformat(self._now())
+            record = records.checked(record)
+            if record.review_days and not record.review_by:
+                record = replace(record, review_by=records.stamp(now + timedelta(days=record.review_days)))
             id = self._end.edit + 1 if replaces is None else replaces.id
-            earlier = [] if replaces is None else self.changes(edit=id)
-            latest = next(reversed(earlier), None)
-            if replaces is not None and (latest is None or latest.version != replaces.version):
-                raise StoreError(f"edit {id} has changed since version {replaces.version}: look at it, and try again")
+            earlier = [] if replaces is None else versions(self, id, replaces.version)
             if record.status.in_use and not is_approved(record, earlier, needed := required_approvals(self)):
                 raise records.ApprovalError(needed)
             rivals = self._rivals(record, id, earlier)
@@ -159,35 +135,30 @@ class EditStore(Protocol):
                 raise ConflictError(record, rivals)
             why = f"superseded by edit {id}"
             gone = partial(replace, status=Status.RETIRED, author=record.author, reason=why, move=None)
-            new = [(rival.id, versions(self, rival.id)[-1].version + 1, gone(rival.record)) for rival in rivals]
-            new.append((id, latest.version + 1 if latest else 1, record))
+            new = [(versions(self, rival.id), rival.id, gone(rival.record)) for rival in rivals]
             changes: list[EditVersion] = []
-            for number, (id, version, changed) in enumerate(new, self._end.number + 1):
-                content = (number, id, version, now, records.to_json(changed))
+            for known, of, changed in [*new, (earlier, id, record)]:
+                version = known[-1].version + 1 if known else 1
+                content = (self._end.number + 1, of, version, records.stamp(now), records.to_json(changed))
                 checksum = _checksum(content, self._end.checksum)
                 changes.append(EditVersion(*content[:4], changed, checksum))
-                decided = changed if changed.status.decides else next(_decided(earlier), changed)
-                self._write((*content, checksum), conflict_keys(decided) if decided.status is Status.ACTIVE else ())
+                self._write((*content, checksum), decided_version([*known, changes[-1]]).record)
         return changes
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
-        query = """SELECT c.number, c.edit, c.version, c.created_at, c.entry, c.checksum, b.checksum
-                   FROM drike_changes c LEFT JOIN drike_changes b ON b.number = c.number - 1 WHERE c.number > %s"""
-        query += " ORDER BY c.number" if edit is None else " AND c.edit = %s ORDER BY c.number"
+        values, only = ([after], "") if edit is None else ([after, edit], "AND c.edit = %s")
         with self._using():
-            least = 0 if after or edit is not None or self._writing else self._check_end()
-            rows = self._run(query, [after] if edit is None else [after, edit]).fetchall()
+            least = 0 if after or edit is not None or self._writing else self._check_end().number
+            rows = self._run(f"{_CHANGES} {only} ORDER BY c.number", values).fetchall()
         if len(rows) < least:
             raise damaged(self.name, "changes are missing")
-        return _read(self.name, rows, after, edit)
+        return read_rows(self.name, rows, after, edit)
 
     def gate(self, after: int = 0) -> tuple[int, str] | None:
         """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
         query = "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"
-        with self._using():
-            row: tuple[int, str] | None = self._run(query, [after]).fetchone()
-        return row
+        return next(iter(self._rows(query, [after])), None)
 
     def save_gate(self, gate: str) -> None:
         """Save a gate for these edits as the latest one."""
@@ -197,9 +168,8 @@ class EditStore(Protocol):
 
     def setting(self, name: str) -> str | None:
         """The value that was saved last under a name; None if there is none."""
-        with self._using():
-            row = self._run("SELECT value FROM drike_settings WHERE name = %s", [name]).fetchone()
-        return None if row is None else str(row[0])
+        rows = self._rows("SELECT value FROM drike_settings WHERE name = %s", [name])
+        return str(rows[0][0]) if rows else None
 
     def save_setting(self, name: str, value: str) -> None:
         """Save a value under a name, in place of an earlier one."""
@@ -207,45 +177,88 @@ class EditStore(Protocol):
         with self.transaction():
             self._run(query, [name, value])
 
+    def history(self, name: str) -> list[dict[str, Any]]:
+        """What was last added to a list under a name, the latest last. Raises StoreError."""
+        try:
+            return list(map(dict, json.loads(self.setting(name) or "[]")))
+        except (ValueError, TypeError) as problem:
+            raise damaged(self.name, f"its {name}: {problem}") from None
+
+    def add_to_history(self, name: str, entry: Mapping[str, object]) -> None:
+        """Add an entry, with the time as `at`, to a list of which the last ones are kept."""
+        with self.transaction():
+            entries = [*self.history(name), {**entry, "at": self._now()}]
+            self.save_setting(name, json.dumps(entries[-_KEPT:]))
+
     def _now(self) -> str:
         return records.stamp(datetime.now(UTC))
+
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        with self._using():
+            return list(self._run(query, values))
+
+    def _insert(self, table: str, rows: Sequence[Sequence[object]], conflict: str = "") -> None:
+        """Add rows to a table, by one statement. conflict: what to do about a key that it has."""
+        row = f"({', '.join(['%s'] * len(rows[0]))})"
+        query = f"INSERT INTO {table} VALUES {', '.join([row] * len(rows))} {conflict}"  # noqa: S608 - no values
+        self._run(query, [value for row in rows for value in row])
 
     def _rivals(self, record: EditRecord, id: int, earlier: Sequence[EditVersion]) -> list[EditVersion]:
         """The active edits, other than `id`, that answer a question of an active record while it holds."""
         if record.status is not Status.ACTIVE:
             return []
-        ids, said = {*self._claimants(conflict_keys(record))}, records.effect(record)
-        if all(records.effect(known) != said for known in islice(_decided(earlier), 1)):
+        claims = [self._claim_of(key) for key in conflict_keys(record)]
+        query = f"SELECT DISTINCT edit FROM drike_claims WHERE key IN ({', '.join(['%s'] * len(claims))})"  # noqa: S608
+        ids = {edit for [edit] in self._run(query, claims)}
+        decided = [version.record for version in earlier if version.record.status.decides]
+        if not decided or records.effect(decided[-1]) != records.effect(record):
             ids.update(self.alike(self, record))
         others = (decided_version(self.changes(edit=other)) for other in sorted(ids - {id}))
         return [other for other in others if records.overlap(other.record, record)]
 
+    def _write(self, row: Row, decided: EditRecord) -> None:
+        """Add a change, inside a transaction. decided: what its edit is from then on, which has the edit's claims."""
+        number, edit, version, _, _, checksum = row
+        self._insert("drike_changes", [row])
+        query = "DELETE FROM drike_claims WHERE edit = %s RETURNING key"
+        gone = sum(claim_mark(key, edit) for [key] in self._run(query, [edit])) if version > 1 else 0
+        claims = self._end.claims + self._claim(edit, decided) - gone
+        self._end = _LogEnd(number, max(self._end.edit, edit), checksum, claims)
+
+    def _claim(self, edit: int, record: EditRecord) -> int:
+        """Let an edit that has no claims have those of its record, if that is active; return the sum of their marks."""
+        claims = [self._claim_of(key) for key in conflict_keys(record)] if record.status is Status.ACTIVE else []
+        if claims:
+            self._insert("drike_claims", [(claim, edit) for claim in claims])
+        return sum(claim_mark(claim, edit) for claim in claims)
+
+    def _claim_of(self, key: str) -> str | bytes:
+        """A conflict key as the table of claims has it."""
+        return key
+
+    def _sum_of_claims(self) -> int:
+        return sum(claim_mark(claim, edit) for claim, edit in self._run("SELECT key, edit FROM drike_claims"))
+
     def _begin(self) -> None:
         """Where the log ends, as a transaction begins. Raises StoreError if the log or its claims are damaged."""
-        self._check_end()
-        row = self._run(_LAST).fetchone()
+        end = self._check_end()
         claims = self.setting(CLAIMS) or ""
         if not (self._verified and claims):
             found = str(self._sum_of_claims())
             self._verified = claims == found  # else look once more, should this transaction fail
             if not self._verified:  # make the claims again from the log
-                known = _folded(Snapshot(), self.changes()).edits.values()
-                anew = {edit.id: conflict_keys(edit.record) for edit in known if edit.record.status is Status.ACTIVE}
                 self._run("DELETE FROM drike_claims")
-                for id, keys in anew.items():
-                    self._claim(id, keys)
-                claims = str(self._sum_of_claims())
+                claims = str(sum(self._claim(edit.id, edit.record) for edit in snapshot(self).edits.values()))
                 self.save_setting(CLAIMS, claims)
-        self._began = self._end = replace(_LogEnd(*row or ()), claims=int(claims))
+        self._began = self._end = end._replace(claims=int(claims))
 
     def _save_end(self) -> None:
         if self._end != self._began:
             self.save_setting(HEAD, f"{self._end.number} {self._end.checksum}")
             self.save_setting(CLAIMS, str(self._end.claims))
 
-    def _check_end(self) -> int:
-        [row] = self._run(END)
-        return check_end(self.name, *row)
+    def _check_end(self) -> _LogEnd:
+        return check_end(self.name, *self._run(END).fetchone())
 
     @contextmanager
     def _using(self) -> Iterator[None]:
@@ -263,32 +276,27 @@ class EditStore(Protocol):
         return
 
 
-def read_rows(name: str, rows: Sequence[Row]) -> list[EditVersion]:
-    """The changes in all rows of a log. Raises StoreError if a row is damaged or missing; `name`: what has the rows."""
-    before = [None, *(row[5] for row in rows)]
-    return _read(name, [(*row, checksum) for row, checksum in zip(rows, before, strict=False)], 0, None)
+def read_rows(name: str, rows: Sequence[Any], after: int = 0, edit: int | None = None) -> list[EditVersion]:
+    """The changes after the first ones, of all edits or of one. Raises StoreError if a row is damaged or missing.
 
-
-def _read(name: str, rows: Sequence[ReadRow], after: int, edit: int | None) -> list[EditVersion]:
-    """The changes in rows of a log. Raises StoreError if a row is damaged or missing; `name`: the store's."""
+    rows: as `Row`, with the checksum of the change before each. name: what they are in.
+    """
     for expected, (*content, checksum, previous) in enumerate(rows, after + 1):
         chained = previous or "" if len(str(checksum)) == _CHAINED else None  # a damaged value may be of any type
         if checksum != _checksum(content, chained) or (edit is None and content[0] != expected):
             raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
     try:
-        return [
-            EditVersion(number, id, version, created_at, records.record_of(parse(text)), checksum)
-            for number, id, version, created_at, text, checksum, _ in rows
-        ]
+        return [EditVersion(n, id, v, at, records.record_of(parse(text)), sum) for n, id, v, at, text, sum, _ in rows]
     except ValueError as problem:
         raise damaged(name, str(problem)) from None
 
 
-def check_end(name: str, head: str | None, last: str | None) -> int:
-    """The number of the last change. Raises StoreError unless `last`, with its checksum, is what `head` says."""
+def check_end(name: str, head: str | None, last: str | None, edit: int | None) -> _LogEnd:
+    """The end of a log, but for its claims. Raises StoreError unless the last change is that which `head` names."""
     if head is None or head != (last or ""):
         raise damaged(name, "changes at the end of its log are missing, or are not drike's")
-    return int(head.partition(" ")[0] or 0)
+    number, _, checksum = head.partition(" ")
+    return _LogEnd(int(number or 0), edit or 0, checksum)
 
 
 def claim_hash(key: str) -> bytes:
@@ -296,15 +304,10 @@ def claim_hash(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
 
 
-def claim_mark(hashed: bytes, edit: int) -> int:
+def claim_mark(claim: str | bytes, edit: int) -> int:
     """A number of 40 bits for an edit's claim; their sum shows that claims were lost or changed."""
+    hashed = claim_hash(claim) if isinstance(claim, str) else claim
     return int.from_bytes(hashed[:5]) ^ edit
-
-
-def damaged(name: str, what: str) -> StoreError:
-    """The error for a store whose content cannot be that of a store."""
-    remedy = "restore it from a copy, or give another --store"
-    return StoreError(f"{name} is damaged or no store of edits ({what}): {remedy}")
 
 
 def _checksum(content: Sequence[object], previous: str | None) -> str:
@@ -322,15 +325,15 @@ def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:
             changes = changes[1:]
         else:
             changes, since = store.changes(), Snapshot(histories=since.histories + 1)
-    return _folded(since, changes) if changes else since
+    return folded(changes, since) if changes else since
 
 
-def snapshot_at(store: EditStore, time: str) -> Snapshot:
-    """What the edits were at a time, as `stamp` writes it. Raises StoreError."""
-    return _folded(Snapshot(), [change for change in store.changes() if change.created_at <= time])
+def snapshot_at(store: EditStore, at: datetime) -> Snapshot:
+    """What the edits were at a time. Raises StoreError."""
+    return folded([change for change in store.changes() if change.created_at <= records.stamp(at)])
 
 
-def _folded(since: Snapshot, changes: Sequence[EditVersion]) -> Snapshot:
+def folded(changes: Sequence[EditVersion], since: Snapshot = Snapshot()) -> Snapshot:
     """An earlier snapshot with the changes after it."""
     edits, proposals = dict(since.edits), dict(since.proposals)
     for change in changes:
@@ -344,21 +347,21 @@ def _folded(since: Snapshot, changes: Sequence[EditVersion]) -> Snapshot:
     return Snapshot(revision, edits, proposals, head, since.histories)
 
 
-def _decided(versions: Sequence[EditVersion]) -> Iterator[EditRecord]:
-    """The records of those versions that decide, the latest first."""
-    return (version.record for version in reversed(versions) if version.record.status.decides)
-
-
 def decided_version(versions: Sequence[EditVersion]) -> EditVersion:
     """Of all versions of an edit the latest that decides, or the latest while none does."""
     return next((version for version in reversed(versions) if version.record.status.decides), versions[-1])
 
 
-def versions(store: EditStore, edit: int) -> Sequence[EditVersion]:
-    """All versions of an edit, the latest last. Raises StoreError if there is no such edit."""
+def versions(store: EditStore, edit: int, seen: int | None = None) -> Sequence[EditVersion]:
+    """All versions of an edit, the latest last. seen: the one that a person took for that.
+
+    Raises StoreError if there is no such edit, or it has changed since.
+    """
     changes = store.changes(edit=edit) if edit < _MAX_ID else ()
     if not changes:
         raise StoreError(f"there is no edit {edit}: choose one that is listed (drike edits list --all)")
+    if seen not in (None, changes[-1].version):
+        raise StoreError(f"edit {edit} has changed since version {seen}: look at it, and try again")
     return changes
 
 
@@ -375,25 +378,17 @@ def retire(
 
 
 def rollback(
-    store: EditStore,
-    edit: int,
-    version: int | None = None,
-    *,
-    author: str | None = None,
-    reason: str | None = None,
-    supersede: bool = False,
-) -> Sequence[EditVersion]:
+    store: EditStore, edit: int, version: int | None = None, *,
+    author: str | None = None, reason: str | None = None, supersede: bool = False,
+) -> Sequence[EditVersion]:  # fmt: skip
     """Go back to a version of an edit, by default the one before, as a new one; return the changes. StoreError."""
     known = versions(store, edit)
     now = decided_version(known).version
     before = [each for each in known if each.version < now and each.record.status.decides]
-    wanted = next((each for each in reversed(before) if version in (None, each.version)), None)
-    if wanted is None:
-        raise StoreError(
-            f"edit {edit} is at version {now}: choose an earlier one that was in use (drike edits show {edit})"
-            if before
-            else f"edit {edit} has only one version: retire it instead"
-        )
-    why = f"back to version {wanted.version}" + (f": {reason}" if reason else "")
-    record = replace(wanted.record, author=author, reason=why, move=None)
-    return store.put(record, replaces=known[-1], supersede=supersede)
+    wanted = [each for each in before if version in (None, each.version)]
+    if not wanted:
+        other = f"is at version {now}: choose an earlier one that was in use (drike edits show {edit})"
+        raise StoreError(f"edit {edit} {other if before else 'has only one version: retire it instead'}")
+    why = f"back to version {wanted[-1].version}" + (f": {reason}" if reason else "")
+    back = replace(wanted[-1].record, author=author, reason=why, move=None)
+    return store.put(back, replaces=known[-1], supersede=supersede)

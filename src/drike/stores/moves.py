@@ -13,9 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from drike.stores import records
-from drike.stores.approvals import approvers, authors, is_approved, required_approvals
+from drike.stores.approvals import approvers, authors, is_approved, person, required_approvals
 from drike.stores.log import EditStore, Snapshot, decided_version, versions
-from drike.stores.people import person
 from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 
 MOST_APPROVALS = 9
@@ -50,18 +49,13 @@ def propose(
 
 
 def approve(
-    store: EditStore,
-    edit: int,
-    *,
-    author: str | None,
-    reason: str | None = None,
-    version: int | None = None,
-    supersede: bool = False,
-) -> Sequence[EditVersion]:
+    store: EditStore, edit: int, *,
+    author: str | None, reason: str | None = None, version: int | None = None, supersede: bool = False,
+) -> Sequence[EditVersion]:  # fmt: skip
     """Approve what is proposed; it is in use once enough people have. Return the changes.
 
-    version: the one that the person has seen. supersede: retire the active edits that it contradicts. Raises StoreError
-    if nothing is proposed or something else by now, ApprovalError for its own author, ConflictError.
+    version: the one that the person has seen. supersede: as in `put`. Raises StoreError, ApprovalError for its own
+    author, ConflictError.
     """
     with store.transaction():
         latest, known = _proposal(store, edit, version)
@@ -90,24 +84,16 @@ def reject(
 
 
 def change(
-    store: EditStore,
-    edit: int,
-    changes: Mapping[str, Any],
-    *,
-    author: str | None = None,
-    reason: str | None = None,
-    propose: bool = False,
-    version: int | None = None,
-    supersede: bool = False,
-) -> Sequence[EditVersion]:
+    store: EditStore, edit: int, changes: Mapping[str, Any], *, author: str | None = None, reason: str | None = None,
+    propose: bool = False, version: int | None = None, supersede: bool = False,
+) -> Sequence[EditVersion]:  # fmt: skip
     """Give fields of an edit other values, in what is proposed if something is. Return the changes.
 
-    The change is proposed if `propose`, if the store requires approvals, or if it changes a proposal; until it is
-    approved, the edit stays as it was. version: the latest that the person has seen. Raises StoreError, RecordError,
-    ConflictError.
+    The change is proposed if `propose`, if the store requires approvals, or if it changes a proposal. version: the
+    latest that the person has seen. Raises StoreError, RecordError, ConflictError.
     """
     with store.transaction():
-        known = _seen(versions(store, edit), version)
+        known = versions(store, edit, version)
         base = changeable(known)
         if base.status is Status.PROPOSED and "status" in changes:
             raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first, or retire the edit")
@@ -130,10 +116,7 @@ def changeable(versions: Sequence[EditVersion]) -> EditRecord:
 def review(
     store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None, until: str | None = None
 ) -> Sequence[EditVersion]:
-    """Confirm an edit in use, and when it is to be reviewed again: at `until`, else after its `review_days`.
-
-    Raises StoreError if it is not in use, or has no `review_days` and `until` is missing.
-    """
+    """Confirm an edit in use, to be reviewed again at `until`, else after its `review_days`. Raises StoreError."""
     with store.transaction():
         known = versions(store, edit)
         record = decided_version(known).record
@@ -161,17 +144,8 @@ def is_due(record: EditRecord, time: str) -> bool:
 
 
 def _proposal(store: EditStore, edit: int, version: int | None) -> tuple[EditVersion, Sequence[EditVersion]]:
-    known = versions(store, edit)
-    latest = known[-1]
+    latest = versions(store, edit)[-1]
     if latest.record.status is not Status.PROPOSED:
-        raise StoreError(
-            f"nothing is proposed for edit {edit}: choose one that is (drike edits list --status proposed)"
-        )
-    return latest, _seen(known, version)
-
-
-def _seen(known: Sequence[EditVersion], version: int | None) -> Sequence[EditVersion]:
-    """The versions of an edit. Raises StoreError if a person has seen another as the latest."""
-    if version not in (None, known[-1].version):
-        raise StoreError(f"edit {known[-1].id} has changed since version {version}: look at it, and try again")
-    return known
+        why = f"nothing is proposed for edit {edit}"
+        raise StoreError(f"{why}: choose one that is (drike edits list --status proposed)")
+    return latest, versions(store, edit, version)

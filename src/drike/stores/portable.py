@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from drike.errors import DataError
 from drike.stores import log, moves, records
 from drike.stores.approvals import APPROVALS, APPROVALS_SET
-from drike.stores.log import EditStore, Row, damaged
-from drike.stores.records import EditRecord, EditVersion, RecordError, Status, StoreError, effect
+from drike.stores.log import EditStore, Row
+from drike.stores.records import EditRecord, EditVersion, RecordError, Status, StoreError, damaged, effect
 from drike.support.files import write_text
 from drike.support.records import parse, read
 from drike.words import words
@@ -32,6 +32,11 @@ class WholeStore:
     gates: tuple[tuple[int, str, str], ...]
     changes: int
     rows: tuple[Row, ...] = ()
+
+    def log(self, name: str) -> list[EditVersion]:
+        """The changes. Raises StoreError for damaged ones; name: what they are in."""
+        before = [None, *(row[5] for row in self.rows)]
+        return log.read_rows(name, [(*row, checksum) for row, checksum in zip(self.rows, before, strict=False)])
 
 
 def lines_of(store: EditStore) -> Iterator[str]:
@@ -71,25 +76,20 @@ def restore(store: EditStore, whole: WholeStore) -> None:
         if log.snapshot(store).revision:
             raise StoreError(f"{store.name} has edits already: restore into an empty store")
         decided: dict[int, EditRecord] = {}
-        for row, change in zip(whole.rows, log.read_rows("the exported log", whole.rows), strict=True):
+        for row, change in zip(whole.rows, whole.log("the exported log"), strict=True):
             if change.record.replaces(decided.get(change.id)):
                 decided[change.id] = change.record
-            known = decided[change.id]
-            store._write(row, records.conflict_keys(known) if known.status is Status.ACTIVE else ())
+            store._write(row, decided[change.id])
         for gate in whole.gates:
-            store._run("INSERT INTO drike_gates VALUES (%s, %s, %s)", gate)
+            store._insert("drike_gates", [gate])
         for name, value in whole.settings.items():
             store.save_setting(name, value)
 
 
 def edits_of(whole: WholeStore, name: str) -> list[tuple[str, EditRecord]]:
     """The edits of a store as an import takes them, each with its place, without retired ones. Raises StoreError."""
-    latest: dict[int, EditRecord] = {}
-    for change in log.read_rows(name, whole.rows):
-        if change.record.replaces(latest.get(change.id)):
-            latest[change.id] = change.record
-    kept = {id: record for id, record in latest.items() if record.status is not Status.RETIRED}
-    return [(f"{name}, edit {id}", record) for id, record in kept.items()]
+    edits = log.folded(whole.log(name)).edits
+    return [(f"{name}, edit {e.id}", e.record) for e in edits.values() if e.record.status is not Status.RETIRED]
 
 
 class Synced(NamedTuple):
@@ -131,22 +131,21 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
                 if one.id is not None:
                     files[one.id] = one
         last = int(store.setting(mark) or 0) if given else 0
-        kept = {id: edit for id, edit in log.snapshot(store).edits.items() if edit.record.status is not Status.RETIRED}
-        for id in sorted(kept.keys() - files.keys()):
-            if id <= last and retire_missing:
+        for id, edit in sorted(log.snapshot(store).edits.items()):
+            if id > last or id in files or edit.record.status is Status.RETIRED:
+                continue
+            if retire_missing:
                 changes += log.retire(store, id, author=author, reason="its file was removed")
-            elif id <= last:
+            else:
                 left.append(f"edit {id} has no file any more: retire it (--retire-missing), or put the file back")
-        store.save_setting(mark, str(max(log.snapshot(store).edits, default=0)))
-        edits = log.snapshot(store).edits
+        now = log.snapshot(store)
+        store.save_setting(mark, str(max(now.edits, default=0)))
     problems = {line.partition(":")[0] for line in left}
     written = list[str]()
-    for id, edit in edits.items():
+    for id, edit in now.edits.items():
         file = files.get(id)
-        if file is None and (edit.record.status is Status.RETIRED or id <= last):
-            continue
-        if file is None or file.path.name not in problems:
-            written += _write(folder, edit, file, waits=id in log.snapshot(store).proposals)
+        if file.path.name not in problems if file else id > last and edit.record.status is not Status.RETIRED:
+            written += _write(folder, edit, file, waits=id in now.proposals)
     return Synced(tuple(written), tuple(changes), tuple(left))
 
 
@@ -154,14 +153,13 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> tuple[Sequence
     """The changes that a file makes, and the id of its edit. Raises StoreError."""
     why = f"from {one.path.name}"
     if one.id is None:
-        record = moves.entering(store, replace(one.record, author=author, reason=why), decides=True)
-        made = store.put(record)
+        made = store.put(moves.entering(store, replace(one.record, author=author, reason=why), decides=True))
         return made, made[-1].id
     known = log.versions(store, one.id)
     base = next((each.record for each in known if each.version == one.version), None)
     if base is None:
         raise StoreError(f"edit {one.id} has no version {one.version}: take id and version out, to add it anew")
-    now, file = log.decided_version(known).record, _said(records.checked(one.record))
+    now, file = log.decided_version(known).record, _said(one.record)
     waiting = known[-1].record.status is Status.PROPOSED and effect(known[-1].record) == effect(one.record)
     if file in (_said(base), _said(now)) or waiting:
         return (), one.id

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, LiteralString
 
@@ -18,7 +18,8 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.stores.log import EditStore, Row, claim_hash, damaged
+from drike.stores import log, records
+from drike.stores.log import EditStore
 from drike.stores.records import MissingStoreError, StoreError, UnavailableError
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
@@ -59,8 +60,18 @@ _TIMEOUT = 5  # seconds to connect
 _POLL = 0.5  # seconds between looks for changes whose notification was lost
 _SETTINGS = {"application_name": "drike", "connect_timeout": _TIMEOUT, "keepalives_idle": 5, "keepalives_interval": 2,
              "keepalives_count": 3, "tcp_user_timeout": 10_000}  # fmt: skip
-_BUSY = ("55P03", "23505", "40P01")  # codes of a lock that is not free, and of a change made at the same time
-_REMEDIES = (  # for connections that fail: a pattern of the server's message, what to do
+_RIGHTS = "does not allow this ({}): connect as a user with that right, to the primary server"
+_UNKNOWN = "cannot be used ({}): look into the server's log"
+_REMEDIES: records.Remedies = (  # by how codes of errors begin
+    (("55P03", "23505", "40P01"), UnavailableError, records.BUSY),  # no lock is free, or another made a change
+    (("42501", "25006"), StoreError, _RIGHTS),
+    ("53", UnavailableError, records.FULL.format("{}", "server")),
+    ("3F000", StoreError, "cannot hold a store ({}): create the schema that search_path names"),
+    (("42", "XX"), StoreError, records.DAMAGED),
+    ("57", UnavailableError, _UNKNOWN),
+    ("", StoreError, _UNKNOWN),
+)
+_UNREACHED = (  # for connections that fail: a pattern of the server's message, what to do
     (r"password", "set PGPASSWORD, write the password into ~/.pgpass, or correct the user"),
     (r"database .* does not exist", "create it with createdb, or correct the address"),
     (r"role .* does not exist", "create it with createuser, or correct the user"),
@@ -71,7 +82,7 @@ _REMEDIES = (  # for connections that fail: a pattern of the server's message, w
 
 
 class ImpatientConnection(psycopg.Connection[TupleRow]):
-    """A connection that is closed where its server says nothing for `patience` seconds, as if it were frozen."""
+    """A connection that is closed where its server says nothing for `patience` seconds."""
 
     patience = 5.0
 
@@ -162,22 +173,8 @@ class PostgresStore(EditStore):
                         raise
                     time.sleep(min(left, _POLL / 2))
 
-    def _claimants(self, keys: Collection[str]) -> Sequence[int]:
-        query = "SELECT DISTINCT edit FROM drike_claims WHERE key = ANY(%s::bytea[])"
-        return [edit for [edit] in self._run(query, [[*map(claim_hash, keys)]])]
-
-    def _write(self, row: Row, keys: Collection[str]) -> None:
-        query = """
-            WITH change AS (INSERT INTO drike_changes VALUES (%s, %s, %s, %s, %s, %s))
-            INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s"""
-        _, edit, version, *_ = row
-        before = self._run("DELETE FROM drike_claims WHERE edit = %s RETURNING key", [edit]) if version > 1 else ()
-        gone, hashes = [bytes(key) for [key] in before], [*map(claim_hash, keys)]
-        self._run(query, [*row, hashes, edit])
-        self._end = self._end.after(row, hashes, gone)
-
-    def _claim(self, edit: int, keys: Collection[str]) -> None:
-        self._run("INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s", [[*map(claim_hash, keys)], edit])
+    def _claim_of(self, key: str) -> bytes:
+        return log.claim_hash(key)
 
     def _run(self, query: LiteralString | sql.Composed, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
         """Run a statement; outside a transaction, on a new connection if the old one was lost."""
@@ -204,26 +201,25 @@ class PostgresStore(EditStore):
         self._run("BEGIN ISOLATION LEVEL READ COMMITTED")  # what is read after the lock was taken, is up to date
         self._writing = True
         try:
-            self._run(_LOCK)
-            [[mark]] = self._run("SELECT pg_current_xact_id()::text")
-            if self._prepared:
-                self._version()
-                self._begin()
-            yield
-            if self._connection.info.transaction_status is TransactionStatus.INERROR:
-                why = "a change of this transaction failed, so none of it was kept"
-                raise StoreError(f"{why}: correct it, and try again")
-            self._save_end()
-            try:
-                self._connection.execute("COMMIT")
-            except psycopg.OperationalError:
-                if not self._connection.closed or self._state(mark) != "committed":
-                    raise
-        except BaseException as problem:
+            with self._explained():
+                self._run(_LOCK)
+                [[mark]] = self._run("SELECT pg_current_xact_id()::text")
+                if self._prepared:
+                    self._version()
+                    self._begin()
+                yield
+                if self._connection.info.transaction_status is TransactionStatus.INERROR:
+                    why = "a change of this transaction failed, so none of it was kept"
+                    raise StoreError(f"{why}: correct it, and try again")
+                self._save_end()
+                try:
+                    self._connection.execute("COMMIT")
+                except psycopg.OperationalError:
+                    if not self._connection.closed or self._state(mark) != "committed":
+                        raise
+        except BaseException:
             with suppress(psycopg.Error):  # the server rolls back when the connection is lost
                 self._connection.rollback()
-            if isinstance(problem, psycopg.Error):  # explained here, as that of a change
-                raise explained(problem, self.name, writing=True) from problem
             raise
         finally:
             self._writing = False
@@ -275,30 +271,13 @@ class PostgresStore(EditStore):
         try:
             yield
         except psycopg.Error as problem:
-            raise explained(problem, self.name, writing=self._writing) from problem
-
-
-def explained(problem: psycopg.Error, name: str, *, writing: bool) -> StoreError:
-    """An error of psycopg as a sentence. name: the store's. writing: whether it was in the middle of a change."""
-    code = problem.sqlstate or ""
-    lines = str(problem).splitlines() or [type(problem).__name__]
-    why = problem.diag.message_primary or lines[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
-    if not code or code.startswith(("08", "57P", "25P03")):
-        if writing:
-            remedy = f"lost its connection ({why}), so nothing of the change was kept: try again"
-        else:
-            remedy = f"cannot be reached ({why}): {next(then for words, then in _REMEDIES if re.search(words, why))}"
-    elif code in _BUSY:
-        remedy = "is in use by another process: wait for it to end, and try again"
-    elif code in ("42501", "25006"):
-        remedy = f"does not allow this ({why}): connect as a user with that right, to the primary server"
-    elif code.startswith("53"):
-        remedy = f"cannot be written ({why}): make room, or check the server; what was acknowledged stays"
-    elif code == "3F000":
-        remedy = f"cannot hold a store ({why}): create the schema that search_path names"
-    elif code.startswith(("42", "XX")):
-        return damaged(name, why)
-    else:
-        remedy = f"cannot be used ({why}): look into the server's log"
-    later = not code or code.startswith(("08", "53", "57")) or code in _BUSY
-    return (UnavailableError if later else StoreError)(f"{name} {remedy}")
+            code = problem.sqlstate or ""
+            lines = str(problem).splitlines() or [type(problem).__name__]
+            why = problem.diag.message_primary or lines[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
+            if code and not code.startswith(("08", "57P", "25P03")):
+                raise records.explained(self.name, code, why, _REMEDIES) from problem
+            if self._writing:
+                lost = f"lost its connection ({why}), so nothing of the change was kept: try again"
+            else:
+                lost = f"cannot be reached ({why}): {next(then for words, then in _UNREACHED if re.search(words, why))}"
+            raise UnavailableError(f"{self.name} {lost}") from problem

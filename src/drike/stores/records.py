@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -52,6 +52,24 @@ class RecordError(StoreError):
     """A record cannot be stored as it is; the message names the field."""
 
 
+# Of the errors of a database, by how their codes begin.
+Remedies = Sequence[tuple[str | tuple[str, ...], type[StoreError], str]]
+BUSY = "is in use by another process: wait for it to end, and try again"
+DAMAGED = "is damaged or no store of edits ({}): restore it from a copy, or give another --store"
+FULL = "cannot be written ({}): make room, or check the {}; what was acknowledged stays"
+
+
+def damaged(name: str, what: str) -> StoreError:
+    """The error for a store whose content cannot be that of a store."""
+    return StoreError(f"{name} {DAMAGED.format(what)}")
+
+
+def explained(name: str, code: str, why: str, remedies: Remedies) -> StoreError:
+    """The error for one that a database raised with a code."""
+    error, remedy = next((error, remedy) for begins, error, remedy in remedies if code.startswith(begins))
+    return error(f"{name} {remedy.format(why)}")
+
+
 class ConflictError(RecordError):
     """Active edits answer the record's question already. `rivals`: these; `repeated`: they have the same object."""
 
@@ -60,14 +78,13 @@ class ConflictError(RecordError):
         self.repeated = all(normalise(rival.record.target_new) == normalise(record.target_new) for rival in rivals)
         known = " and ".join(f"edit {rival.id} ({rival.record.fact})" for rival in rivals)
         keys, id = conflict_keys(record), self.rivals[0].id
-        if any(keys & conflict_keys(rival.record) for rival in rivals):
-            end = (
-                f"repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
-                if self.repeated
-                else f"contradicts {known}: retire that edit, or let the new one supersede it (--supersede)"
-            )
+        shared = any(keys & conflict_keys(rival.record) for rival in rivals)
+        if self.repeated and shared:
+            end = f"repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
         elif self.repeated:
             end = f"says in other words what {known} says: add it there (drike edits change {id} --paraphrase QUERY)"
+        elif shared:
+            end = f"contradicts {known}: retire that edit, or let the new one supersede it (--supersede)"
         else:
             remedy = "let the new one supersede it (--supersede) or, if both hold, give it the other's query as --never"
             end = f"contradicts {known} in other words: {remedy}"
@@ -75,17 +92,12 @@ class ConflictError(RecordError):
 
 
 class ApprovalError(StoreError):
-    """A version would be in use without the approvals that its store requires. `needed`: how many these are.
-
-    own: its author is approving it.
-    """
+    """A version would be in use without the approvals that its store requires. own: its author is approving it."""
 
     def __init__(self, needed: int, *, own: bool = False) -> None:
-        self.needed = needed
-        who = "somebody other than its author" if needed == 1 else f"{needed} people other than its author"
-        ask = f"this is your own: ask {who.replace('its author', 'you')} to approve it"
+        who = f"{'somebody' if needed == 1 else f'{needed} people'} other than {'you' if own else 'its author'}"
         rule = f"this store requires that {who} approve it first: propose it (drike edits propose)"
-        super().__init__(ask if own else rule)
+        super().__init__(f"this is your own: ask {who} to approve it" if own else rule)
 
 
 class Status(StrEnum):
@@ -123,15 +135,13 @@ class EditRecord:
     """All that a person says about an edit.
 
     subject, query, target_new, target_true, relation: as in `Edit`; without a relation, it is the query around the
-    subject. The subject is "" only in a record of `as_stored`; no store keeps one. paraphrases: the query in other
-    words. negatives: questions that the edit must never match. object_aliases: other names of the new object, by which
-    an answer may state it. status: a retired edit is kept for its history. valid_from, valid_to: when it holds, the end
-    excluded; ISO 8601, UTC unless they name a zone. priority: of several edits that concern a question, those with the
-    highest come first. enforce: a gateway that cannot decide refuses questions that name the subject, instead of
-    answering unedited. only: to whom it applies, each condition as model=PATTERN or HEADER=PATTERN; those on one name
-    are alternatives. approved_as: the status of a proposed version once it is approved. owner, review_by, review_days:
-    who answers for it, when it is to be reviewed, and how many days later again. metadata: what else a file says of it.
-    source: where the fact comes from. author, reason: who made this change, and why. move: what the change was.
+    subject, which is "" only in a record of `as_stored`. paraphrases: the query in other words. negatives: questions
+    that the edit must never match. object_aliases: other names of the new object. valid_from, valid_to: when it holds,
+    the end excluded; ISO 8601, UTC unless they name a zone. priority: of several edits that concern a question, those
+    with the highest come first. enforce: a gateway that cannot decide refuses questions that name the subject, instead
+    of answering unedited. only: to whom it applies (`audience`). approved_as: the status of a proposed version once it
+    is approved. review_by, review_days: when it is to be reviewed, and how many days later again. metadata: what else
+    a file says of it. source: where the fact comes from. author, reason, move: who made this change, why, and what.
     """
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
@@ -209,7 +219,6 @@ REQUIRED = tuple(field.name for field in fields(EditRecord) if field.default is 
 LISTS = tuple(field.name for field in fields(EditRecord) if field.default == ())
 _TIMES = ("valid_from", "valid_to", "review_by")
 _NO_EFFECT = ("owner", "review_by", "review_days", "metadata", "source", "author", "reason", "move")
-_JSON_DEFAULTS = {_OLD_NAMES.get(field.name, field.name): field.default for field in fields(EditRecord)}
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -242,13 +251,6 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def with_review(record: EditRecord, now: str) -> EditRecord:
-    """A record that is to be reviewed from time to time, with the first time, where it has none."""
-    if record.review_days is None or record.review_by is not None:
-        return record
-    return replace(record, review_by=stamp(datetime.fromisoformat(now) + timedelta(days=record.review_days)))
-
-
 def to_values(record: EditRecord) -> dict[str, object]:
     """The fields of a record, as JSON names them."""
     return {_OLD_NAMES.get(name, name): value for name, value in vars(record).items()}
@@ -256,8 +258,8 @@ def to_values(record: EditRecord) -> dict[str, object]:
 
 def to_json(record: EditRecord) -> str:
     """The fields of a record that differ from their defaults, as a JSON object."""
-    values = {name: value for name, value in to_values(record).items() if value != _JSON_DEFAULTS.get(name, MISSING)}
-    return _ENCODE(values)
+    new = {name: value for name, value in vars(record).items() if value != getattr(EditRecord, name, MISSING)}
+    return _ENCODE({_OLD_NAMES.get(name, name): value for name, value in new.items()})
 
 
 def record_of(values: Mapping[str, object]) -> EditRecord:
@@ -289,42 +291,41 @@ def checked(record: EditRecord) -> EditRecord:
         elif value and type(value) is tuple:
             changes[name] = tuple(dict.fromkeys(_text(said, text) for text in value))
     record = replace(record, **changes)
-    if record.subject in record.aliases:
-        record = replace(record, aliases=tuple(name for name in record.aliases if name != record.subject))
-    record = _with_conditions(record)
-    if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
-        raise RecordError(f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})")
-    if record.status is not Status.RETIRED:  # edits of older stores can be retired whatever they hold
-        _check_texts(record)
-    if record.target_true and normalise(record.target_true) == normalise(record.target_new):
-        raise RecordError(f"target_new is the old object already ({shown(record.target_true)!r}): give a new one")
-    if both := {record.query, *record.paraphrases} & set(record.negatives):
-        raise RecordError(f"negatives hold the edit's own query {shown(min(both))!r}: remove it from one of them")
-    return record
-
-
-def _with_conditions(record: EditRecord) -> EditRecord:
-    """The record with what limits its use in one form. Raises RecordError."""
+    aliases = tuple(name for name in record.aliases if name != record.subject)
     try:
-        record = replace(record, only=tuple(map(condition, record.only)))
+        record = replace(record, aliases=aliases, only=tuple(map(condition, record.only)))
     except ValueError as problem:
         raise RecordError(f"only {problem}") from None
-    if not record.approved_as.in_use:
-        raise RecordError(f"approved_as is {record.approved_as}: an edit is approved as active or as shadow")
-    if record.review_days is not None and not 1 <= record.review_days <= _MAX_DAYS:
-        raise RecordError(f"review_days is {record.review_days}: give a number of days from 1 to {_MAX_DAYS:,}")
-    if sum(len(name) + len(value) for name, value in (record.metadata or {}).items()) > _MAX_LENGTH:
-        raise RecordError(f"metadata has more than {_MAX_LENGTH:,} characters: leave out what is not needed")
+    if fault := next(_faults(record), None):
+        raise RecordError(fault)
     return record
 
 
-def _check_texts(record: EditRecord) -> None:
-    """Raises RecordError for more texts than a store keeps again with each version, and for unusable names."""
+def _faults(record: EditRecord) -> Iterator[str]:
+    """Why a record with usable fields is refused as a whole."""
+    if not record.approved_as.in_use:
+        yield f"approved_as is {record.approved_as}: an edit is approved as active or as shadow"
+    if record.review_days is not None and not 1 <= record.review_days <= _MAX_DAYS:
+        yield f"review_days is {record.review_days}: give a number of days from 1 to {_MAX_DAYS:,}"
+    if sum(len(name) + len(value) for name, value in (record.metadata or {}).items()) > _MAX_LENGTH:
+        yield f"metadata has more than {_MAX_LENGTH:,} characters: leave out what is not needed"
+    if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
+        yield f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})"
+    if record.status is not Status.RETIRED:  # edits of older stores can be retired whatever they hold
+        yield from _faults_of_texts(record)
+    if record.target_true and normalise(record.target_true) == normalise(record.target_new):
+        yield f"target_new is the old object already ({shown(record.target_true)!r}): give a new one"
+    if both := {record.query, *record.paraphrases} & set(record.negatives):
+        yield f"negatives hold the edit's own query {shown(min(both))!r}: remove it from one of them"
+
+
+def _faults_of_texts(record: EditRecord) -> Iterator[str]:
+    """More texts than a store keeps again with each version, and unusable names."""
     texts = [text for name in LISTS for text in getattr(record, name)]
     size = sum(map(len, texts))
     if len(texts) > _MAX_TEXTS or size > _MAX_TOTAL:
         has = f"aliases, wordings, negatives and object_aliases are {len(texts):,} texts of {size:,} characters"
-        raise RecordError(f"{has}: leave {_MAX_TEXTS} texts of {_MAX_TOTAL:,} characters at most")
+        yield f"{has}: leave {_MAX_TEXTS} texts of {_MAX_TOTAL:,} characters at most"
     for name in record.names:
         if len(name) <= MAX_NAME and name.isascii() and sum(map(str.isalnum, name)) > len(name) - MAX_NAME_WORDS:
             continue  # too few characters stand between words for there to be too many
@@ -332,11 +333,11 @@ def _check_texts(record: EditRecord) -> None:
             field = "subject" if name == record.subject else "aliases"
             long = f"{len(name):,} characters" if len(name) > MAX_NAME else f"{count:,} words"
             remedy = f"shorten it to {MAX_NAME_WORDS} words and {MAX_NAME} characters at most"
-            raise RecordError(f"{field} {shown(name)!r} has {long}: {remedy}")
+            yield f"{field} {shown(name)!r} has {long}: {remedy}"
     if (length := len(record.edit.fact)) > MAX_FACT:
-        raise RecordError(f"query and target_new have {length:,} characters: shorten them to {MAX_FACT:,} at most")
+        yield f"query and target_new have {length:,} characters: shorten them to {MAX_FACT:,} at most"
     if not any(mentions(record.query, name) for name in record.names):
-        raise RecordError(f"subject {shown(record.subject)!r} is not in the query: copy it from there, or add an alias")
+        yield f"subject {shown(record.subject)!r} is not in the query: copy it from there, or add an alias"
 
 
 def _text(name: str, text: str) -> str:

@@ -1,17 +1,26 @@
-"""Reports of wrong answers, kept beside the edits until a person closes them, or makes an edit of them."""
+"""Reports of wrong answers, kept beside the edits until a person closes them, or makes an edit of them.
+
+Files of them are our own JSON or CSV, or exports. Langfuse: traces or observations with their scores, as its API and
+its export in JSON give them. A correction is a score of the type CORRECTION; of others, those of 0 or less report an
+answer. Open WebUI: the export of its evaluations, of which thumbs down are read, each with the chat as it was.
+"""
 
 from __future__ import annotations
 
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, ClassVar
 
-from drike.stores.log import EditStore, damaged
-from drike.stores.records import StoreError
+from drike.datasets.rows import scan_rows, shown
+from drike.errors import DataError
+from drike.stores.log import EditStore
+from drike.stores.records import StoreError, damaged
 from drike.support.records import parse, read
 
 MOST_KEPT = 10_000
@@ -19,6 +28,8 @@ LONGEST = 4_000  # characters of a text; the rest of an answer or comment is cut
 _COUNT = "reports"  # the setting with the number of the last report; where it is missing, so is the table
 _TABLE = "CREATE TABLE IF NOT EXISTS drike_reports (number BIGINT PRIMARY KEY, closed BIGINT NOT NULL, report TEXT)"
 GIVEN = ("question", "answer", "correction", "comment", "conversation", "model")
+_QUESTIONS = ("question", "query", "input", "prompt", "text", "content")
+_ANSWERS = ("output", "answer", "response", "text", "content")
 
 
 class FullInboxError(StoreError):
@@ -40,9 +51,8 @@ _CLOSED = {state: number for number, state in enumerate(ReportState)}  # a state
 class Report:
     """A wrong answer, as someone reports it.
 
-    question, answer: what was asked and said. correction: what is right. conversation, model: their ids. number, at,
-    author: which report of the store it is, when it came, and from whom. edit: the one that came of it, or that a
-    sample is of. closed_by, reason: who closed it, and why.
+    correction: what is right. conversation, model: their ids. number, at, author: which report of the store it is, when
+    it came, and from whom. edit: the one that came of it, or that a sample is of.
     """
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
@@ -87,42 +97,30 @@ def add(store: EditStore, reports: Sequence[Report], author: str | None) -> Sequ
         last = int(store.setting(_COUNT) or 0)
         if not last:
             store._run(_TABLE)
-        [kept] = store._run("SELECT COUNT(*) FROM drike_reports").fetchone()
+        [[kept]] = store._run("SELECT COUNT(*) FROM drike_reports")
         if (excess := kept + len(reports) - MOST_KEPT) > 0:
             oldest = "SELECT number FROM drike_reports WHERE closed > 0 ORDER BY closed DESC, number LIMIT %s"
             gone = store._run(f"DELETE FROM drike_reports WHERE number IN ({oldest})", [excess])  # noqa: S608
             if gone.rowcount < excess:
                 raise FullInboxError(f"the inbox holds {MOST_KEPT:,} reports: close some (drike edits inbox --close)")
-        at, added = store._now(), []
-        for number, report in enumerate(reports, last + 1):
-            added.append(replace(report, number=number, at=at, author=author))
-            values = [number, _CLOSED[report.state], _text(added[-1])]
-            store._run("INSERT INTO drike_reports VALUES (%s, %s, %s)", values)
+        numbered = enumerate(reports, last + 1)
+        added = [replace(report, number=number, at=store._now(), author=author) for number, report in numbered]
+        for report in added:
+            store._insert("drike_reports", [(report.number, _CLOSED[report.state], _text(report))])
         store.save_setting(_COUNT, str(last + len(added)))
     return added
 
 
 def reports(store: EditStore, state: ReportState | None = ReportState.OPEN) -> list[Report]:
     """The reports in a state, or all but samples, the oldest first. Raises StoreError."""
-    if store.setting(_COUNT) is None:
-        return []
-    query = "SELECT number, report FROM drike_reports WHERE closed IN (%s, %s) ORDER BY number"
-    both = [0, 1] if state is None else [_CLOSED[state]] * 2
-    with store._using():
-        rows = store._run(query, both).fetchall()
-    return [_read(store, *row) for row in rows]
+    return _kept(store, "closed IN (%s, %s)", [0, 1] if state is None else [_CLOSED[state]] * 2)
 
 
 def report(store: EditStore, number: int) -> Report:
     """A report. Raises StoreError if there is none with this number."""
-    row = None
-    if store.setting(_COUNT) is not None:
-        with store._using():
-            query = "SELECT number, report FROM drike_reports WHERE number = %s"
-            row = store._run(query, [number]).fetchone()
-    if row is None:
+    if not (found := _kept(store, "number = %s", [number])):
         raise StoreError(f"there is no report {number}: choose one that drike edits inbox lists")
-    return _read(store, *row)
+    return found[0]
 
 
 def close(
@@ -136,21 +134,18 @@ def close(
             raise StoreError(f"report {number} is closed already ({why}): choose an open one")
         if edit is None and not reason:
             raise StoreError("closing a report needs a reason, for its author: give one (--reason)")
-        closed = replace(known, state=ReportState.CLOSED, closed_by=author, reason=reason, edit=edit)
-        store._run("UPDATE drike_reports SET closed = 1, report = %s WHERE number = %s", [_text(closed), number])
-    return closed
+        return _changed(store, replace(known, state=ReportState.CLOSED, closed_by=author, reason=reason, edit=edit))
 
 
 def keep_samples(store: EditStore, samples: Sequence[Report], most: int) -> None:
     """Keep samples, of each comment the newest `most`. Raises StoreError."""
     with store.transaction():
         add(store, samples, None)
-        query = "SELECT number, report FROM drike_reports WHERE closed = %s ORDER BY number DESC"
-        kept = Counter[str]()
-        for number, text in store._run(query, [_CLOSED[ReportState.SAMPLE]]).fetchall():
-            kept[comment := json.loads(text)["comment"]] += 1
-            if kept[comment] > most:
-                store._run("DELETE FROM drike_reports WHERE number = %s", [number])
+        kept = Counter[str | None]()
+        for sample in reversed(reports(store, ReportState.SAMPLE)):
+            kept[sample.comment] += 1
+            if kept[sample.comment] > most:
+                store._run("DELETE FROM drike_reports WHERE number = %s", [sample.number])
 
 
 def forget_samples(store: EditStore) -> int:
@@ -167,9 +162,7 @@ def mark_wrong(store: EditStore, number: int, author: str | None = None) -> Repo
         known = report(store, number)
         if known.state is not ReportState.SAMPLE:
             raise StoreError(f"report {number} is no sample: choose one that drike edits inbox --samples lists")
-        opened = replace(known, state=ReportState.OPEN, author=author, edit=None)
-        store._run("UPDATE drike_reports SET closed = 0, report = %s WHERE number = %s", [_text(opened), number])
-    return opened
+        return _changed(store, replace(known, state=ReportState.OPEN, author=author, edit=None))
 
 
 def _cleaned(value: Any) -> Any:
@@ -181,13 +174,111 @@ def _cleaned(value: Any) -> Any:
 
 
 def _text(report: Report) -> str:
-    defaults = {field.name: field.default for field in fields(Report)}
-    values = {name: value for name, value in asdict(report).items() if value != defaults[name]}
-    return json.dumps(values, ensure_ascii=False)
+    new = {name: value for name, value in vars(report).items() if value != getattr(Report, name, None)}
+    return json.dumps(new, ensure_ascii=False)
 
 
-def _read(store: EditStore, number: int, text: str) -> Report:
-    try:
-        return read(Report, parse(text))
-    except ValueError as problem:
-        raise damaged(store.name, f"report {number}: {problem}") from None
+def _changed(store: EditStore, report: Report) -> Report:
+    values = [_CLOSED[report.state], _text(report), report.number]
+    store._run("UPDATE drike_reports SET closed = %s, report = %s WHERE number = %s", values)
+    return report
+
+
+def _kept(store: EditStore, where: str, values: Sequence[object]) -> list[Report]:
+    if store.setting(_COUNT) is None:
+        return []
+    query = f"SELECT number, report FROM drike_reports WHERE {where} ORDER BY number"  # noqa: S608
+    kept = []
+    for number, text in store._rows(query, values):
+        try:
+            kept.append(read(Report, parse(text)))
+        except ValueError as problem:
+            raise damaged(store.name, f"report {number}: {problem}") from None
+    return kept
+
+
+def read_reports(path: Path) -> tuple[list[Report], list[str]]:
+    """The reports in a file, and why other rows are none. Raises DataError for a file that cannot be read."""
+    found, refused = list[Report](), list[str]()
+    for row in scan_rows(path, str(path))[0]:
+        if isinstance(row, DataError):
+            refused.append(str(row))
+            continue
+        try:
+            found.append(report_of(_values(row.values)))
+        except ValueError as problem:
+            refused.append(f"{row.place}: {problem}")
+    return found, refused
+
+
+def _values(values: Mapping[str, Any]) -> Mapping[str, object]:
+    if isinstance(values.get("data"), dict) and "snapshot" in values:
+        return _of_open_webui(values)
+    if "input" in values and ("output" in values or "scores" in values):
+        return _of_langfuse(values)
+    if "traceId" in values:
+        raise ValueError("a score without its trace has no question: export the traces with their scores")
+    return {name: str(values[name]) for name in GIVEN if values.get(name) not in (None, "")}
+
+
+def _of_open_webui(values: Mapping[str, Any]) -> Mapping[str, object]:
+    data, meta = values["data"], values.get("meta")
+    if not isinstance(data.get("rating"), int | float) or data["rating"] > 0:
+        raise ValueError("the rating is not thumbs down")
+    chat = _at(values, "snapshot", "chat")
+    messages = _at(chat, "chat", "history", "messages") or _at(chat, "history", "messages")
+    said = _at(messages, str(_at(meta, "message_id")))
+    asked = _at(messages, str(_at(said, "parentId")))
+    return {
+        "question": _said(_at(asked, "content"), _QUESTIONS), "answer": _said(_at(said, "content"), _ANSWERS),
+        "comment": ": ".join(str(data[name]) for name in ("reason", "comment") if data.get(name)),
+        "conversation": _plain(_at(meta, "chat_id")), "model": _plain(data.get("model_id") or _at(meta, "model_id")),
+    }  # fmt: skip
+
+
+def _of_langfuse(values: Mapping[str, Any]) -> Mapping[str, object]:
+    given = _parsed(values.get("scores"))
+    scores = [score for score in given if isinstance(score, dict)] if isinstance(given, list) else []
+    corrections = [score for score in scores if score.get("dataType") == "CORRECTION"]
+    others = [score for score in scores if score not in corrections]
+    bad = [score for score in others if isinstance(score.get("value"), int | float) and score["value"] <= 0]
+    if not (corrections or bad):
+        raise ValueError("no score of it is a correction, or 0 or less")
+    last = corrections[-1] if corrections else {}
+    comment = "; ".join(str(score["comment"]) for score in (*corrections, *bad) if score.get("comment"))
+    return {
+        "question": _said(_parsed(values["input"]), _QUESTIONS),
+        "answer": _said(_parsed(values.get("output")), _ANSWERS),
+        "correction": _said(_parsed(last.get("stringValue") or last.get("value")), _ANSWERS),
+        "comment": comment or "bad score", "model": _plain(values.get("model")),
+        "conversation": _plain(values.get("sessionId") or values.get("traceId") or values.get("id")),
+    }  # fmt: skip
+
+
+def _at(value: object, *path: str) -> Any:
+    """What an object has at a path; None if anything on the way is missing."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _said(value: object, names: Sequence[str]) -> str:
+    """The text of a message, the last of several, or of an object that has it under one of these names."""
+    if isinstance(value, list) and value:
+        users = [part for part in value if _at(part, "role") == "user"]
+        return _said((users or value)[-1], names)
+    if isinstance(value, dict):
+        return _said(next(filter(None, map(value.get, ("messages", *names))), ""), names)
+    return value if isinstance(value, str) else ""
+
+
+def _parsed(value: object) -> object:
+    """JSON in a cell of a table; any other value as it is."""
+    if isinstance(value, str) and value[:1] in ("{", "[", '"'):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
+
+
+def _plain(value: object) -> str | None:
+    return shown(value) if value else None

@@ -6,12 +6,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from drike.stores.log import END, EditStore, Row, check_end, claim_hash, claim_mark, damaged
-from drike.stores.records import MissingStoreError, StoreError, UnavailableError
+from drike.stores import log, records
+from drike.stores.log import EditStore
+from drike.stores.records import MissingStoreError, StoreError, UnavailableError, damaged
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
@@ -33,6 +34,13 @@ _MIGRATIONS = (  # of the schema: the statements that lead from each version to 
             (SELECT number || ' ' || checksum FROM changes ORDER BY number DESC LIMIT 1), '')), ('claims', '')""",
     ),
     (),  # earlier drikes would take a proposed version for the edit
+)
+_CLOSED = "cannot be opened ({}): check the path and its permissions, or give another --store"
+_REMEDIES: records.Remedies = (  # by how names of SQLite's errors begin
+    (("SQLITE_BUSY", "SQLITE_LOCKED"), UnavailableError, records.BUSY),
+    (("SQLITE_FULL", "SQLITE_IOERR"), UnavailableError, records.FULL.format("{}", "disk")),
+    (("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"), StoreError, _CLOSED),
+    ("", StoreError, records.DAMAGED),
 )
 
 
@@ -59,17 +67,13 @@ class SqliteStore(EditStore):
             self._file.close()
 
     def wait(self, after: int, timeout: float) -> bool:
-        """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
+        """As in `EditStore`."""
         end = time.monotonic() + timeout
-        while True:
-            with self._using():
-                [[number]] = self._file.execute("SELECT coalesce(max(number), 0) FROM changes")
-            if number > after:
-                return True
-            left = end - time.monotonic()
-            if left <= 0:
+        while not self._rows("SELECT 1 FROM drike_changes WHERE number > %s LIMIT 1", [after]):
+            if (left := end - time.monotonic()) <= 0:
                 return False
             time.sleep(min(left, _PAUSE))
+        return True
 
     @contextmanager
     def _committed(self) -> Iterator[None]:
@@ -86,35 +90,19 @@ class SqliteStore(EditStore):
             raise
         self._require_current()
 
-    def _claimants(self, keys: Collection[str]) -> list[int]:
-        query = f"SELECT DISTINCT edit FROM claims WHERE key IN ({', '.join('?' * len(keys))})"  # noqa: S608
-        return [edit for [edit] in self._file.execute(query, [*keys])]
-
-    def _write(self, row: Row, keys: Collection[str]) -> None:
-        _, edit, version, *_ = row
-        self._file.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", row)
-        query = "DELETE FROM claims WHERE edit = ? RETURNING key"
-        gone = [key for [key] in self._file.execute(query, [edit])] if version > 1 else []
-        self._claim(edit, keys)
-        self._end = self._end.after(row, map(claim_hash, keys), map(claim_hash, gone))
-
-    def _claim(self, edit: int, keys: Collection[str]) -> None:
-        self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in keys])
-
     def _open(self, create: bool) -> None:
         with self._explained():
             current = self._at_path()
             file = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(file, create)
-                check_end(self.name, *file.execute(_own(END)).fetchone())
+                log.check_end(self.name, *file.execute(_own(log.END)).fetchone())
                 [[version]] = file.execute("PRAGMA data_version")
             except BaseException:
                 file.close()
                 raise
-            self._file, self._version = file, version
-            self._opened, self._written = current or (None, None)
-            self._verified = False
+            self._file, self._version, self._verified = file, version, False
+            self._opened, self._written = current
 
     def _prepare(self, file: sqlite3.Connection, create: bool) -> None:
         """Make the tables in a new file; refuse a file that is no store of this version."""
@@ -138,18 +126,17 @@ class SqliteStore(EditStore):
         # On purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
         file.execute("PRAGMA journal_mode = DELETE")
 
-    def _at_path(self) -> tuple[object, object] | None:
-        """Which file is at the path, and when it was written; None if there is none."""
+    def _at_path(self) -> tuple[object, object]:
+        """Which file is at the path, and when it was written; None, None if there is none."""
         with suppress(OSError):
             status = self._path.stat()
             return (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)
-        return None
+        return None, None
 
     def _require_current(self) -> None:
-        current = self._at_path()
-        if current is None or current[0] != self._opened:
+        which, self._written = self._at_path()
+        if which is None or which != self._opened:
             raise StoreError(f"{self.name} was replaced during a change, which may be lost: look, and try again")
-        self._written = current[1]
 
     @property
     def _writing(self) -> bool:
@@ -158,17 +145,13 @@ class SqliteStore(EditStore):
     def _run(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         return self._file.execute(_own(query), values)
 
-    def _sum_of_claims(self) -> int:
-        return sum(claim_mark(claim_hash(k), edit) for k, edit in self._file.execute("SELECT key, edit FROM claims"))
-
     def _follow(self) -> None:
         """Open the file anew if another one has taken its place. Raises StoreError."""
         if self._writing:
             return
-        current = self._at_path()
-        if current is None:
+        which, written = self._at_path()
+        if which is None:
             raise StoreError(f"{self.name} is gone: put it back, or a copy in its place")
-        which, written = current
         [[version]] = self._file.execute("PRAGMA data_version")
         # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
         overwritten = written != self._written and version == self._version
@@ -184,19 +167,10 @@ class SqliteStore(EditStore):
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter from a damaged file
-            kind = getattr(problem, "sqlite_errorname", "")
-            later = kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR"))
             if isinstance(problem, sqlite3.ProgrammingError):
-                remedy = "was closed: open it again"
-            elif kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-                remedy = "is in use by another process: wait for it to end, and try again"
-            elif later:
-                remedy = f"cannot be written ({problem}): make room, or check the disk; what was acknowledged stays"
-            elif kind.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
-                remedy = f"cannot be opened ({problem}): check the path and its permissions, or give another --store"
-            else:
-                raise damaged(self.name, str(problem)) from problem
-            raise (UnavailableError if later else StoreError)(f"{self.name} {remedy}") from problem
+                raise StoreError(f"{self.name} was closed: open it again") from problem
+            kind = getattr(problem, "sqlite_errorname", "")
+            raise records.explained(self.name, kind, str(problem), _REMEDIES) from problem
 
 
 def _own(query: str) -> str:

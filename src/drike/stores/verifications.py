@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from drike.stated import Stated
-from drike.stores.log import EditStore, damaged
-from drike.stores.records import StoreError
+from drike.stores.log import EditStore
+from drike.stores.records import StoreError, damaged
 from drike.support.records import parse, read
 
 _KEPT = 50  # runs
@@ -63,8 +63,7 @@ class Verification:
     questions: tuple[VerifiedQuestion, ...]
 
 
-# A question whose answer held in one of two runs only, as it was in both.
-Change = tuple[VerifiedQuestion, VerifiedQuestion]
+Change = tuple[VerifiedQuestion, VerifiedQuestion]  # a question whose answer held in one of two runs, as in both
 
 
 def last_number(store: EditStore) -> int:
@@ -78,8 +77,7 @@ def save(store: EditStore, run: Verification) -> int:
         number = last_number(store) + 1
         if number == 1:
             store._run(_TABLE)
-        text = json.dumps(asdict(run), ensure_ascii=False)
-        store._run("INSERT INTO drike_verifications VALUES (%s, %s)", [number, text])
+        store._insert("drike_verifications", [(number, json.dumps(asdict(run), ensure_ascii=False))])
         store._run("DELETE FROM drike_verifications WHERE number <= %s", [number - _KEPT])
         store.save_setting(_COUNT, str(number))
     return number
@@ -87,37 +85,27 @@ def save(store: EditStore, run: Verification) -> int:
 
 def saved(store: EditStore, number: int) -> Verification:
     """A run that is kept. Raises StoreError if there is none with this number, or it is damaged."""
-    row = None
-    if 0 < number <= last_number(store):
-        query = "SELECT verification FROM drike_verifications WHERE number = %s"
-        with store._using():
-            row = store._run(query, [number]).fetchone()
-    if row is None:
+    query = "SELECT verification FROM drike_verifications WHERE number = %s"
+    rows = store._rows(query, [number]) if 0 < number <= last_number(store) else []
+    if not rows:
         raise StoreError(f"{store.name} keeps no verification {number}: run drike edits verify (the last {_KEPT} stay)")
     try:
-        return read(Verification, parse(row[0]))
+        return read(Verification, parse(rows[0][0]))
     except ValueError as problem:
         raise damaged(store.name, f"verification {number}: {problem}") from None
 
 
 def compare(before: Verification, after: Verification) -> tuple[list[Change], list[Change]]:
-    """What broke between two runs, and what was mended, of the questions that both asked.
-
-    Of several answers to a question, more than half must hold.
-    """
+    """What broke between two runs, and what was mended, of the questions that both asked."""
     earlier, later = _by_question(before), _by_question(after)
-    both = [(earlier[key], later[key]) for key in later if key in earlier]
-    changed = [(was[0], now[0]) for was, now in both if _holds(was) is not _holds(now)]
+    changed = [(earlier[key], now) for key, now in later.items() if key in earlier and earlier[key].holds != now.holds]
     return [pair for pair in changed if not pair[1].holds], [pair for pair in changed if pair[1].holds]
 
 
-def _by_question(run: Verification) -> Mapping[tuple[int, QuestionKind, str], list[VerifiedQuestion]]:
-    """The answers to each question, one that decides whether it holds first."""
+def _by_question(run: Verification) -> Mapping[tuple[int, QuestionKind, str], VerifiedQuestion]:
+    """Of the answers to each question the first that holds, if more than half do, or the first that does not."""
     by_question = defaultdict(list)
     for answer in run.questions:
         by_question[answer.edit, answer.kind, answer.question].append(answer)
-    return {key: sorted(answers, key=lambda a: a.holds is not _holds(answers)) for key, answers in by_question.items()}
-
-
-def _holds(answers: list[VerifiedQuestion]) -> bool:
-    return 2 * sum(answer.holds for answer in answers) > len(answers)
+    halves = {key: 2 * sum(answer.holds for answer in answers) > len(answers) for key, answers in by_question.items()}
+    return {key: next(a for a in answers if a.holds is halves[key]) for key, answers in by_question.items()}
