@@ -56,8 +56,6 @@ class Evidence:
         This is 1 if its words say so, and say no rival more; else the most by which the cosine of a part and the edit
         is above those of the part and the edits before, less 1 where a rival is nearer to the part.
         """
-        if not rivals:
-            return []
         said, known = _union(stems for _, stems in self._parts), _union(map(_wanted, before))
         new = [_wanted(edit) - known for edit in rivals]
         shares = [len(stems & said) / max(1, len(stems)) for stems in new]
@@ -109,24 +107,19 @@ def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decisi
 def walk(asked: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link]:
     """The starts and what follows from them, the clearest first, each behind what leads to it. least: evidence."""
     waiting: list[tuple[float, int, Link]] = []
-    seen: set[int] = set()
-
-    def push(links: Iterable[Link]) -> None:
-        for link in links:
-            if link.evidence >= least and link.edit.id not in seen and link.edit.id not in asked.parsed.negatives:
+    seen, more = set(asked.parsed.negatives), list(starts)
+    for _ in range(_MOST_LINKS):
+        for link in more:
+            if link.evidence >= least and link.edit.id not in seen:
                 seen.add(link.edit.id)
                 heappush(waiting, (-link.evidence, len(seen), link))
-
-    push(starts)
-    for _ in range(_MOST_LINKS):
         if not waiting:
             return
         link = heappop(waiting)[2]
         yield link
-        before = (*link.before, link.edit)
-        rivals = followers(link.edit, asked.index)
+        before, rivals = (*link.before, link.edit), followers(link.edit, asked.index)
         found = zip(rivals, asked.evidence(before, rivals), strict=True)
-        push(Link(edit, before, evidence) for edit, evidence in found)
+        more = [Link(edit, before, evidence) for edit, evidence in found]
 
 
 def followers(edit: EditVersion, index: EditIndex) -> list[EditVersion]:

@@ -72,10 +72,9 @@ def features(
     near = inventory(encoder).nearness(vectors)
     relations = probabilities(near)
     points = vectors if space is None else vectors @ space
-    own = [place[text] for text in texts[0]]
+    own, *theirs = ([place[text] for text in wordings] for wordings in texts)
     nearest: dict[int, tuple[float, int, int]] = {}
-    for i, known in enumerate(texts[1:]):
-        there = [place[text] for text in known]
+    for i, there in enumerate(theirs):
         distances = ((points[own][:, None] - points[there][None]) ** 2).sum(axis=2)
         first, second = divmod(int(distances.argmin()), len(there))
         nearest[i] = float(distances.min()), own[first], there[second]

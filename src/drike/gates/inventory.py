@@ -2,8 +2,6 @@
 
 A text has a probability for each relation, by its cosine similarity to the *prototypes*: the mean salient vectors
 (`drike.encoders.salience`) of a relation's questions, of its statements, and of its wordings in each other language.
-Two texts that ask for the same thing in different words then agree, and two that share words and ask for another thing
-do not.
 """
 
 from __future__ import annotations
@@ -54,8 +52,7 @@ class Inventory:
     def encoded(cls, relations: Sequence[Relation], encoder: TextEncoder) -> Inventory:
         """The inventory of some relations, by an encoder."""
         groups = [(place, group) for place, relation in enumerate(relations) for group in relation.groups]
-        texts = [text for _, group in groups for text in group]
-        rows = iter(unit(salient(encoder).encode(texts)))
+        rows = iter(unit(salient(encoder).encode([text for _, group in groups for text in group])))
         means = np.stack([np.mean([next(rows) for _ in group], axis=0) for _, group in groups])
         return cls(tuple(r.name for r in relations), unit(means), np.array([place for place, _ in groups]))
 
@@ -87,9 +84,8 @@ def relations_in(text: str, name: str) -> list[Relation]:
         elif line.strip() and not line.startswith(("#", "answer:")):
             match = _WORDING.fullmatch(line.strip())
             if not match or line.count("{}") != 1 or not found:
-                raise UsageError(
-                    f"{name}, line {number}: {line[:60]!r} is no wording of a relation; it takes {_FORMAT}"
-                )
+                said = f"{name}, line {number}: {line[:60]!r} is no wording of a relation"
+                raise UsageError(f"{said}; it takes {_FORMAT}")
             groups[match[1] or ("?" if line.rstrip().endswith("?") else ".")].append(match[2].replace("{}", "it"))
     if any(not groups for groups in found.values()) or not found:
         raise UsageError(f"{name} has a relation without wordings, or none; it takes {_FORMAT}")

@@ -267,7 +267,8 @@ class NameIndex:
             where, names = self.known.find(pair(words.keys[begins], words.keys[begins + (size - 1)]))
             found.append((begins[where], begins[where] + size, names))
         mentions = list[Mention]()
-        begins, ends, names = _outermost(*map(np.concatenate, zip(*found, strict=True)), len(words))
+        begins, ends, names = map(np.concatenate, zip(*found, strict=True))
+        begins, ends, names = _outermost(begins, ends, names, len(words))
         pairs = self.known.sorted[names].tolist()
         for begin, end, name in zip(begins.tolist(), ends.tolist(), pairs, strict=True):
             between = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
@@ -324,7 +325,8 @@ def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words,
     """The surroundings of words, with these spelled otherwise, one behind the other, and the length of each."""
     reach, width = MAX_NAME_PARTS, 2 * MAX_NAME_PARTS + 2
     places = np.array([place for place, _ in guesses])[:, None] + np.arange(width)
-    keys, least, last = (np.pad(of, (reach, reach + 2))[places] for of in (words.keys, words.least, words.last))
+    arrays: Any = (words.keys, words.least, words.last)
+    keys, least, last = (np.pad(array, (reach, reach + 2))[places] for array in arrays)
     keys[:, reach] = [word.keys[0] for word in Words.of_each([right for _, right in guesses])]
     keys[:, -1] = 0  # no name goes on in the next
     return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), width

@@ -33,14 +33,11 @@ def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Me
 
 
 def object_features(question: str, mentions: Sequence[Mention], subjects: Sequence[Mention]) -> dict[str, float]:
-    """What tells whether a question, with "it" for an object that it mentions, asks for the subject of its edit.
-
-    object: always 1. closed: it asks for nothing by its words, as for yes or no. others: it names something else, too.
-    subject: the object is the subject of other edits, which the question may be about.
-    """
+    """What tells whether a question, with "it" for an object that it mentions, asks for the subject of its edit."""
     return {
         "object": 1.0,
-        "closed": float(not is_open(question)),
-        "others": float(own_name(question) is not None),
+        "closed": float(not is_open(question)),  # it asks for nothing by its words, as for yes or no
+        "others": float(own_name(question) is not None),  # it names something else, too
+        # whether the object is the subject of other edits, which the question may be about
         "subject": float(any((m.begin, m.end) == (s.begin, s.end) for m in mentions for s in subjects)),
     }

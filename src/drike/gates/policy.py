@@ -2,8 +2,7 @@
 
     pi(leave the query alone | edit, query) = 1 - p,    pi(mix | edit, query) = p softmax(z)_mix
 
-p is the probability of a `Calibrated` gate, and z are linear in the same features, by name. A gate before an editor
-that always shows the same is a policy with one mix.
+p is the probability of a `Calibrated` gate, and z are linear in the same features, by name.
 """
 
 from __future__ import annotations
@@ -95,11 +94,12 @@ class QueryPolicy(Selector):
         """The mix for each query about the first of the edits in force; None to leave it alone."""
         if self.applied and len(self.shown) == 1:
             return [self.shown[0].mix] * len(queries)
-        return [self._choice(candidate) for candidate in self.candidates(edits, queries)]
-
-    def _choice(self, candidate: Candidate | None) -> RoleCounts | None:
-        applies = candidate is not None and candidate.probability >= self.gate.threshold
-        return self.best(candidate) if applies or self.applied else None
+        return [
+            self.best(candidate)
+            if self.applied or (candidate is not None and candidate.probability >= self.gate.threshold)
+            else None
+            for candidate in self.candidates(edits, queries)
+        ]
 
     def best(self, candidate: Candidate | None) -> RoleCounts:
         """The most probable mix for a query with this candidate; the smallest of equally probable ones."""

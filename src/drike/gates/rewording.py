@@ -35,12 +35,14 @@ def proposals(
 ) -> list[list[Proposal]]:
     """Up to `count` paraphrases of each record's query, those that pass the checks first.
 
-    The model writes them, in one call for all records. In another call it is asked about those that pass the other
-    checks whether they ask for the same; only a no counts. No two records get the same paraphrase.
-
-    taken: `conflict_keys` of all edits in force.
+    The model writes them in one call, and in another says whether those that pass the other checks ask for the same;
+    only a no counts. No two records get the same paraphrase. taken: `conflict_keys` of all edits in force.
     """
-    prompts = [_prompt(record, count) for record in records]
+    prompts = [
+        f"{REWRITE}in {count} different ways, one a line: questions, and sentences to be completed. Each must "
+        f"name {record.subject} and ask for the same fact, without the answer.\nText: {record.query}\nRewritten:\n"
+        for record in records
+    ]
     completions = model.generate(prompts, _TOKENS * count, None) if prompts else []
     known, proposed = set(taken), []
     for completion, record in zip(completions, records, strict=True):
@@ -53,13 +55,6 @@ def proposals(
         if answer_of(answer) is YesOrNo.NO:
             proposed[i][j] = replace(proposed[i][j], problem="asks for something else, says the model")
     return [sorted(own, key=lambda proposal: bool(proposal.problem)) for own in proposed]
-
-
-def _prompt(record: EditRecord, count: int) -> str:
-    return (
-        f"{REWRITE}in {count} different ways, one a line: questions, and sentences to be completed. Each must "
-        f"name {record.subject} and ask for the same fact, without the answer.\nText: {record.query}\nRewritten:\n"
-    )
 
 
 def _read(text: str, record: EditRecord, count: int, taken: Collection[str]) -> list[Proposal]:

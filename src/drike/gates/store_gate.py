@@ -35,29 +35,25 @@ def open_gate(store: EditStore | None = None, name: str | None = None, threshold
     threshold: another than the gate's. Raises StoreError if it is damaged, UsageError if there is no such file, and for
     a threshold of names.
     """
-    gate = _named_gate(store, name)
+    gate: Gate = Named() if name == "named" else calibration.default_gate()
+    own = stored_gate(store) if store and name in (None, "careful", "eager") else None
+    if name is None:
+        gate = own[1] if own else usual_gate()
+    elif name in ("careful", "eager"):
+        default = calibration.default_gate()
+        gate = own[1] if own and isinstance(own[1], Calibrated) else default
+        gate = replace(gate, threshold=(gate.settings or default.settings)[name])
+    elif name not in ("named", "calibrated"):
+        try:
+            gate = calibration.gate_of(Path(name).read_bytes(), name)
+        except OSError as problem:
+            remedy = "give --gate named, calibrated, careful, eager or another file"
+            raise UsageError(f"the gate {name} cannot be read ({problem.strerror}): {remedy}") from None
     if threshold is None:
         return gate
     if not isinstance(gate, Calibrated):
         raise UsageError("--gate-threshold is for gates with probabilities, not for names: give --gate calibrated")
     return replace(gate, threshold=threshold)
-
-
-def _named_gate(store: EditStore | None, name: str | None) -> Gate:
-    if name in ("named", "calibrated"):
-        return Named() if name == "named" else calibration.default_gate()
-    if name in (None, "careful", "eager"):
-        own = stored_gate(store) if store else None
-        if name is None:
-            return own[1] if own else usual_gate()
-        default = calibration.default_gate()
-        gate = own[1] if own and isinstance(own[1], Calibrated) else default
-        return replace(gate, threshold=(gate.settings or default.settings)[name])
-    try:
-        return calibration.gate_of(Path(name).read_bytes(), name)
-    except OSError as problem:
-        remedy = "give --gate named, calibrated, careful, eager or another file"
-        raise UsageError(f"the gate {name} cannot be read ({problem.strerror}): {remedy}") from None
 
 
 def usual_gate() -> Gate:
@@ -131,15 +127,14 @@ def calibrate(
     index = EditIndex.of(bare, encoder)
     ids = sorted({probe.edit for probe in probes})
     fitted = set(random.Random(0).sample(ids, len(ids) // 2))
-    gate = calibration.calibrated(
-        calibration.default_gate(), [probe for probe in probes if probe.edit in fitted], index
-    )
     held_out = [probe for probe in probes if probe.edit not in fitted]
     if all(probe.concerns for probe in held_out):
         raise StoreError(
             "nothing can be certified, as no question is known on which these edits must not fire: give edits negative "
             "exemplars (drike edits add --never), or several edits to a subject"
         )
+    of_fitted = [probe for probe in probes if probe.edit in fitted]
+    gate = calibration.calibrated(calibration.default_gate(), of_fitted, index)
     certificate = calibration.certify(gate, held_out, index, level, confidence)
     threshold = gate.threshold if certificate.threshold is None else certificate.threshold
     return replace(gate, threshold=threshold), certificate

@@ -16,9 +16,8 @@ from drike.stores.records import EditVersion, Status, stamp
 class StoreView:
     """What was read of a store.
 
-    index: the edits in force. new: those that were not in the index of the view before. until: when an edit next begins
-    or ceases to hold; None for never, "" for a view that has not read anything. since: when it was read; a clock that
-    is set back to before that may bring edits back.
+    index: the edits in force. new: those that were not in the index before. until: when an edit next begins or ceases
+    to hold; None for never, "" where nothing was read. since: when it was read; a clock set back may bring edits back.
     """
 
     snapshot: Snapshot = field(default_factory=Snapshot)

@@ -28,10 +28,10 @@ _SHARPNESS, _UNKNOWN, _NEAR, _FEW = 10.0, 0.5, 0.1, 2.0
 class Agreement(NamedTuple):
     """What a question has in common with an edit, by the wordings near it; each 1 at most.
 
-    near: the cosine of the nearest wording of the edit, or that of another wording times how probably it asks for the
-    same thing. same: how probably question and edit do. relation: how far their relations of the inventory agree (the
-    Bhattacharyya coefficient). other: how nearly the question is a wording, of other edits or of a relation, that asks
-    for something else. known: the probability of the likeliest relation of the question.
+    near: the cosine of the nearest wording of the edit, or that of another one times how probably it asks for the same.
+    same: how probably question and edit do. relation: how far their relations of the inventory agree (the Bhattacharyya
+    coefficient). other: how nearly the question is a wording, of other edits or of a relation, that asks for something
+    else. known: the probability of the likeliest relation of the question.
     """
 
     near: float
@@ -58,7 +58,7 @@ class Wordings:
         self._place = {text: i for i, text in enumerate(wordings)}
         rows = [worded.vector for worded in wordings.values()]
         self._vectors: FloatArray = np.stack(rows) if rows else np.zeros((0, inventory.prototypes.shape[1]), np.float32)
-        self._relations = np.sqrt(self._probabilities(self._vectors))
+        self._relations = np.sqrt(probabilities(inventory.nearness(self._vectors)))
         self._edits = np.array([worded.edits for worded in wordings.values()], dtype=np.float64)
         shares: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for i, worded in enumerate(wordings.values()):
@@ -78,7 +78,7 @@ class Wordings:
         found = {}
         for id, wordings in edits.items():
             own = np.stack([worded.vector for worded in wordings.values()])
-            relations = self._probabilities(own)
+            relations = probabilities(self.inventory.nearness(own))
             same = np.max([self._same(w, r) for w, r in zip(wordings.values(), relations, strict=True)], axis=0)
             likely, places = relations.max(axis=0), [self._place[text] for text in wordings if text in self._place]
             nearest = (vectors @ own.T).max(axis=1)
@@ -104,9 +104,6 @@ class Wordings:
         shown = fewer / (fewer + _FEW)
         same: NDArray[np.float64] = shown * shared + (1 - shown) * (self._relations @ np.sqrt(relations))
         return same
-
-    def _probabilities(self, vectors: FloatArray) -> Probabilities:
-        return probabilities(self.inventory.nearness(vectors))
 
 
 def _largest(rows: NDArray[Any]) -> NDArray[Any]:
