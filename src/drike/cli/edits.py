@@ -276,7 +276,7 @@ def reworded(
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
     from drike.cli.watching import metered
-    from drike.gates.rewording import proposals
+    from drike.gates.verification import proposals
 
     in_force = stores.snapshot(store).in_force(datetime.now(UTC))
     taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force))

@@ -1,4 +1,4 @@
-"""Whether a turn leans on those before it, or challenges the answer to them, by its words (`drike.gates.phrases`).
+"""Whether a turn leans on those before it, or challenges the answer to them, by its words (`drike.gates.glossary`).
 
 Rules, not a model: they take microseconds, can be read, and err on the side of standing alone.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from drike.gates.asked import read
-from drike.gates.phrases import SPACELESS, begins, held, own_name
+from drike.gates.glossary import SPACELESS, begins, held, own_name
 from drike.words import words
 
 _SHORT, _FRAGMENT = 60, 3  # words: a turn that may lean or doubt, and a question that is no sentence of its own

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from drike.gates.phrases import begins, held, own_name, patterns
+from drike.gates.glossary import begins, held, own_name, patterns
 from drike.gates.sentences import LINE, PASSAGE, QUOTED, Sentence, Span, blocks_of, lines_of, sentences_of
 
 MOST_PARTS = 8

@@ -17,8 +17,7 @@ from drike.gates.glossary import glossed
 from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
-from drike.gates.objects import object_features
-from drike.gates.relations import about_another, answer_kind, contrary, share_said
+from drike.gates.relations import about_another, answer_kind, contrary, object_features, share_said
 from drike.gates.surroundings import continued
 from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status

@@ -15,13 +15,11 @@ import numpy as np
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.gates.asked import Asked, inside, leans_back, read
 from drike.gates.glossary import corrected, glossed
-from drike.gates.inventory import inventory
-from drike.gates.names import Mention, NameIndex
-from drike.gates.objects import SHARING, objects_in
+from drike.gates.inventory import MOST, Agreement, Worded, Wordings, inventory
+from drike.gates.names import SHARING, Mention, NameIndex, objects_in
 from drike.gates.overlay import OverlayDict, TextVectors, regrouped
 from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
-from drike.gates.wordings import MOST, Agreement, Worded, Wordings
 from drike.stores.audience import applies
 from drike.stores.records import EditRecord, EditVersion, Status
 from drike.words import Words, composed, masked_each

@@ -18,13 +18,14 @@ from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORT
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
 from drike.gates.surroundings import cased, casual, in_state, inside
 from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
-from drike.words import MAX_NAME_PARTS, NEXT, Places, Words, composed, extended
+from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Places, Words, composed, extended
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 _MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
 _BLOCK = 1 << 14  # words at once
 _NAMES = 64  # those nearest to the beginning or the end of the text
 _TYPOS = 256  # unknown words at the beginning of a text and at its end that are checked for typos
+SHARING = 3  # edits with a new object; one that more edits have says too little of any
 _SUBJECTS = 3  # a last name that more of them share names none
 _WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
 
@@ -294,6 +295,24 @@ class NameIndex:
             if not full and place not in taken and (upper or casual(words, place)):
                 mentions += self._read(words, last, place, place + 1, (NameMatch.LAST,))
         return mentions
+
+
+def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Mention]:
+    """The new objects of edits in a text, the longest at each place. ids_of: of the edits, by fingerprint.
+
+    A common word in lower case and digits do not count: "Which of the four ...?" is not about an edit to "four".
+    """
+    begin = 0
+    while begin < len(words):
+        whole, longest, ids = 0, begin + 1, tuple[int, ...]()
+        for end, key in enumerate(words.keys[begin : begin + MAX_NAME_WORDS].tolist(), begin + 1):
+            whole = extended(whole, key)
+            if words.least[begin] <= end - begin and words.last[end - 1] and (known := ids_of.get(whole)):
+                longest, ids = end, tuple(known)
+        name = words.between(begin, longest)
+        if ids and not name.isdigit() and name not in lists("common words"):
+            yield Mention(name, NameMatch.FULL, begin, longest, ids, inside=inside(words, begin, longest))
+        begin = longest
 
 
 def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
 
 from drike.encoders.salience import content
-from drike.gates.glossary import glossed
+from drike.gates.glossary import glossed, own_name
+from drike.gates.names import Mention
 from drike.short_forms import lists
 from drike.stores.records import EditRecord
 from drike.words import Words, masked, mentions, words
@@ -240,3 +241,14 @@ def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:
 
     runs = [list(run) for vague, run in groupby(words(text), is_vague) if not vague]
     return [(" ".join(run), _stems(run)) for run in runs]
+
+
+def object_features(question: str, mentions: Sequence[Mention], subjects: Sequence[Mention]) -> dict[str, float]:
+    """What tells whether a question, with "it" for an object that it mentions, asks for the subject of its edit."""
+    return {
+        "object": 1.0,
+        "closed": float(not is_open(question)),  # it asks for nothing by its words, as for yes or no
+        "others": float(own_name(question) is not None),  # it names something else, too
+        # whether the object is the subject of other edits, which the question may be about
+        "subject": float(any((m.begin, m.end) == (s.begin, s.end) for m in mentions for s in subjects)),
+    }

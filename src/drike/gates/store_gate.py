@@ -1,11 +1,12 @@
-"""The gate of a store: the one calibrated for it, which is stored with the edits, or the default one."""
+"""The gate of a store, which is stored with its edits or the default one, and the index of its edits in force."""
 
 from __future__ import annotations
 
 import logging
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,8 +22,8 @@ from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import Relation, WithRelations
-from drike.stores.log import EditStore
-from drike.stores.records import EditVersion, StoreError
+from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.stores.records import EditVersion, Status, StoreError, stamp
 
 _LOG = logging.getLogger(__name__)
 _GROWTH = 1.2  # by which a store has to grow until its gate needs recalibration
@@ -143,3 +144,37 @@ def calibrate(
 def needs_recalibration(gate: Gate, edits: int) -> bool:
     """Whether a store has grown by a fifth since its gate was calibrated. edits: how many are in force."""
     return isinstance(gate, Calibrated) and 0 < gate.edits * _GROWTH <= edits
+
+
+@dataclass(frozen=True, eq=False)
+class StoreView:
+    """What was read of a store.
+
+    index: the edits in force. new: those that were not in the index before. until: when an edit next begins or ceases
+    to hold; None for never, "" where nothing was read. since: when it was read; a clock set back may bring edits back.
+    """
+
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    index: EditIndex = field(default_factory=EditIndex)
+    new: Sequence[EditVersion] = ()
+    until: str | None = ""
+    since: str = ""
+
+    def at(
+        self, now: datetime, store: EditStore, encoder: TextEncoder | None = None, *, shadow: bool = False
+    ) -> StoreView:
+        """The view of what is in force now; this one, if that has not changed. shadow: index shadow edits, too.
+
+        Raises StoreError if the store cannot be read.
+        """
+        latest = snapshot(store, self.snapshot)
+        due = stamp(now) < self.since or (self.until is not None and stamp(now) >= self.until)
+        due = due or latest.histories != self.snapshot.histories
+        if latest is self.snapshot and not due:
+            return self
+        read = latest if due else latest.since(self.snapshot)
+        edits = (*read.in_force(now), *(read.in_force(now, Status.SHADOW) if shadow else ()))
+        new = [edit for edit in edits if self.index.edits.get(edit.id) is not edit]
+        index = EditIndex.of(edits, encoder, self.index) if due else self.index.changed(read.edits, edits)
+        until = min(filter(None, (read.next_change(now), None if due else self.until)), default=None)
+        return StoreView(latest, index, new, until, stamp(now))
