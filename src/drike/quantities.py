@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 
-
 def _named(*lines: str) -> dict[str, str]:
     """The first of the forms of each thing by each of them; things are separated by |, forms by commas."""
     things = [[form.strip() for form in thing.split(",")] for line in lines for thing in line.split("|")]

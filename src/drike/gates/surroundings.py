@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from drike.short_forms import countries, lists
+from drike.short_forms import demonyms, lists
 from drike.words import Words
 
 _STOPS, _AROUND = ".!?:;\n…•", 6  # what ends a sentence; words on each side that say how a text is written
@@ -116,7 +116,7 @@ def in_state(words: Words, begin: int, end: int) -> bool:
     own, behind = " ".join(words.folded(begin, end)), words.folded(end, end + 3)
     if not behind or words.text[words.ends[end - 1] : words.begins[end]] != ", ":
         return False
-    if own not in countries() and own not in lists("famous towns"):
+    if own not in demonyms() and own not in lists("famous towns"):
         return False
     size = next((size for size in (2, 1) if " ".join(behind[:size]) in lists("states")), 0)
     return bool(size) and not (behind[size:] and behind[size] in _LISTED)
