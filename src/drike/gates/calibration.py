@@ -174,7 +174,7 @@ def certify(
 ) -> Certificate:
     """The lowest threshold at which the mean rate of false matches per edit is certified to be at most `level`.
 
-    Only probes that do not concern their edit count, and of their matches only those of that edit. Raises ValueError.
+    Of probes that do not concern their edit, and their matches of that edit. Raises ValueError.
     """
     negatives = [probe for probe in probes if not probe.concerns]
     of_edit: dict[int, list[float]] = defaultdict(list)

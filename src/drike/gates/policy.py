@@ -94,12 +94,8 @@ class QueryPolicy(Selector):
         """The mix for each query about the first of the edits in force; None to leave it alone."""
         if self.applied and len(self.shown) == 1:
             return [self.shown[0].mix] * len(queries)
-        return [
-            self.best(candidate)
-            if self.applied or (candidate is not None and candidate.probability >= self.gate.threshold)
-            else None
-            for candidate in self.candidates(edits, queries)
-        ]
+        found, least = self.candidates(edits, queries), self.gate.threshold
+        return [self.best(c) if self.applied or (c and c.probability >= least) else None for c in found]
 
     def best(self, candidate: Candidate | None) -> RoleCounts:
         """The most probable mix for a query with this candidate; the smallest of equally probable ones."""
