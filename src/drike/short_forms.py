@@ -51,10 +51,7 @@ class ShortForm(NamedTuple):
 
 
 def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
-    """The short forms of a name, given its words as they are compared; some perhaps twice.
-
-    Initials are given without points; a text may have them with points, spaces or both.
-    """
+    """The short forms of a name, given its words as they are compared; some perhaps twice. Initials have no points."""
     size = plain_size(name)
     if size < len(folded):
         yield from _without_title(name, size, len(folded))

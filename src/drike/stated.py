@@ -301,10 +301,7 @@ def _alone(text: str, named: Mapping[str, _Names], question: str) -> set[str]:
 
 
 def _rank(part: Words, form: _Form) -> int:
-    """How surely a text names what has a form: 2 if it is the form, 1 if it is a part of a name that tells it.
-
-    Behind a preposition stands what qualifies a name, as in "Tower of London", but "State of Palestine".
-    """
+    """2 if a text is a form, 1 if it is a part of a name that tells it: "State of Palestine", not "Tower of London"."""
     if form.words.folded() == part.folded():
         return 2
     befores = [form.words.folded(0, begin + 1) for begin, _ in form.words.spans(part)] if form.rank == _NAME else ()

@@ -224,10 +224,7 @@ def _labelled(text: str, sentences: list[Sentence]) -> tuple[list[Sentence], boo
 
 
 def _asking(text: str, sentences: list[Sentence], apart: bool = False) -> list[Sentence]:
-    """The questions, and what is to be told or completed beside these or a passage; none in a passage beside others.
-
-    apart: whether there is more in the text than these sentences.
-    """
+    """The questions, and what is to be told or completed beside these or a passage. apart: the text has more."""
     asks, questions, lone = list[Sentence](), 0, None
     short = {s.line: s.line[1] - s.line[0] <= PASSAGE for s in sentences}
     for i, sentence in enumerate(sentences):

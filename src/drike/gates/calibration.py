@@ -88,10 +88,7 @@ class Certificate:
 
 
 def make_probes(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateProbe]]:
-    """The edits without their paraphrases and negative exemplars, and the probes made of these.
-
-    A paraphrase concerns its edit; a negative exemplar does not, nor does the query of another edit of the subject.
-    """
+    """The edits without paraphrases and negative exemplars, and probes of these and of edits of the same subject."""
     probes, edits_of = [], defaultdict(list)
     for edit in edits:
         probes += [GateProbe(text, edit.id, True) for text in edit.record.paraphrases]
@@ -142,10 +139,7 @@ def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: St
 
 
 def calibrated(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> Calibrated:
-    """The gate with shifts of single edits fitted to probes of a store, and its heads if `_MIN_EDITS` edits have any.
-
-    Certify it with probes of other edits: on those it was fitted to, it looks better than it is.
-    """
+    """The gate with shifts, and with `_MIN_EDITS` edits heads, fitted to probes; certify it with those of others."""
     fitted = labelled_candidates(gate, probes, index)
     of_edit: dict[int, list[LabelledCandidate]] = defaultdict(list)
     for example in fitted:
@@ -172,10 +166,7 @@ def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
 def certify(
     gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex, level: float, confidence: float = 0.95
 ) -> Certificate:
-    """The lowest threshold at which the mean rate of false matches per edit is certified to be at most `level`.
-
-    Of probes that do not concern their edit, and their matches of that edit. Raises ValueError.
-    """
+    """The lowest threshold at which the mean rate of false matches per edit is certified. Raises ValueError."""
     negatives = [probe for probe in probes if not probe.concerns]
     of_edit: dict[int, list[float]] = defaultdict(list)
     texts: dict[int, list[str]] = defaultdict(list)

@@ -40,11 +40,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a question asks for, whatever its subjects are.
-
-    parsed: the question. known: edits that it concerns; what they ask for is not looked for again. index: for vectors,
-    if it has an encoder.
-    """
+    """What a question asks for, whatever its subjects are, but for what the known edits that it concerns ask for."""
 
     parsed: ParsedQuery
     known: Sequence[EditVersion]
@@ -86,8 +82,7 @@ class Evidence:
 def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decision:
     """The decision with the edits that continue a chain from an applied one, behind those that match by themselves.
 
-    least: their evidence. Shadow edits neither lead to others nor join. An edit that joins is as probable as the one
-    that it follows. To be called again once a model has answered about what is uncertain.
+    least: their evidence. Shadow edits neither lead to others nor join. To be called again once a model has answered.
     """
     starts, room = decision.applied, MOST_MATCHED - len(decision.applied)
     if room <= 0 or not any(followers(edit, index) for edit in starts):

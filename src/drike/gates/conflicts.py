@@ -33,10 +33,7 @@ _MOST = 64  # edits of a subject that are compared, those with the nearest wordi
 
 @dataclass(frozen=True, eq=False)
 class SameRelation:
-    """The model: weights of `FEATURES`, the space [d, k] of the distance, the logit from which relations are the same.
-
-    encoder: whose salient vectors it was fitted with.
-    """
+    """The model, fitted with salient vectors of an encoder: weights of `FEATURES`, the space [d, k] of the distance."""
 
     head: LogisticHead
     space: FloatArray

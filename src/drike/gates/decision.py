@@ -71,10 +71,7 @@ class Decision:
 
     @classmethod
     def of(cls, query: str, candidates: Sequence[Candidate], matching: Sequence[Candidate], otherwise: str) -> Decision:
-        """The decision for those that match, by priority, then as they come. otherwise: the reason if none does.
-
-        Those that follow another one stand behind all that match by themselves.
-        """
+        """The decision for those that match, by priority, then as they come; those that follow others are last."""
         own, following = ([c for c in matching if (c.follows is None) is alone] for alone in (True, False))
         first = leading([*sorted(own, key=lambda candidate: -candidate.edit.record.priority), *following])
         yes = ", and the model says yes"

@@ -109,10 +109,7 @@ def draft(
     author: str | None = None,
     model: LanguageModel | None = None,
 ) -> Sequence[EditVersion]:
-    """Draft an edit from open reports of the same, and close them. Return the changes. model: reads them, too.
-
-    Raises DraftError if they give no subject or no correction, StoreError, ModelError.
-    """
+    """Draft an edit from open reports of the same, and close them. Raises DraftError, StoreError, ModelError."""
     if not numbers:
         raise DraftError("no report is named: give the number of one")
     asked = [reports.report(store, number) for number in dict.fromkeys(numbers)]
@@ -130,10 +127,7 @@ def draft(
 
 
 def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
-    """The subject, query, new and old object that a model finds in a report; not those that it made up.
-
-    A name or an object is one that the report has, and a query names the subject without the new object.
-    """
+    """The subject, query, new and old object that a model finds in a report; none that it made up."""
     parts = {name: getattr(report, name) for name in ("question", "answer", "correction", "comment")}
     text = "\n".join(f"{name.capitalize()}: {said}" for name, said in parts.items() if said)
     asked = (
@@ -158,10 +152,7 @@ def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
 def drafted(
     report: Report, edit: EditVersion | None = None, found: Mapping[str, str] = MappingProxyType({})
 ) -> EditRecord:
-    """The draft of an edit from a report, by rules but for what `fields_by` has found. Raises DraftError.
-
-    edit: one that may be about the same.
-    """
+    """The draft of an edit from a report, by rules but for what `fields_by` has found. Raises DraftError."""
     if report.state is ReportState.CLOSED:
         raise DraftError(f"report {report.number} is closed: choose an open one")
     known = edit.record if edit and any(mentions(report.question, name) for name in edit.record.names) else None

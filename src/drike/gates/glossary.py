@@ -114,8 +114,7 @@ def _lines(name: str) -> list[str]:
 def corrected(text: str) -> str:
     """A text with its longer words in lower case as the wordings of relations spell them.
 
-    Only where letters are swapped, missing or too many in a word that neither they nor other lists of words have, and
-    where one of their words has the same first and last letter.
+    Only unknown words, for one known word with the same first and last letter, by letters swapped, missing or too many.
     """
     return _LOWER.sub(lambda word: _right(word[0]), text) if len(text) <= _LONGEST else text
 

@@ -64,10 +64,7 @@ class EditIndex:
     def of(
         cls, edits: Iterable[EditVersion], encoder: TextEncoder | None = None, previous: EditIndex | None = None
     ) -> EditIndex:
-        """Index the edits of `Snapshot.in_force`.
-
-        previous: an index with the same encoder, of which everything is used again that both have.
-        """
+        """Index the edits of `Snapshot.in_force`, with all that a previous index of the same encoder has of them."""
         wanted = {edit.id: edit for edit in edits if edit.record.status in (Status.ACTIVE, Status.SHADOW)}
         known = previous if previous is not None and previous.encoder is encoder else cls(encoder)
         gone = {id: edit for id, edit in known.edits.items() if wanted.get(id) is not edit}
@@ -98,10 +95,7 @@ class EditIndex:
         return self._changed(gone, new, self)
 
     def applying(self, values: Mapping[str, str]) -> EditIndex:
-        """The index of the edits that apply to a request with such values (`audience.applies`).
-
-        Where other requests have left out the same edits, it is that index again.
-        """
+        """The index of the edits that apply to a request with such values (`audience.applies`); it is kept."""
         without = frozenset(id for id, only in self._limited.items() if not applies(only, values))
         if not without:
             return self

@@ -109,10 +109,7 @@ def built_in() -> list[Relation]:
 
 @dataclass(frozen=True, eq=False)
 class WithRelations:
-    """A text encoder that knows more relations than those that come with drike: `relations`, and those of files.
-
-    Raises UsageError for a file that cannot be read, with the line and the remedy.
-    """
+    """A text encoder that knows more relations, own ones and those of files. Raises UsageError for a bad file."""
 
     encoder: TextEncoder
     files: tuple[Path, ...]

@@ -105,11 +105,7 @@ class NameIndex:
         )
 
     def find(self, words: Words) -> list[Mention]:
-        """The names in a text, in their order; none that is part of a longer one.
-
-        Of more than `_MENTIONS` only the first and the last of each name, and of the `_NAMES` names that come first or
-        last. Typos are looked for in the first and the last `_TYPOS` words that no name has.
-        """
+        """The names in a text, in their order; none in a longer one. Of very many, and of typos, those at the ends."""
         some = self.known.may_have(words.keys, WORD)
         spelled, free = self._spelled(words, some)
         begins, ends, names = _outermost(*spelled, len(words))
@@ -119,10 +115,7 @@ class NameIndex:
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
     def ids(self, words: Words) -> set[int]:
-        """The ids of all edits with a name in a text, as `find` finds them, however many names there are.
-
-        Of last names alone and demonyms there are none, nor does it count whether a name may mean something else.
-        """
+        """The ids of all edits with a name in a text, however many; not by last names alone and demonyms."""
         some = self.known.may_have(words.keys, WORD)
         (_, _, names), free = self._spelled(words, some)
         wholes = self.known.sorted[list(set(names.tolist()))] ^ np.uint64(WHOLE)
@@ -143,10 +136,7 @@ class NameIndex:
         return mentions
 
     def _spelled(self, words: Words, some: Flags) -> tuple[Spans, Flags]:
-        """The names that are spelled as they are stored, none inside another, and which words are in none of them.
-
-        some: the words with which a name may begin. Of very many names the first and the last places are enough.
-        """
+        """The names that are spelled as they are stored, none inside another, and which words are in none of them."""
         if not some.any():
             nothing = np.zeros(0, np.int64)
             return (nothing, nothing, nothing), ~some
@@ -298,10 +288,7 @@ class NameIndex:
 
 
 def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Mention]:
-    """The new objects of edits in a text, the longest at each place. ids_of: of the edits, by fingerprint.
-
-    A common word in lower case and digits do not count: "Which of the four ...?" is not about an edit to "four".
-    """
+    """The new objects of edits in a text, the longest at each place; no common words. ids_of: by fingerprint."""
     begin = 0
     while begin < len(words):
         whole, longest, ids = 0, begin + 1, tuple[int, ...]()
@@ -382,11 +369,7 @@ def one_typo(first: str, second: str) -> bool:
 
 
 def _another_word(words: Words, typed: str, right: str, begin: int, end: int) -> bool:
-    """Whether a word that differs from a name of one word is rather another word than a typo of it.
-
-    Those that differ in their end only are; short ones unless they have a capital, are not common, and lack a letter or
-    have two swapped.
-    """
+    """Whether a word differs from a name of one word in its end only, or is short and no mere slip: no typo."""
     if end - begin > 1:
         return False
     size = min(len(typed), len(right)) - (len(typed) == len(right))

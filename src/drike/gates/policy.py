@@ -41,8 +41,8 @@ class Shown:
 class QueryPolicy(Selector):
     """Leaves a query alone unless an edit applies to it with the gate's threshold, else shows the most probable mix.
 
-    encoder: that of the gate, without the gate's relations. trained_on: the keys of the edits that it was trained, or
-    its threshold chosen, on. applied: whether something else has decided that the edits apply.
+    encoder: the gate's, without its relations. trained_on: the keys of the edits that it or its threshold is fitted to.
+    applied: something else has decided that the edits apply.
     """
 
     gate: Calibrated

@@ -113,10 +113,7 @@ _SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if 
 
 
 def share_said(question: str, record: EditRecord) -> float:
-    """How much of what a wording of an edit asks for a question says: the share of its words, rare ones above all.
-
-    All of it where the question is for yes or no and names the old or the new object: "Is it still in Hamburg?".
-    """
+    """The share of what a wording of an edit asks for that a question says, rare words above all; 1 if it checks an object."""
     objects = (name for name in (record.target_true, record.target_new, *record.object_aliases) if name)
     telling = (name for name in objects if not name.isdigit() and name.casefold() not in lists("common words"))
     if not is_open(question) and any(mentions(question, name) for name in telling):
@@ -216,10 +213,7 @@ def asks_relation(question: str, record: EditRecord) -> bool:
 
 
 def states_old(read: Words, record: EditRecord) -> bool:
-    """Whether a text seems to state the old object of an edit, and not the new one, near a name of its subject.
-
-    It must also say there what the edit is about, if the edit's wordings do. Of many places only the first count.
-    """
+    """Whether a text seems to state the old object of an edit, and what it is about, near a name of its subject."""
     old = Words.of(record.target_true or "")
     if not len(old) or next(read.spans(old), None) is None:
         return False

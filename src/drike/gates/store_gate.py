@@ -163,10 +163,7 @@ class StoreView:
     def at(
         self, now: datetime, store: EditStore, encoder: TextEncoder | None = None, *, shadow: bool = False
     ) -> StoreView:
-        """The view of what is in force now; this one, if that has not changed. shadow: index shadow edits, too.
-
-        Raises StoreError if the store cannot be read.
-        """
+        """The view of what is in force now; this one, if that has not changed. Raises StoreError. shadow: more."""
         latest = snapshot(store, self.snapshot)
         due = stamp(now) < self.since or (self.until is not None and stamp(now) >= self.until)
         due = due or latest.histories != self.snapshot.histories

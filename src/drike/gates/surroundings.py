@@ -18,10 +18,7 @@ _BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
 
 
 def continued(words: Words, begin: int, end: int) -> bool:
-    """Whether a name seems part of a longer one, as a word in capitals or a number adjoins it: "University of Chile".
-
-    The first word of the text does not count.
-    """
+    """Whether a word in capitals or a number adjoins a name, as if it were part of a longer one: "iPhone X"."""
 
     def adjoins(i: int) -> bool:
         return words.text[words.ends[i] : words.begins[i + 1]] in (" ", "-", "–")
@@ -34,10 +31,7 @@ def continued(words: Words, begin: int, end: int) -> bool:
 
 
 def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
-    """Whether a name surely is part of a longer one: "Mercury" in "Freddie Mercury", "Peru" in "Peru, Indiana".
-
-    last: whether it is the last name of a person, with which any other first name is another's.
-    """
+    """Whether a name surely is part of a longer one: "Peru" in "Peru, Indiana". last: it is a person's last name."""
     own, behind = words.folded(begin, end), words.folded(end, end + 2)
     lower = words.between(begin, end).islower()  # then words around it may be in lower case, too
     if begin and _spaced(words, begin - 1):
@@ -79,10 +73,7 @@ def _last_name(words: Words, begin: int, end: int) -> bool:
 
 
 def cased(words: Words, begin: int, end: int, stored: Collection[str]) -> bool:
-    """Whether a name is written as one that is stored, and not only because of where it stands.
-
-    A capital says nothing where a sentence begins, in titles and texts in capitals, and behind a German article.
-    """
+    """Whether a name is written as one that is stored, and not only because all has capitals at its place."""
     surface = words.between(begin, end)
     if any(map(str.islower, stored)) or (end - begin > 1 and any(name[1:].islower() for name in stored)):
         return True
