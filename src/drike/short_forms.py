@@ -178,7 +178,6 @@ def in_other_languages() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _lines() -> dict[str, list[str]]:
-    """The lines of names.txt by the list that they are of."""
     found: dict[str, list[str]] = {}
     for line in files("drike").joinpath("names.txt").read_text("utf-8").splitlines():
         if line.startswith("["):

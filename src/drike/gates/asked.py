@@ -18,7 +18,6 @@ from drike.gates.sentences import LINE, PASSAGE, QUOTED, Sentence, Span, blocks_
 MOST_PARTS = 8
 _MARKS = 7  # characters about a name in quotation marks: these, a stop, an article
 
-
 _ASKS = re.compile(r"[?？][\s\"'”’»)\]*_]*$")
 _ENDED = re.compile(r"[.!?…。！？:][\s\"'”’»)\]*_]*$")
 _TO_COMPLETE = re.compile(r"\b(?:is|are|was|were|in|by|of|at|from|to|the|ist|es|est)\s*$")
@@ -38,9 +37,8 @@ _CODE = re.compile(  # a line of code, of a log or of a trace
 )
 _COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t]*:[*_]*\s*")
 _LABELS = ("query", "document", "answer")
-_SUBJECT = re.compile(
-    r"\s+(?:\w+\s+)?(?:does|do|did|has|have|is|was|are|were) (?:it|he|she|they)\b"
-)  # "how much RAM ..."
+# "how much RAM ..."
+_SUBJECT = re.compile(r"\s+(?:\w+\s+)?(?:does|do|did|has|have|is|was|are|were) (?:it|he|she|they)\b")
 _LISTED = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+\S[^:?.!]{3,99}$")
 _JSON = re.compile(r"\s*(?:[{\[]|\"[\w ]+\" ?:|[}\]],?\s*$)")
 
@@ -289,7 +287,6 @@ def _sayings(text: str, part: Span) -> list[Span]:
 
 
 def _split(text: str, sentence: Sentence) -> list[Span]:
-    """The questions in a sentence."""
     number = _ITEM.match(text, sentence.start, sentence.stop)
     spans, at = list[Span](), number.end("mark") if number and number["mark"] else sentence.start
     for joint in _next().finditer(text, sentence.start, min(sentence.stop, sentence.start + LINE)):

@@ -153,7 +153,6 @@ def calibrated(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) 
 
 
 def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
-    """The shift of largest posterior for the examples of one edit, with a Gaussian prior around 0."""
     logits = np.array([(gate.named if "masked" in e.features else gate.unnamed).logit(e.features) for e in examples])
     concerns, at = np.array([example.concerns for example in examples]), 0.0
     for _ in range(_STEPS):

@@ -127,7 +127,6 @@ def followers(edit: EditVersion, index: EditIndex) -> list[EditVersion]:
 
 
 def _wanted(edit: EditVersion) -> Stems:
-    """The stems of the words by which an edit's texts ask."""
     return _union(stems for _, stems in asked_parts(masked(edit.record.query, edit.record.names)))
 
 

@@ -81,7 +81,6 @@ def glossed(text: str) -> str:
 
 
 def _folded(word: str) -> str:
-    """A word in lower case without accents."""
     return "".join(c for c in unicodedata.normalize("NFKD", word.lower()) if not unicodedata.combining(c))
 
 
@@ -106,7 +105,6 @@ def _languages() -> dict[str, _Language]:
 
 
 def _lines(name: str) -> list[str]:
-    """The lines of a file of drike's that are neither blank nor comments."""
     lines = files("drike.gates").joinpath(name).read_text("utf-8").splitlines()
     return [line for line in lines if line.strip() and not line.startswith("#")]
 

@@ -348,7 +348,6 @@ def _encoded(encoder: TextEncoder, texts: Sequence[str]) -> FloatArray:
 
 
 def _vectors(texts: Texts, encoder: TextEncoder, known: TextVectors) -> dict[str, FloatArray]:
-    """A unit vector [d] for each text: a known one, else computed."""
     needed = dict.fromkeys(text for own in texts.values() for text in own)
     vectors = {text: known.vectors[text] for text in needed if text in known.vectors}
     missing = [text for text in needed if text not in vectors]

@@ -117,7 +117,7 @@ class WithRelations:
 
     def __post_init__(self) -> None:
         for file in self.files:
-            relations_in(_read(file), str(file))
+            _relations_of(file)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.encoder, name)
@@ -131,7 +131,7 @@ def inventory(encoder: TextEncoder) -> Inventory:
     known = _kept(encoder) or Inventory.encoded(built_in(), encoder)
     if not isinstance(encoder, WithRelations):
         return known
-    own = [*encoder.relations, *(r for file in encoder.files for r in relations_in(_read(file), str(file)))]
+    own = [*encoder.relations, *(relation for file in encoder.files for relation in _relations_of(file))]
     if not own:
         return known
     more = Inventory.encoded(own, encoder)
@@ -153,9 +153,9 @@ def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
     return sha256(repr((relations, version(), encoder.identity.get("sha256"))).encode()).hexdigest()
 
 
-def _read(file: Path) -> str:
+def _relations_of(file: Path) -> list[Relation]:
     try:
-        return file.read_text("utf-8")
+        return relations_in(file.read_text("utf-8"), str(file))
     except (OSError, UnicodeDecodeError) as problem:
         raise UsageError(f"the relations in {file} cannot be read ({problem}): give a text file in UTF-8") from None
 
@@ -246,8 +246,7 @@ class Wordings:
 
 
 def _largest(rows: NDArray[Any]) -> NDArray[Any]:
-    largest: NDArray[Any] = rows.max(axis=1, initial=0.0)
-    return largest
+    return np.asarray(rows.max(axis=1, initial=0.0))
 
 
 def _shares(answers: Counter[str]) -> Sequence[tuple[str, float]]:

@@ -159,7 +159,6 @@ class NameIndex:
         return (begins, ends, names), np.cumsum(inside[:-1], dtype=np.int8) == 0
 
     def _beginning(self, words: Words, starts: Places) -> Spans:
-        """The names that begin with some of the words, the longest with each."""
         begins, prefixes = starts, words.keys[starts]
         rows, sizes, names = np.arange(len(starts)), np.zeros(len(starts), np.uint8), np.empty(len(starts), np.int64)
         for size in range(1, MAX_NAME_PARTS + 1):
@@ -315,7 +314,6 @@ def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:
 
 
 def _first_or_last(places: Places, count: int) -> Places:
-    """As many at the beginning as at the end, `count` at most."""
     return places if len(places) <= count else np.concatenate([places[: count // 2], places[-(count // 2) :]])
 
 

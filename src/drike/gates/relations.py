@@ -113,7 +113,7 @@ _SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if 
 
 
 def share_said(question: str, record: EditRecord) -> float:
-    """The share of what a wording of an edit asks for that a question says, rare words above all; 1 if it checks an object."""
+    """How much of what an edit's wording asks for that a question says; all if it checks an object."""
     objects = (name for name in (record.target_true, record.target_new, *record.object_aliases) if name)
     telling = (name for name in objects if not name.isdigit() and name.casefold() not in lists("common words"))
     if not is_open(question) and any(mentions(question, name) for name in telling):

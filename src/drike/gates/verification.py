@@ -88,15 +88,14 @@ def proposals(
         good = tuple(proposal.text for proposal in proposed[-1] if not proposal.problem)
         known |= conflict_keys(replace(record, paraphrases=good))
     places = [(i, j) for i, own in enumerate(proposed) for j, proposal in enumerate(own) if not proposal.problem]
-    questions = [Prompt(question(proposed[i][j].text, records[i].query)) for i, j in places]
-    for (i, j), answer in zip(places, complete(model, questions), strict=True):
+    asked = [Prompt(question(proposed[i][j].text, records[i].query)) for i, j in places]
+    for (i, j), answer in zip(places, complete(model, asked), strict=True):
         if answer_of(answer) is YesOrNo.NO:
             proposed[i][j] = replace(proposed[i][j], problem="asks for something else, says the model")
     return [sorted(own, key=lambda proposal: bool(proposal.problem)) for own in proposed]
 
 
 def _read(text: str, record: EditRecord, count: int, taken: Collection[str]) -> list[Proposal]:
-    """The lines that a model wrote, without repeats, each with its problem."""
     lines = (_MARK.sub("", line).strip(_QUOTES) for line in _THOUGHTS.sub("", text).splitlines())
     different = list(dict.fromkeys(line for line in lines if line))[:count]
     return [Proposal(line, _problem(line, record, taken)) for line in different]
