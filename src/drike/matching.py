@@ -3,9 +3,6 @@
 A text is right if its first line starts with the target, up to case, articles, punctuation and white space, and the
 target ends at the end of a word. The text must be only what the model wrote, without the prompt: in 8 % of the rows of
 CounterFact the subject contains the old object.
-
-With a model that scores, the same is decided from the scored continuation: every token of the target is the model's
-first choice, and the token that it would write next does not continue the same word.
 """
 
 from __future__ import annotations
@@ -38,10 +35,7 @@ def normalise(text: str) -> str:
 
 
 def matches(text: str, target: str) -> bool:
-    """Whether the first line of `text` starts with the words of `target`, both normalised.
-
-    Raises ValueError for an empty target, which every text would match.
-    """
+    """Whether the first line of `text` starts with the words of `target`, both normalised. Raises ValueError."""
     wanted = normalise(target).split()
     if not wanted:
         raise ValueError("a target must hold at least one word: every answer would match an empty one")
@@ -54,11 +48,8 @@ def equals(text: str, target: str) -> bool:
 
 
 def ends_word(following: str) -> bool:
-    """Whether a word is complete when `following` comes next; "" stands for the end of the text.
-
-    Part of a character, as byte-level tokens may have it, counts as a letter.
-    """
-    return not (following[:1].isalnum() or following[:1] == "\N{REPLACEMENT CHARACTER}")
+    """Whether a word is complete when `following` comes next; "" stands for the end of the text."""
+    return not (following[:1].isalnum() or following[:1] == "\N{REPLACEMENT CHARACTER}")  # part of a letter
 
 
 def ends_answer(following: str) -> bool:

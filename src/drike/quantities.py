@@ -8,47 +8,31 @@ from __future__ import annotations
 
 import re
 
-_MONTHS = {
-    name: month
-    for month, names in {
-        "january": "jan januar enero janvier",
-        "february": "feb februar febrero février",
-        "march": "mar märz marzo mars",
-        "april": "apr abril avril",
-        "may": "mai mayo",
-        "june": "jun juni junio juin",
-        "july": "jul juli julio juillet",
-        "august": "aug agosto août",
-        "september": "sep sept septiembre septembre",
-        "october": "oct oktober octubre octobre",
-        "november": "nov noviembre novembre",
-        "december": "dec dezember diciembre décembre",
-    }.items()
-    for name in (month, *names.split())
-}
+
+def _named(*lines: str) -> dict[str, str]:
+    """The first of the forms of each thing by each of them; things are separated by |, forms by commas."""
+    things = [[form.strip() for form in thing.split(",")] for line in lines for thing in line.split("|")]
+    return {form: forms[0] for forms in things for form in forms}
+
+
+_MONTHS = _named(
+    "january, jan, januar, enero, janvier | february, feb, februar, febrero, février | march, mar, märz, marzo, mars",
+    "april, apr, abril, avril | may, mai, mayo | june, jun, juni, junio, juin | july, jul, juli, julio, juillet",
+    "august, aug, agosto, août | september, sep, sept, septiembre, septembre | october, oct, oktober, octubre, octobre",
+    "november, nov, noviembre, novembre | december, dec, dezember, diciembre, décembre",
+)
 _MONTH_OF = dict(enumerate(dict.fromkeys(_MONTHS.values()), 1))
-_UNITS = {
-    form: unit
-    for unit, forms in {
-        "percent": "% percent,per cent,prozent",
-        "km": "km,kms,kilometre,kilometer,kilometres,kilometers",
-        "m": "m,metre,meter,metres,meters",
-        "cm": "cm,centimetre,centimeter,centimetres,centimeters",
-        "mm": "mm,millimetre,millimeter,millimetres,millimeters",
-        "mile": "mi,mile,miles",
-        "foot": "ft,foot,feet",
-        "kg": "kg,kgs,kilogram,kilograms,kilogramme,kilogrammes,kilo,kilos",
-        "sqkm": "km²,km2,sq km,square kilometres,square kilometers,square kilometre,square kilometer",
-        "kmh": "km/h,kmh,kph,kilometres per hour,kilometers per hour",
-        "celsius": "°c,° c,degrees celsius,degree celsius,grad celsius",
-        "fahrenheit": "°f,° f,degrees fahrenheit,degree fahrenheit",
-        "dollar": "usd,us dollars,us dollar,dollar,dollars",
-        "euro": "eur,euro,euros,€",
-        "gbp": "gbp,pounds sterling",
-        "yen": "jpy,yen",
-    }.items()
-    for form in forms.replace("% ", "%,").split(",")
-}
+_UNITS = _named(
+    "percent, %, per cent, prozent | km, kms, kilometre, kilometer, kilometres, kilometers",
+    "m, metre, meter, metres, meters | cm, centimetre, centimeter, centimetres, centimeters",
+    "mm, millimetre, millimeter, millimetres, millimeters | mile, mi, miles | foot, ft, feet",
+    "kg, kgs, kilogram, kilograms, kilogramme, kilogrammes, kilo, kilos",
+    "sqkm, km², km2, sq km, square kilometres, square kilometers, square kilometre, square kilometer",
+    "kmh, km/h, kph, kilometres per hour, kilometers per hour",
+    "celsius, °c, ° c, degrees celsius, degree celsius, grad celsius",
+    "fahrenheit, °f, ° f, degrees fahrenheit, degree fahrenheit",
+    "dollar, usd, us dollars, us dollar, dollars | euro, eur, euros, € | gbp, pounds sterling | yen, jpy",
+)
 _CURRENCIES = {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen"}
 _ZEROS = {  # that a word puts behind a number
     "thousand": 3, "k": 3, "tausend": 3, "mil": 3, "mille": 3,

@@ -51,10 +51,7 @@ class ShortForm(NamedTuple):
 
 
 def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
-    """The short forms of a name, given its words as they are compared; some perhaps twice.
-
-    Initials are given without points; a text may have them with points, spaces or both.
-    """
+    """The short forms of a name, given its words as they are compared; some perhaps twice. Initials have no points."""
     size = plain_size(name)
     if size < len(folded):
         yield from _without_title(name, size, len(folded))
@@ -67,8 +64,8 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
     if end - begin > 1 and is_person(name, folded, begin, end):
         yield from _of_person(name, folded, begin, end)
     yield from _of_thing(name, folded, begin, end)
-    if size <= 4 and (demonyms := _demonyms().get(" ".join(folded))):
-        yield from (ShortForm(NameMatch.DEMONYM, demonym, 0, 0) for demonym in demonyms)
+    if size <= 4:
+        yield from (ShortForm(NameMatch.DEMONYM, of, 0, 0) for of in demonyms().get(" ".join(folded), ()))
 
 
 def _without_title(name: Words, size: int, all: int) -> Iterator[ShortForm]:
@@ -77,7 +74,8 @@ def _without_title(name: Words, size: int, all: int) -> Iterator[ShortForm]:
         yield ShortForm(NameMatch.PARTIAL, "", 0, size)
     if match := _BRACKET.fullmatch(name.text):
         for short, long in (match.groups(), match.group(2, 1)):
-            if _ACRONYM.fullmatch(short) and short == _initials(long):
+            initials = "".join(part[0] for part in re.split(r"[\s-]+", long) if part[:1].isupper())
+            if _ACRONYM.fullmatch(short) and short == initials:
                 yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((0, size), (size, all)))
 
 
@@ -90,12 +88,8 @@ def plain_size(name: Words) -> int:
 
 def is_person(name: Words, folded: Sequence[str], begin: int, end: int) -> bool:
     """Whether some words of a name may be a person's: six at most, in capitals, particles aside."""
-    if end - begin > _MOST_PERSON_WORDS:
-        return False
-    for at, word in zip(name.begins[begin:end].tolist(), folded[begin:end], strict=True):
-        if not name.text[at].isupper() and word not in PARTICLES:
-            return False
-    return True
+    some = zip(name.begins[begin:end].tolist(), folded[begin:end], strict=True)
+    return end - begin <= _MOST_PERSON_WORDS and all(name.text[at].isupper() or word in PARTICLES for at, word in some)
 
 
 def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
@@ -152,10 +146,6 @@ def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Itera
         yield ShortForm(NameMatch.PARTIAL, "", begin, last)
 
 
-def _initials(name: str) -> str:
-    return "".join(part[0] for part in re.split(r"[\s-]+", name) if part[:1].isupper())
-
-
 @cache
 def lists(name: str) -> frozenset[str]:
     """A list of names.txt, compared as words are."""
@@ -169,17 +159,14 @@ def _last_of_legal_forms() -> frozenset[str]:
 
 
 @cache
-def _demonyms() -> dict[str, tuple[str, ...]]:
-    """The adjectives and nouns for what is of a country, by the country's names."""
-    pairs = [[part.split(",") for part in line.split(":")] for line in _lines()["countries"]]
-    of_each = [(country, of) for countries, of in pairs for country in countries]
-    return {
-        " ".join(name.folded()): (
-            *(d.strip() for d in of),
-            *(f"{d.strip()}s" for d in of if not d.endswith(("h", "s", "e", "hman", "hmen"))),
-        )
-        for name, (_, of) in zip(Words.of_each([country for country, _ in of_each]), of_each, strict=True)
-    }
+def demonyms() -> dict[str, tuple[str, ...]]:
+    """The adjectives and nouns for what is of a country, by the country's names as words are compared."""
+    found = {}
+    for countries, of in ([part.split(",") for part in line.split(":")] for line in _lines()["countries"]):
+        plurals = (f"{d.strip()}s" for d in of if not d.endswith(("h", "s", "e", "hman", "hmen")))
+        names = (*(d.strip() for d in of), *plurals)
+        found.update({" ".join(country.folded()): names for country in Words.of_each(countries)})
+    return found
 
 
 @cache
@@ -190,14 +177,7 @@ def in_other_languages() -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def countries() -> frozenset[str]:
-    """The names of countries, compared as words are."""
-    return frozenset(_demonyms())
-
-
-@cache
 def _lines() -> dict[str, list[str]]:
-    """The lines of names.txt by the list that they are of."""
     found: dict[str, list[str]] = {}
     for line in files("drike").joinpath("names.txt").read_text("utf-8").splitlines():
         if line.startswith("["):

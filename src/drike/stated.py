@@ -1,16 +1,14 @@
 """What an answer in free text says of an edit: its new object, the old one, both, neither, or that it refuses.
 
 `matching` judges answers that begin with the object, as rewards and metrics ask for; this reads what a deployed model
-writes to a person, from which nobody asked for a form. By rules, in time linear in the answer:
+writes to a person. By rules, in time linear in the answer:
 
-* an object is named by its names, their short forms (a last name, a name without its legal form), and a number, date or
-  quantity in any usual form; the longest name at a place counts, so that "New York City" does not name New York, and
-  what stands inside a name of the subject names no object;
-* an object is stated where it is named and not denied: by a negation, a correction ("not Lima but Oslo"), as the past
-  ("used to be Lima"), as what the user said, in a question, or by what a model says when it does not answer;
+* an object is named by its names, their short forms, and a number, date or quantity in any usual form; the longest name
+  at a place counts, and what stands inside a name of the subject names no object;
+* an object is stated where it is named and not denied (in English, German, Spanish or French): by a negation, a
+  correction ("not Lima but Oslo"), as the past ("used to be Lima"), as what the user said, in a question, or by what a
+  model says when it does not answer;
 * an answer that is nothing but part of a name states it ("Bernini"), unless the question has the same words.
-
-Denials are read in English, German, Spanish and French.
 """
 
 from __future__ import annotations
@@ -217,37 +215,31 @@ def _read(text: str, named: Mapping[str, _Names]) -> str:
 def _names(names: tuple[str, ...]) -> _Names:
     texts = [text for name in names if len(Words.of(text := uniform(name)))]
     forms: dict[str, _Form] = {}
+
+    def add(text: str, rank: int, last: bool = False) -> None:
+        words, capital = Words.of(text), text[:1].isupper() and text.casefold() in lists("common words")
+        forms.setdefault(text, _Form(words, frozenset(words.folded()), rank, last, capital))
+
     for text in texts:
-        forms[text] = _form(text, _NAME)
+        forms.pop(text, None)
+        add(text, _NAME)
         noun = text.split()[-1]
         if noun.islower() and noun.isalpha() and len(noun) > 2:  # a common noun
-            plural = f"{text}es" if text.endswith(("s", "x", "ch", "sh")) else f"{text}s"
-            singular = text[:-1] if noun.endswith("s") and len(noun) >= _PLURAL else text
-            for other in (plural, singular):
-                forms.setdefault(other, _form(other, _NAME))
+            add(f"{text}es" if text.endswith(("s", "x", "ch", "sh")) else f"{text}s", _NAME)
+            add(text[:-1] if noun.endswith("s") and len(noun) >= _PLURAL else text, _NAME)
         if text.endswith("ism"):  # Lutheran, of Lutheranism
-            forms.setdefault(text[:-3], _form(text[:-3], 0))
+            add(text[:-3], 0)
     for text in texts:
         name = Words.of(text)
         for short in short_forms(name, name.folded()):
-            plain = short.text(name)
-            last = short.kind is NameMatch.LAST
+            plain, last = short.text(name), short.kind is NameMatch.LAST
             alone = plain.casefold() in lists("common words") or short.kind is NameMatch.DEMONYM
             alone = alone or (last and name.folded(0, 1)[0] not in lists("first names"))
-            forms.setdefault(plain, _form(plain, 0 if alone else _SHORT, last))
+            add(plain, 0 if alone else _SHORT, last)
             for title in _TITLES if last else ():
-                forms.setdefault(f"{title} {plain}", _form(f"{title} {plain}", _SHORT))
-    return _Names(
-        tuple(forms.values()),
-        frozenset().union(*(_form(text, _NAME).folded for text in texts)),
-        any(map(has_digits, texts)),
-    )
-
-
-def _form(text: str, rank: int, last: bool = False) -> _Form:
-    words = Words.of(text)
-    capital = text[:1].isupper() and text.casefold() in lists("common words")
-    return _Form(words, frozenset(words.folded()), rank, last, capital)
+                add(f"{title} {plain}", _SHORT)
+    folded = frozenset[str]().union(*(Words.of(text).folded() for text in texts))
+    return _Names(tuple(forms.values()), folded, any(map(has_digits, texts)))
 
 
 def _places(words: Words, named: Mapping[str, _Names]) -> list[_Place]:
@@ -263,8 +255,6 @@ def _places(words: Words, named: Mapping[str, _Names]) -> list[_Place]:
                     if not (form.last and _is_of_other_name(words, begin, end, names))
                     and not (form.capital and not casual and words.text[words.begins[begin]].islower())
                 ]
-    if not places:
-        return []
     kept: dict[int, _Place] = {}  # by the number of each word
     for place in sorted(places, key=lambda place: (place.begin - place.end, -place.rank, not place.mark)):
         rivals = {kept.get(at) for at in (place.begin, place.end - 1)} - {None}
@@ -278,7 +268,7 @@ def _places(words: Words, named: Mapping[str, _Names]) -> list[_Place]:
 def _is_of_other_name(words: Words, begin: int, end: int, names: _Names) -> bool:
     """Whether another first or last name stands beside a last name."""
     for at, gap in ((begin - 1, begin), (end, end)):
-        if 0 <= at < len(words) and 0 < gap < len(words) and words.text[words.ends[gap - 1] : words.begins[gap]] == " ":
+        if 0 < gap < len(words) and words.text[words.ends[gap - 1] : words.begins[gap]] == " ":
             [folded], text = words.folded(at, at + 1), words.between(at, at + 1)
             known = folded in names.folded or folded in lists("titles") or folded in lists("common words")
             if folded in PARTICLES or (len(text) > 1 and text[0].isupper() and not known):
@@ -302,27 +292,17 @@ def _statements(marked: str) -> Iterator[tuple[str, bool]]:
 
 def _alone(text: str, named: Mapping[str, _Names], question: str) -> set[str]:
     """The marks of the objects of whose name an answer is nothing but a part, which the question does not hold."""
-    line = first_line(text)
-    part = Words.of(uniform(line[match.end() :] if (match := _LEAD.match(line)) else line, named[_NEW].numbers))
+    part = Words.of(uniform(_LEAD.sub("", first_line(text), count=1), named[_NEW].numbers))
     folded = set(part.folded()) - _SMALL_WORDS
     if not 0 < len(part) <= _MOST_ALONE or folded <= named[_SUBJECT].folded | set(words_of(question)):
         return set()
-    ranks = {mark: max((_rank(part, form) for form in named[mark].forms), default=0) for mark in _MARKS}
-    best = max(ranks.values())
-    states = {mark for mark, rank in ranks.items() if rank == best > 0}
-    return states if len(states) == 1 else set()
+    new, old = (max((_rank(part, form) for form in named[mark].forms), default=0) for mark in _MARKS)
+    return {_NEW} if new > old else {_OLD} if old > new else set()
 
 
 def _rank(part: Words, form: _Form) -> int:
-    """How surely a text names what has a form: 2 if it is the form, 1 if it is a part of a name that tells it.
-
-    Behind a preposition stands what qualifies a name, as in "Tower of London", but "State of Palestine".
-    """
+    """2 if a text is a form, 1 if it is a part of a name that tells it: "State of Palestine", not "Tower of London"."""
     if form.words.folded() == part.folded():
         return 2
-    for begin, _ in form.words.spans(part) if form.rank == _NAME else ():
-        before = form.words.folded(0, begin + 1)
-        qualifies = not _PREPOSITIONS.isdisjoint(before) and _PLACES_AND_HOUSES.isdisjoint(before)
-        if not qualifies:
-            return 1
-    return 0
+    befores = [form.words.folded(0, begin + 1) for begin, _ in form.words.spans(part)] if form.rank == _NAME else ()
+    return int(any(_PREPOSITIONS.isdisjoint(before) or not _PLACES_AND_HOUSES.isdisjoint(before) for before in befores))

@@ -238,10 +238,7 @@ def words(text: str) -> list[str]:
 
 
 def mentions(text: str, name: str) -> bool:
-    """Whether a text names something in whole words: "Tirana" does not name "Iran".
-
-    Case, accents, forms of letters and what stands between words do not count. A name without words is found as it is.
-    """
+    """Whether a text names something in whole words, however they are written: "Tirana" does not name "Iran"."""
     plain = text.isascii() and name.isascii() and name[:1].isalnum() and name[-1:].isalnum()
     if plain and f" {name} " in f" {text} ":  # as most edits name their subjects; the rest takes ten times as long
         return True

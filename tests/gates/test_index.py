@@ -22,7 +22,7 @@ from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.store_view import StoreView
+from drike.gates.store_gate import StoreView
 from drike.short_forms import NameMatch
 from drike.stores.log import Snapshot
 from drike.stores.records import EditRecord, EditVersion, Status, stamp

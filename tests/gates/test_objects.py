@@ -13,7 +13,7 @@ from drike.errors import EncoderError
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
-from drike.gates.objects import SHARING
+from drike.gates.names import SHARING
 from drike.stores.records import EditRecord, Status
 from tests.worlds.indexes import GATE, indexed, stored
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drike.gates.rewording import Proposal, proposals
+from drike.gates.verification import Proposal, proposals
 from drike.prompts import REWRITE, chat_messages
 from drike.stores.log import snapshot
 from drike.stores.opening import open_store

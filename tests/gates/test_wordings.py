@@ -9,8 +9,7 @@ import pytest
 
 from drike.encoders import HashingEncoder
 from drike.gates.index import EditIndex, agreements
-from drike.gates.inventory import Inventory
-from drike.gates.wordings import Worded, Wordings
+from drike.gates.inventory import Inventory, Worded, Wordings
 from drike.stores.records import EditRecord
 from tests.worlds.indexes import stored
 

@@ -214,7 +214,7 @@ def reworded(
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
     from drike.cli.recording import metered
-    from drike.gates.rewording import proposals
+    from drike.gates.verification import proposals
 
     taken = frozenset[str]().union(*(records.conflict_keys(edit.record) for edit in in_force(store)))
     with metered(writer):

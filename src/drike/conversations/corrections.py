@@ -17,8 +17,7 @@ from drike.conversations.turns import Api, JsonPath, UnreadError
 from drike.deployment.routing import route
 from drike.errors import UsageError
 from drike.gates.decision import Gate
-from drike.gates.store_gate import encoder_of, stored_gate, usual_gate
-from drike.gates.store_view import StoreView
+from drike.gates.store_gate import StoreView, encoder_of, stored_gate, usual_gate
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
 from drike.stores.records import EditVersion

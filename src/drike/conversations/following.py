@@ -24,8 +24,8 @@ from drike.conversations.rendering import Around, Facts, Occasion, Placement, de
 from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn, encodable
 from drike.gates.asked import read
 from drike.gates.decision import MOST_MATCHED, Decision
+from drike.gates.glossary import SPACELESS, begins, held, own_name
 from drike.gates.index import EditIndex
-from drike.gates.phrases import SPACELESS, begins, held, own_name
 from drike.gates.relations import asks_relation, states_old
 from drike.stores.records import EditVersion, Status
 from drike.words import Words, mentions, words

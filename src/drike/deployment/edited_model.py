@@ -18,8 +18,7 @@ from drike.evaluation.completion import complete, write_answers
 from drike.gates.by_name import EveryQuery
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.gates.store_gate import encoder_of, open_gate
-from drike.gates.store_view import StoreView
+from drike.gates.store_gate import StoreView, encoder_of, open_gate
 from drike.gates.verification import require_uncertainty
 from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel

@@ -1,6 +1,6 @@
 """Which active edits of a store may say in other words what a new one says, for `conflicts` to compare.
 
-It is loaded once there are some: most new edits share no name with another, and are stored without encoder and gate.
+That is loaded once there are some: most new edits share no name with another, and are stored without encoder and gate.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ class AlikeEdits:
     """The active edits of a store that say in other words what a record says, for `EditStore.alike`.
 
     Only edits that share a name with it are compared; none that claim the same words, as the store knows of these, and
-    none of which either has a wording of the other as a negative exemplar. encoder: called once one is needed; None
-    where words alone decide. It reads what is new in the store.
+    none of which either has a wording of the other as a negative exemplar. encoder: None where words alone decide.
     """
 
     def __init__(self, encoder: Callable[[], TextEncoder | None]) -> None:
@@ -38,10 +37,12 @@ class AlikeEdits:
         self._read(store)
         ids = {id for name in record.names for id in self._named.get(_key(name), ())}
         keys, known = conflict_keys(record), {id: self._records[id] for id in sorted(ids)}
-        known = {id: other for id, other in known.items() if keys.isdisjoint(conflict_keys(other))}
-        others = {id: other for id, other in known.items() if _comparable(record, other)}
-        encoder = self._encoder() if others else None
-        if encoder is None:
+        others = {
+            id: other
+            for id, other in known.items()
+            if keys.isdisjoint(conflict_keys(other)) and _comparable(record, other)
+        }
+        if not others or (encoder := self._encoder()) is None:
             return ()
         from drike.gates.conflicts import same_relation
 
@@ -82,11 +83,10 @@ def watch_meaning(store: EditStore) -> EditStore:
 def _comparable(record: EditRecord, other: EditRecord) -> bool:
     if other.status is not Status.ACTIVE or not overlap(record, other):
         return False
-    texts = ((one.query, *one.paraphrases) for one in (record, other))
-    for negatives, of_other in zip((other.negatives, record.negatives), texts, strict=True):
-        if negatives and not {*map(normalise, negatives)}.isdisjoint(map(normalise, of_other)):
-            return False
-    return True
+    return all(
+        {*map(normalise, of.negatives)}.isdisjoint(map(normalise, (one.query, *one.paraphrases)))
+        for of, one in ((record, other), (other, record))
+    )
 
 
 def _key(name: str) -> str:

@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from drike.gates.phrases import SPACELESS, begins, held, own_name, patterns
+from drike.gates.glossary import SPACELESS, begins, held, own_name, patterns
 from drike.gates.sentences import LINE, PASSAGE, QUOTED, Sentence, Span, blocks_of, lines_of, sentences_of
 
 MOST_PARTS = 8
 _MARKS = 7  # characters about a name in quotation marks: these, a stop, an article
-
 
 _ASKS = re.compile(r"[?？][\s\"'”’»)\]*_]*$")
 _ENDED = re.compile(r"[.!?…。！？:][\s\"'”’»)\]*_]*$")
@@ -38,9 +37,8 @@ _CODE = re.compile(  # a line of code, of a log or of a trace
 )
 _COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t]*:[*_]*\s*")
 _LABELS = ("query", "document", "answer")
-_SUBJECT = re.compile(
-    r"\s+(?:\w+\s+)?(?:does|do|did|has|have|is|was|are|were) (?:it|he|she|they)\b"
-)  # "how much RAM ..."
+# "how much RAM ..."
+_SUBJECT = re.compile(r"\s+(?:\w+\s+)?(?:does|do|did|has|have|is|was|are|were) (?:it|he|she|they)\b")
 _LISTED = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+\S[^:?.!]{3,99}$")
 _JSON = re.compile(r"\s*(?:[{\[]|\"[\w ]+\" ?:|[}\]],?\s*$)")
 
@@ -224,10 +222,7 @@ def _labelled(text: str, sentences: list[Sentence]) -> tuple[list[Sentence], boo
 
 
 def _asking(text: str, sentences: list[Sentence], apart: bool = False) -> list[Sentence]:
-    """The questions, and what is to be told or completed beside these or a passage; none in a passage beside others.
-
-    apart: whether there is more in the text than these sentences.
-    """
+    """The questions, and what is to be told or completed beside these or a passage. apart: the text has more."""
     asks, questions, lone = list[Sentence](), 0, None
     short = {s.line: s.line[1] - s.line[0] <= PASSAGE for s in sentences}
     for i, sentence in enumerate(sentences):
@@ -296,7 +291,6 @@ def _sayings(text: str, part: Span) -> list[Span]:
 
 
 def _split(text: str, sentence: Sentence) -> list[Span]:
-    """The questions in a sentence."""
     number = _ITEM.match(text, sentence.start, sentence.stop)
     spans, at = list[Span](), number.end("mark") if number and number["mark"] else sentence.start
     for joint in _next().finditer(text, sentence.start, min(sentence.stop, sentence.start + LINE)):

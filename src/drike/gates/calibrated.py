@@ -15,8 +15,7 @@ from drike.gates.glossary import glossed
 from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
 from drike.gates.inventory import Relation
 from drike.gates.names import Mention
-from drike.gates.objects import object_features
-from drike.gates.relations import about_another, answer_kind, contrary, share_said
+from drike.gates.relations import about_another, answer_kind, contrary, object_features, share_said
 from drike.gates.surroundings import continued
 from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
@@ -53,16 +52,12 @@ class Calibrated:
     index has `MIN_SEMANTIC_TEXTS` texts, if it is near one. Where it is a negative exemplar, no other edit of the
     subject answers instead.
 
-    Attributes:
-        encoder: the name of the encoder that it was calibrated with.
-        named, unnamed: the probability where the query names the subject, or where the head has a weight for "object"
-            the new object, and where it names neither.
-        threshold: the least probability that matches.
-        grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked. Where
-            the relation that a question asks for is unknown, so are those below for the nearest edit of a subject.
-        settings: other thresholds, by name. relations: more relations that it compares texts through (`encoder_of`).
-        shifts: what is added to the logit of single edits, by id.
-        edits: the number of edits in the store when it was calibrated; 0 for the default.
+    encoder: the name of that with which it was calibrated. named, unnamed: the probability where the query names the
+    subject, or where the head has a weight for "object" the new object, and where it names neither. grey: probabilities
+    [from, to) at which a language model may be asked, if the subject is named; where the relation that a question asks
+    for is unknown, also lower ones for the nearest edit of a subject. settings: other thresholds, by name. relations:
+    more that it compares texts through (`encoder_of`). shifts: what is added to the logit of single edits, by id.
+    edits: how many the store had when it was calibrated; 0 for the default.
     """
 
     encoder: str
@@ -76,10 +71,7 @@ class Calibrated:
     relations: tuple[Relation, ...] = field(default=(), metadata=ADDED)
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        """Match the edits that the query concerns, the most probable first.
-
-        Raises ValueError for an index without vectors, or with those of another encoder.
-        """
+        """Match the edits that the query concerns, the most probable first. Raises ValueError for another encoder."""
         candidates = self.candidates(query, index)
         if not candidates:
             return Decision(query)
@@ -145,10 +137,7 @@ def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> li
 
 
 def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] | None = None) -> list[Found]:
-    """The edits whose subject is named, with features for `Calibrated.named`.
-
-    subjects: those that a query `by_object` names; None for a query as it is.
-    """
+    """The edits whose subject, or (given the subjects) whose object, is named, with features for `Calibrated.named`."""
     mentions_of: dict[int, list[Mention]] = defaultdict(list)
     for mention in parsed.mentions:
         for id in mention.edits:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
 from importlib import resources
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,9 +64,8 @@ class LabelledCandidate:
 class Certificate:
     """That the rate of a gate's false matches is at most `level`; wrong with a probability of at most 1 - confidence.
 
-    threshold: the lowest that is certified; None if none is. edits: how many were tested. possible: the lowest level
-    that these probes certify at any threshold. missing: how many more edits with probes, none of which matches, a
-    certificate of the level would take.
+    threshold: the lowest that is certified, if one is. edits: how many were tested. possible: the lowest level that
+    these probes certify at any threshold. missing: how many more edits whose probes do not match it would take.
     """
 
     level: float
@@ -88,10 +88,7 @@ class Certificate:
 
 
 def make_probes(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateProbe]]:
-    """The edits without their paraphrases and negative exemplars, and the probes made of these.
-
-    A paraphrase concerns its edit; a negative exemplar does not, nor does the query of another edit of the subject.
-    """
+    """The edits without paraphrases and negative exemplars, and probes of these and of edits of the same subject."""
     probes, edits_of = [], defaultdict(list)
     for edit in edits:
         probes += [GateProbe(text, edit.id, True) for text in edit.record.paraphrases]
@@ -123,19 +120,13 @@ def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex)
 
 def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: Strength = _STRENGTH) -> LogisticHead:
     """The head of largest posterior for examples, with a Gaussian prior of precision `strength` around another head."""
-    names = tuple(prior.weights)
-    x = np.array([[*(e.features.get(name, 0.0) for name in names), 1.0] for e in examples], dtype=np.float64)
+    if not examples:
+        return prior
+    x = np.array([[*(e.features.get(name, 0.0) for name in prior.weights), 1.0] for e in examples])
     y = np.array([example.concerns for example in examples], dtype=np.float64)
     weight = np.array([example.weight for example in examples], dtype=np.float64)
-    start = np.array([*prior.weights.values(), prior.bias])
-    *weights, bias = _newton(x.reshape(len(examples), -1), y, weight, start, strength) if examples else start
-    return LogisticHead(dict(zip(names, map(float, weights), strict=True)), float(bias))
-
-
-def _newton(x: Matrix, y: Matrix, weight: Matrix, start: Matrix, strength: Strength) -> Matrix:
-    """The parameters [d] of largest posterior for examples x [n, d], by damped Newton steps from the prior's mean."""
-    at = start.copy()
-    for _ in range(_STEPS):
+    start = at = np.array([*prior.weights.values(), prior.bias])
+    for _ in range(_STEPS):  # damped Newton steps from the prior's mean
         p = 1 / (1 + np.exp(-np.clip(x @ at, -40, 40)))
         slope = x.T @ (weight * (p - y)) + strength * (at - start)
         curve = (x * (weight * p * (1 - p))[:, None]).T @ x + strength * np.eye(len(at))
@@ -143,33 +134,30 @@ def _newton(x: Matrix, y: Matrix, weight: Matrix, start: Matrix, strength: Stren
         at = at - step * min(1.0, _MAX_STEP / max(1e-12, float(np.abs(step).max())))
         if float(np.abs(step).max()) < 1e-8:
             break
-    return at
+    *weights, bias = at.tolist()
+    return LogisticHead(dict(zip(prior.weights, weights, strict=True)), bias)
 
 
 def calibrated(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> Calibrated:
-    """The gate with shifts of single edits fitted to probes of a store, and its heads if `_MIN_EDITS` edits have any.
-
-    Certify it with probes of other edits: on those it was fitted to, it looks better than it is.
-    """
+    """The gate with shifts, and with `_MIN_EDITS` edits heads, fitted to probes; certify it with those of others."""
     fitted = labelled_candidates(gate, probes, index)
-    if len({example.edit for example in fitted}) >= _MIN_EDITS:
-        named = fit([example for example in fitted if "masked" in example.features], gate.named)
-        unnamed = fit([example for example in fitted if "masked" not in example.features], gate.unnamed)
-        gate = replace(gate, named=named, unnamed=unnamed)
     of_edit: dict[int, list[LabelledCandidate]] = defaultdict(list)
     for example in fitted:
         of_edit[example.edit].append(example)
+    if len(of_edit) >= _MIN_EDITS:
+        named = fit([example for example in fitted if "masked" in example.features], gate.named)
+        unnamed = fit([example for example in fitted if "masked" not in example.features], gate.unnamed)
+        gate = replace(gate, named=named, unnamed=unnamed)
     shifts = {str(edit): _shift(gate, own) for edit, own in sorted(of_edit.items())}
     return replace(gate, shifts=shifts, edits=len(index.edits))
 
 
 def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
-    """The shift of largest posterior for the examples of one edit, with a Gaussian prior around 0."""
     logits = np.array([(gate.named if "masked" in e.features else gate.unnamed).logit(e.features) for e in examples])
-    at = 0.0
+    concerns, at = np.array([example.concerns for example in examples]), 0.0
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(-np.clip(logits + at, -40, 40)))
-        slope = float(np.sum(p - np.array([example.concerns for example in examples]))) + at / _SPREAD**2
+        slope = float(np.sum(p - concerns)) + at / _SPREAD**2
         at -= slope / (float(np.sum(p * (1 - p))) + 1 / _SPREAD**2)
     return round(at, 4)
 
@@ -177,20 +165,20 @@ def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
 def certify(
     gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex, level: float, confidence: float = 0.95
 ) -> Certificate:
-    """The lowest threshold at which the mean rate of false matches per edit is certified to be at most `level`.
-
-    Only probes that do not concern their edit count, and of their matches only those of that edit. Raises ValueError.
-    """
+    """The lowest threshold at which the mean rate of false matches per edit is certified. Raises ValueError."""
     negatives = [probe for probe in probes if not probe.concerns]
     of_edit: dict[int, list[float]] = defaultdict(list)
     texts: dict[int, list[str]] = defaultdict(list)
     for probe, candidates in zip(negatives, _candidates(gate, negatives, index), strict=True):
-        own = (candidate.probability for candidate in candidates if candidate.edit.id == probe.edit)
-        of_edit[probe.edit].append(next(own, 0.0))
+        of_edit[probe.edit].append(_probability(candidates, probe.edit))
         texts[probe.edit].append(probe.query)
     # Ids tell which batch was imported first; a hash of the questions tells nothing, and is the same in every order.
     in_order = sorted(of_edit, key=lambda edit: sha256(repr(sorted(texts[edit])).encode()).digest())
     return certified([of_edit[edit] for edit in in_order], level, confidence)
+
+
+def _probability(candidates: Iterable[Candidate], edit: int) -> float:
+    return next((candidate.probability for candidate in candidates if candidate.edit.id == edit), 0.0)
 
 
 def certified(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> Certificate:
@@ -200,15 +188,13 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
     threshold = lowest_threshold(probabilities, level, confidence)
     strictest = 1 - _false_matches(probabilities)(THRESHOLDS[0])
     possible = _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000
-    missing = 0
-    if threshold is None:
-        missing = _smallest(lambda n: exceeds(np.r_[strictest, np.ones(n)], 1 - level, confidence), _MAX_EDITS)
+    missing = edits_needed(level, confidence, strictest) if threshold is None else 0
     return Certificate(level, confidence, threshold, len(probabilities), possible, missing)
 
 
-def edits_needed(level: float, confidence: float = 0.95) -> int:
-    """How many edits it takes to certify a level if none of their questions matches."""
-    return _smallest(lambda n: exceeds(np.ones(n), 1 - level, confidence), _MAX_EDITS)
+def edits_needed(level: float, confidence: float = 0.95, tested: Matrix | Sequence[float] = ()) -> int:
+    """How many edits, none of whose questions matches, it takes to certify a level beside those that were tested."""
+    return _smallest(lambda n: exceeds(np.r_[tested, np.ones(n)], 1 - level, confidence), _MAX_EDITS)
 
 
 def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> float | None:
@@ -229,11 +215,7 @@ def _false_matches(probabilities: Sequence[Sequence[float]]) -> Callable[[float]
     counts = np.array([len(of_edit) for of_edit in probabilities])
     owners, values = np.repeat(np.arange(len(counts)), counts), np.concatenate(probabilities)
 
-    def shares(threshold: float) -> Matrix:
-        matching: Matrix = np.bincount(owners[values >= threshold], minlength=len(counts)) / counts
-        return matching
-
-    return shares
+    return lambda threshold: np.bincount(owners[values >= threshold], minlength=len(counts)) / counts
 
 
 def _smallest(passes: Callable[[int], bool], maximum: int) -> int:
@@ -256,39 +238,26 @@ class Bin:
 def curve(gate: Gate, index: EditIndex) -> tuple[Bin, ...]:
     """The reliability diagram over paraphrases, which concern their edit, and negative exemplars, which do not.
 
-    By cross-validation: the gate decides on each text with an index that lacks the texts of its fold. Bins have equal
-    widths, and empty ones are left out. Of more than `_MAX_TEXTS` texts some are not asked. No language model is asked.
+    By cross-validation: the gate decides on each of some `_MAX_TEXTS` texts with an index without those of its fold.
+    Bins have equal widths, and empty ones are left out. No language model is asked.
     """
     rows: dict[int, list[tuple[float, bool]]] = defaultdict(list)  # by bin
     edits = sorted(index.edits.values(), key=lambda edit: edit.id)
     for fold in range(_FOLDS):
-        texts = list(_own_texts(edits, fold))[: _MAX_TEXTS // _FOLDS]
-        rest = EditIndex.of([_without(edit, fold) for edit in edits], index.encoder, index) if texts else index
-        for id, text, concerned in texts:
-            candidates = gate.decide(text, rest).candidates
-            probability = next((candidate.probability for candidate in candidates if candidate.edit.id == id), 0.0)
+        texts, others = list[tuple[int, str, bool]](), list[EditVersion]()
+        for edit in edits:
+            rest = dict[str, Any]()
+            for name in ("paraphrases", "negatives"):
+                own = getattr(edit.record, name)
+                texts += [(edit.id, text, name == "paraphrases") for text in own[(fold - edit.id) % _FOLDS :: _FOLDS]]
+                rest[name] = tuple(text for i, text in enumerate(own) if (edit.id + i) % _FOLDS != fold)
+            others.append(replace(edit, record=replace(edit.record, **rest)))
+        without = EditIndex.of(others, index.encoder, index) if texts else index
+        for id, text, concerned in texts[: _MAX_TEXTS // _FOLDS]:
+            probability = _probability(gate.decide(text, without).candidates, id)
             rows[min(int(probability * _BINS), _BINS - 1)].append((probability, concerned))
-    columns = [tuple(zip(*rows[i], strict=True)) for i in sorted(rows)]
-    return tuple(
-        Bin(sum(probabilities) / len(concerned), sum(concerned) / len(concerned), len(concerned))
-        for probabilities, concerned in columns
-    )
-
-
-def _own_texts(edits: Sequence[EditVersion], fold: int) -> Iterator[tuple[int, str, bool]]:
-    """The texts of a fold: the edit's id, the text, and whether it concerns the edit."""
-    for edit in edits:
-        for texts, concerned in ((edit.record.paraphrases, True), (edit.record.negatives, False)):
-            yield from ((edit.id, text, concerned) for i, text in enumerate(texts) if (edit.id + i) % _FOLDS == fold)
-
-
-def _without(edit: EditVersion, fold: int) -> EditVersion:
-    """The edit without its texts of a fold."""
-    paraphrases, negatives = (
-        tuple(text for i, text in enumerate(texts) if (edit.id + i) % _FOLDS != fold)
-        for texts in (edit.record.paraphrases, edit.record.negatives)
-    )
-    return replace(edit, record=replace(edit.record, paraphrases=paraphrases, negatives=negatives))
+    columns = (zip(*rows[i], strict=True) for i in sorted(rows))
+    return tuple(Bin(sum(found) / len(true), sum(true) / len(true), len(true)) for found, true in columns)
 
 
 def to_json(gate: Calibrated) -> str:

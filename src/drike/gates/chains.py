@@ -40,11 +40,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a question asks for, whatever its subjects are.
-
-    parsed: the question. known: edits that it concerns; what they ask for is not looked for again. index: for vectors,
-    if it has an encoder.
-    """
+    """What a question asks for, whatever its subjects are, but for what the known edits that it concerns ask for."""
 
     parsed: ParsedQuery
     known: Sequence[EditVersion]
@@ -56,8 +52,6 @@ class Evidence:
         This is 1 if its words say so, and say no rival more; else the most by which the cosine of a part and the edit
         is above those of the part and the edits before, less 1 where a rival is nearer to the part.
         """
-        if not rivals:
-            return []
         said, known = _union(stems for _, stems in self._parts), _union(map(_wanted, before))
         new = [_wanted(edit) - known for edit in rivals]
         shares = [len(stems & said) / max(1, len(stems)) for stems in new]
@@ -88,8 +82,7 @@ class Evidence:
 def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decision:
     """The decision with the edits that continue a chain from an applied one, behind those that match by themselves.
 
-    least: their evidence. Shadow edits neither lead to others nor join. An edit that joins is as probable as the one
-    that it follows. To be called again once a model has answered about what is uncertain.
+    least: their evidence. Shadow edits neither lead to others nor join. To be called again once a model has answered.
     """
     starts, room = decision.applied, MOST_MATCHED - len(decision.applied)
     if room <= 0 or not any(followers(edit, index) for edit in starts):
@@ -109,24 +102,19 @@ def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decisi
 def walk(asked: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link]:
     """The starts and what follows from them, the clearest first, each behind what leads to it. least: evidence."""
     waiting: list[tuple[float, int, Link]] = []
-    seen: set[int] = set()
-
-    def push(links: Iterable[Link]) -> None:
-        for link in links:
-            if link.evidence >= least and link.edit.id not in seen and link.edit.id not in asked.parsed.negatives:
+    seen, more = set(asked.parsed.negatives), list(starts)
+    for _ in range(_MOST_LINKS):
+        for link in more:
+            if link.evidence >= least and link.edit.id not in seen:
                 seen.add(link.edit.id)
                 heappush(waiting, (-link.evidence, len(seen), link))
-
-    push(starts)
-    for _ in range(_MOST_LINKS):
         if not waiting:
             return
         link = heappop(waiting)[2]
         yield link
-        before = (*link.before, link.edit)
-        rivals = followers(link.edit, asked.index)
+        before, rivals = (*link.before, link.edit), followers(link.edit, asked.index)
         found = zip(rivals, asked.evidence(before, rivals), strict=True)
-        push(Link(edit, before, evidence) for edit, evidence in found)
+        more = [Link(edit, before, evidence) for edit, evidence in found]
 
 
 def followers(edit: EditVersion, index: EditIndex) -> list[EditVersion]:
@@ -139,7 +127,6 @@ def followers(edit: EditVersion, index: EditIndex) -> list[EditVersion]:
 
 
 def _wanted(edit: EditVersion) -> Stems:
-    """The stems of the words by which an edit's texts ask."""
     return _union(stems for _, stems in asked_parts(masked(edit.record.query, edit.record.names)))
 
 

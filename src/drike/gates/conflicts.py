@@ -33,10 +33,7 @@ _MOST = 64  # edits of a subject that are compared, those with the nearest wordi
 
 @dataclass(frozen=True, eq=False)
 class SameRelation:
-    """The model: weights of `FEATURES`, the space [d, k] of the distance, the logit from which relations are the same.
-
-    encoder: whose salient vectors it was fitted with.
-    """
+    """The model, fitted with salient vectors of an encoder: weights of `FEATURES`, the space [d, k] of the distance."""
 
     head: LogisticHead
     space: FloatArray
@@ -72,10 +69,9 @@ def features(
     near = inventory(encoder).nearness(vectors)
     relations = probabilities(near)
     points = vectors if space is None else vectors @ space
-    own = [place[text] for text in texts[0]]
+    own, *theirs = ([place[text] for text in wordings] for wordings in texts)
     nearest: dict[int, tuple[float, int, int]] = {}
-    for i, known in enumerate(texts[1:]):
-        there = [place[text] for text in known]
+    for i, there in enumerate(theirs):
         distances = ((points[own][:, None] - points[there][None]) ** 2).sum(axis=2)
         first, second = divmod(int(distances.argmin()), len(there))
         nearest[i] = float(distances.min()), own[first], there[second]

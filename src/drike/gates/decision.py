@@ -33,10 +33,9 @@ class YesOrNo(StrEnum):
 class Candidate:
     """An edit that a gate has considered.
 
-    probability: that the query concerns the edit. name: under which the query names its subject; None where it does
-    not. features: what the probability was computed from, by name. uncertain: whether a language model may be asked
-    (`drike.gates.verification`). answer: what that model said, if it was asked. follows: the edit that leads to this
-    one, if it continues a chain (`drike.gates.chains`).
+    probability: that the query concerns the edit. name: under which the query names its subject, if it does. features:
+    what the probability was computed from. uncertain: whether a language model may be asked (`verification`). answer:
+    what that model said. follows: the edit that leads to this one in a chain (`chains`).
     """
 
     edit: EditVersion
@@ -59,10 +58,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Decision:
-    """Which edits a query concerns.
+    """Which edits a query concerns, and why, in a few words.
 
     matched: these edits, the best first: at most `MOST_MATCHED` active ones, and as many in shadow. candidates: every
-    edit that was considered, the most probable first. reason: why, in a few words.
+    edit that was considered, the most probable first.
     """
 
     query: str
@@ -72,20 +71,12 @@ class Decision:
 
     @classmethod
     def of(cls, query: str, candidates: Sequence[Candidate], matching: Sequence[Candidate], otherwise: str) -> Decision:
-        """The decision for those that match, by priority, then as they come. otherwise: the reason if none does.
-
-        Those that follow another one stand behind all that match by themselves.
-        """
+        """The decision for those that match, by priority, then as they come; those that follow others are last."""
         own, following = ([c for c in matching if (c.follows is None) is alone] for alone in (True, False))
         first = leading([*sorted(own, key=lambda candidate: -candidate.edit.record.priority), *following])
-        reasons = [
-            candidate.why
-            + (", and the model says yes" if candidate.answer is YesOrNo.YES else "")
-            + f": edit {candidate.edit.id}"
-            for candidate in first
-        ]
-        matched = tuple(candidate.edit for candidate in first)
-        return cls(query, matched, tuple(candidates), "; ".join(reasons) or otherwise)
+        yes = ", and the model says yes"
+        reasons = [f"{c.why}{yes if c.answer is YesOrNo.YES else ''}: edit {c.edit.id}" for c in first]
+        return cls(query, tuple(c.edit for c in first), tuple(candidates), "; ".join(reasons) or otherwise)
 
     @property
     def applied(self) -> tuple[EditVersion, ...]:

@@ -91,7 +91,7 @@ def nearest(questions: Sequence[str], index: EditIndex) -> list[EditVersion | No
     found = list[EditVersion | None]()
     for question in questions:
         named, asked = [index.edits[id] for id in sorted(index.named(question))], set(words(question))
-        found.append(max(named, key=lambda edit: len(asked & set(words(edit.record.query))), default=None))
+        found.append(max(named, key=lambda edit: len(asked.intersection(words(edit.record.query))), default=None))
     rest = [place for place, edit in enumerate(found) if edit is None]
     if rest and index.encoder is not None and index.edits:
         vectors = index.embed([questions[place] for place in rest])
@@ -109,10 +109,7 @@ def draft(
     author: str | None = None,
     model: LanguageModel | None = None,
 ) -> Sequence[EditVersion]:
-    """Draft an edit from open reports of the same, and close them. Return the changes. model: reads them, too.
-
-    Raises DraftError if they give no subject or no correction, StoreError, ModelError.
-    """
+    """Draft an edit from open reports of the same, and close them. Raises DraftError, StoreError, ModelError."""
     if not numbers:
         raise DraftError("no report is named: give the number of one")
     asked = [reports.report(store, number) for number in dict.fromkeys(numbers)]
@@ -130,10 +127,7 @@ def draft(
 
 
 def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
-    """The subject, query, new and old object that a model finds in a report; not those that it made up.
-
-    A name or an object is one that the report has, and a query names the subject without the new object.
-    """
+    """The subject, query, new and old object that a model finds in a report; none that it made up."""
     parts = {name: getattr(report, name) for name in ("question", "answer", "correction", "comment")}
     text = "\n".join(f"{name.capitalize()}: {said}" for name, said in parts.items() if said)
     asked = (
@@ -158,10 +152,7 @@ def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
 def drafted(
     report: Report, edit: EditVersion | None = None, found: Mapping[str, str] = MappingProxyType({})
 ) -> EditRecord:
-    """The draft of an edit from a report, by rules. edit: one that may be about the same. Raises DraftError.
-
-    found: of `fields_by`, in place of what rules find.
-    """
+    """The draft of an edit from a report, by rules but for what `fields_by` has found. Raises DraftError."""
     if report.state is ReportState.CLOSED:
         raise DraftError(f"report {report.number} is closed: choose an open one")
     known = edit.record if edit and any(mentions(report.question, name) for name in edit.record.names) else None
@@ -174,38 +165,33 @@ def drafted(
     if not new:
         raise DraftError(f"report {report.number} says not what is right: add the edit by hand (drike edits add)")
     wordings = (report.question,) if normalise(report.question) != normalise(query) else ()
+    record = EditRecord(name, query, new, old, paraphrases=wordings, status=Status.DRAFT, source=report.source)
     try:
-        return checked(
-            EditRecord(name, query, new, old, aliases=known.aliases if known else (), paraphrases=wordings,
-                       status=Status.DRAFT, source=report.source)
-        )  # fmt: skip
+        return checked(replace(record, aliases=known.aliases if known else ()))
     except RecordError as problem:
         raise DraftError(f"report {report.number} gives no usable edit ({problem}): add it by hand") from None
 
 
 def statement_of(question: str) -> str:
-    """A question as a statement without its end: "What is the capital of Peru?" as "The capital of Peru is".
+    """A question in a common form as a statement without its end: "The capital of Peru is", else the question."""
+    asked = _SHORT_IS.sub(r"\1 is", _asked(question))
+    found = ((statement, match) for pattern, statement in _STATEMENTS if (match := pattern.fullmatch(asked)))
+    text = next((statement.format(**match.groupdict()) for statement, match in found), "")
+    return f"{text[0].upper()}{text[1:]}" if text else question.strip()
 
-    Of a question in no common form, the question itself.
-    """
-    asked = _SHORT_IS.sub(r"\1 is", _GREETING.sub("", question.strip(), count=1).rstrip("?!. \n"))
-    for pattern, statement in _STATEMENTS:
-        if match := pattern.fullmatch(asked):
-            text: str = statement.format(**match.groupdict())
-            return str(text[0].upper() + text[1:])
-    return question.strip()
+
+def _asked(question: str) -> str:
+    return str(_GREETING.sub("", question.strip(), count=1).rstrip("?!. \n"))
 
 
 def subject_of(question: str) -> str:
     """What a question is about: the name in quotation marks, else the longest with capitals, else its last words."""
-    asked = _GREETING.sub("", question.strip(), count=1).rstrip("?!. \n")
+    asked = _asked(question)
     if quoted := _QUOTED.search(asked):
         return str(quoted[1])
-    rest = asked.partition(" ")[2]
-    if names := [_OFFICE.sub("", name).rstrip(".-") for name in _NAME.findall(rest)]:
+    if names := [_OFFICE.sub("", name).rstrip(".-") for name in _NAME.findall(asked.partition(" ")[2])]:
         return str(max(names, key=len))
-    last = _LAST_NAME.search(asked)
-    return str(last[1]) if last else ""
+    return str(last[1]) if (last := _LAST_NAME.search(asked)) else ""
 
 
 def objects_of(correction: str, answer: str, query: str) -> tuple[str, str | None]:

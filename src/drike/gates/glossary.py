@@ -1,7 +1,7 @@
-"""Questions in plain English, as wordings are: those of other languages word by word, and without typing errors.
+"""Phrases of ten languages by kind (`phrases.txt`), and questions in plain English, as wordings are.
 
-"Wie hoch ist it?" becomes "how high is it?" (`glossary.txt`). That is no translation: what is compared are the words,
-hardly their order. "captial" is read as "capital", which the wordings of relations have.
+"Wie hoch ist it?" becomes "how high is it?", word by word (`glossary.txt`): what is compared are the words, hardly
+their order. "captial" is read as "capital", which the wordings of relations have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import NamedTuple
 from drike.encoders.salience import content
 from drike.gates.inventory import built_in
 from drike.gates.names import one_typo, shortened
-from drike.gates.phrases import SPACELESS
 from drike.short_forms import lists
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -26,6 +25,13 @@ _LONGEST = 1_000  # characters of a text
 _LEAST_STEM, _LEAST_WORD = 3, 5  # letters; in a word of five, letters are only swapped
 _MOST_WORDS = 3  # of a phrase
 _ENGLISH, _JAPANESE = "en", "ja"
+SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_NAME = re.compile(r"(?<=[^\s.!?:\"“(])\s+[\"“'(]?(?=[^\W\d_])(\w[\w'’-]*)")
+_BEFORE_NOUN = re.compile(
+    r"\b(?:de[rmns]|das|die|eine?[rmns]?|[ksm]?eine?[rmns]?|ihre?[rmns]?|diese?[rmns]?|welche?[rmns]?|viele|wieviele|[iz]m"
+    r"|zu[mr]|vom|beim)$",
+    re.IGNORECASE,
+)
 
 
 class _Language(NamedTuple):
@@ -75,7 +81,6 @@ def glossed(text: str) -> str:
 
 
 def _folded(word: str) -> str:
-    """A word in lower case without accents."""
     return "".join(c for c in unicodedata.normalize("NFKD", word.lower()) if not unicodedata.combining(c))
 
 
@@ -100,7 +105,6 @@ def _languages() -> dict[str, _Language]:
 
 
 def _lines(name: str) -> list[str]:
-    """The lines of a file of drike's that are neither blank nor comments."""
     lines = files("drike.gates").joinpath(name).read_text("utf-8").splitlines()
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
@@ -108,8 +112,7 @@ def _lines(name: str) -> list[str]:
 def corrected(text: str) -> str:
     """A text with its longer words in lower case as the wordings of relations spell them.
 
-    Only where letters are swapped, missing or too many in a word that neither they nor other lists of words have, and
-    where one of their words has the same first and last letter.
+    Only unknown words, for one known word with the same first and last letter, by letters swapped, missing or too many.
     """
     return _LOWER.sub(lambda word: _right(word[0]), text) if len(text) <= _LONGEST else text
 
@@ -135,3 +138,40 @@ def _spellings() -> tuple[frozenset[str], dict[str, list[str]]]:
         for part in shortened(word):
             by_part[part].append(word)
     return frozenset(wordings | others), dict(by_part)
+
+
+@cache
+def patterns(kind: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Patterns of all phrases of a kind, in any case: with spaces around words, and without."""
+    split = [line.partition(": ") for line in _lines("phrases.txt") if ": " in line]
+    phrases = {p.strip() for head, _, rest in split if head.split()[-1] == kind for p in rest.split("|")}
+    some: dict[bool, list[str]] = {False: [r"(?!)"], True: [r"(?!)"]}
+    for phrase in sorted(phrases, key=len, reverse=True):
+        some[SPACELESS.search(phrase) is not None].append(re.escape(phrase).replace(r"\ ", r"\s+"))
+    spaced, spaceless = map("|".join, some.values())
+    return re.compile(rf"(?:{spaced})(?!\w)", re.IGNORECASE), re.compile(f"(?:{spaceless})")
+
+
+def begins(text: str, kind: str, at: int = 0) -> str | None:
+    """The phrase with which a text begins, or goes on at a place."""
+    for pattern in patterns(kind):
+        if match := pattern.match(text, at):
+            return match[0]
+    return None
+
+
+def held(text: str, kind: str) -> int | None:
+    """Where a text holds a phrase for the first time."""
+    spaced, spaceless = patterns(kind)
+    first = (m.start() for m in spaced.finditer(text) if not m.start() or not text[m.start() - 1].isalnum())
+    also = match.start() if (match := spaceless.search(text)) else None
+    return next(first, also)
+
+
+def own_name(text: str) -> int | None:
+    """Where a text has a word in capitals behind its first one: where only names have them, a subject of its own."""
+    for match in _NAME.finditer(text):
+        noun = _BEFORE_NOUN.search(text, max(0, match.start() - 12), match.start())  # in German
+        if match[1][0].isupper() and not noun and not begins(match[1], "common"):
+            return match.start(1)
+    return None

@@ -15,13 +15,11 @@ import numpy as np
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.gates.asked import Asked, inside, leans_back, read
 from drike.gates.glossary import corrected, glossed
-from drike.gates.inventory import inventory
-from drike.gates.names import Mention, NameIndex
-from drike.gates.objects import SHARING, objects_in
+from drike.gates.inventory import MOST, Agreement, Worded, Wordings, inventory
+from drike.gates.names import SHARING, Mention, NameIndex, objects_in
 from drike.gates.overlay import OverlayDict, TextVectors, regrouped
 from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
-from drike.gates.wordings import MOST, Agreement, Worded, Wordings
 from drike.stores.audience import applies
 from drike.stores.records import EditRecord, EditVersion, Status
 from drike.words import Words, composed, masked_each
@@ -66,10 +64,7 @@ class EditIndex:
     def of(
         cls, edits: Iterable[EditVersion], encoder: TextEncoder | None = None, previous: EditIndex | None = None
     ) -> EditIndex:
-        """Index the edits of `Snapshot.in_force`.
-
-        previous: an index with the same encoder, of which everything is used again that both have.
-        """
+        """Index the edits of `Snapshot.in_force`, with all that a previous index of the same encoder has of them."""
         wanted = {edit.id: edit for edit in edits if edit.record.status in (Status.ACTIVE, Status.SHADOW)}
         known = previous if previous is not None and previous.encoder is encoder else cls(encoder)
         gone = {id: edit for id, edit in known.edits.items() if wanted.get(id) is not edit}
@@ -100,10 +95,7 @@ class EditIndex:
         return self._changed(gone, new, self)
 
     def applying(self, values: Mapping[str, str]) -> EditIndex:
-        """The index of the edits that apply to a request with such values (`audience.applies`).
-
-        Where other requests have left out the same edits, it is that index again.
-        """
+        """The index of the edits that apply to a request with such values (`audience.applies`); it is kept."""
         without = frozenset(id for id, only in self._limited.items() if not applies(only, values))
         if not without:
             return self
@@ -364,7 +356,6 @@ def _encoded(encoder: TextEncoder, texts: Sequence[str]) -> FloatArray:
 
 
 def _vectors(texts: Texts, encoder: TextEncoder, known: TextVectors) -> dict[str, FloatArray]:
-    """A unit vector [d] for each text: a known one, else computed."""
     needed = dict.fromkeys(text for own in texts.values() for text in own)
     vectors = {text: known.vectors[text] for text in needed if text in known.vectors}
     missing = [text for text in needed if text not in vectors]

@@ -2,22 +2,24 @@
 
 A text has a probability for each relation, by its cosine similarity to the *prototypes*: the mean salient vectors
 (`drike.encoders.salience`) of a relation's questions, of its statements, and of its wordings in each other language.
-Two texts that ask for the same thing in different words then agree, and two that share words and ask for another thing
-do not.
+
+What a question asks for shows in the wordings near it, those of the inventory and those of the store's edits. Two of
+these ask for the same where their edits have the same answers: "It was written in" and "The original language of it
+is" both have French, Latin and Russian.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,11 @@ from drike.errors import UsageError
 SHARPNESS = 25.0  # of the probabilities: what a cosine is multiplied by; chosen on public data, docs/results/gate.md
 _FORMAT = "blocks of 'relation: NAME', 'answer: KIND' and wordings with {} for the subject, with blank lines between"
 _WORDING = re.compile(r"(?:([a-z]{2}): )?(.*\{\}.*)")
+MOST = 512  # wordings that stand for a store: those that most of its edits have
+# Chosen on public data (docs/results/gate.md): what a cosine is multiplied by; that of a relation which no wording has;
+# how fast a wording's claim to a question falls with the distance; how many edits show as much as the words do.
+_SHARPNESS, _UNKNOWN, _NEAR, _FEW = 10.0, 0.5, 0.1, 2.0
+
 _BESIDE = "prototypes.npz"  # of the relations that come with drike, by the encoder that does
 
 Probabilities = NDArray[np.float32]
@@ -54,8 +61,7 @@ class Inventory:
     def encoded(cls, relations: Sequence[Relation], encoder: TextEncoder) -> Inventory:
         """The inventory of some relations, by an encoder."""
         groups = [(place, group) for place, relation in enumerate(relations) for group in relation.groups]
-        texts = [text for _, group in groups for text in group]
-        rows = iter(unit(salient(encoder).encode(texts)))
+        rows = iter(unit(salient(encoder).encode([text for _, group in groups for text in group])))
         means = np.stack([np.mean([next(rows) for _ in group], axis=0) for _, group in groups])
         return cls(tuple(r.name for r in relations), unit(means), np.array([place for place, _ in groups]))
 
@@ -87,9 +93,8 @@ def relations_in(text: str, name: str) -> list[Relation]:
         elif line.strip() and not line.startswith(("#", "answer:")):
             match = _WORDING.fullmatch(line.strip())
             if not match or line.count("{}") != 1 or not found:
-                raise UsageError(
-                    f"{name}, line {number}: {line[:60]!r} is no wording of a relation; it takes {_FORMAT}"
-                )
+                said = f"{name}, line {number}: {line[:60]!r} is no wording of a relation"
+                raise UsageError(f"{said}; it takes {_FORMAT}")
             groups[match[1] or ("?" if line.rstrip().endswith("?") else ".")].append(match[2].replace("{}", "it"))
     if any(not groups for groups in found.values()) or not found:
         raise UsageError(f"{name} has a relation without wordings, or none; it takes {_FORMAT}")
@@ -104,10 +109,7 @@ def built_in() -> list[Relation]:
 
 @dataclass(frozen=True, eq=False)
 class WithRelations:
-    """A text encoder that knows more relations than those that come with drike: `relations`, and those of files.
-
-    Raises UsageError for a file that cannot be read, with the line and the remedy.
-    """
+    """A text encoder that knows more relations, own ones and those of files. Raises UsageError for a bad file."""
 
     encoder: TextEncoder
     files: tuple[Path, ...]
@@ -115,7 +117,7 @@ class WithRelations:
 
     def __post_init__(self) -> None:
         for file in self.files:
-            relations_in(_read(file), str(file))
+            _relations_of(file)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.encoder, name)
@@ -129,7 +131,7 @@ def inventory(encoder: TextEncoder) -> Inventory:
     known = _kept(encoder) or Inventory.encoded(built_in(), encoder)
     if not isinstance(encoder, WithRelations):
         return known
-    own = [*encoder.relations, *(r for file in encoder.files for r in relations_in(_read(file), str(file)))]
+    own = [*encoder.relations, *(relation for file in encoder.files for relation in _relations_of(file))]
     if not own:
         return known
     more = Inventory.encoded(own, encoder)
@@ -151,12 +153,111 @@ def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
     return sha256(repr((relations, version(), encoder.identity.get("sha256"))).encode()).hexdigest()
 
 
-def _read(file: Path) -> str:
+def _relations_of(file: Path) -> list[Relation]:
     try:
-        return file.read_text("utf-8")
+        return relations_in(file.read_text("utf-8"), str(file))
     except (OSError, UnicodeDecodeError) as problem:
         raise UsageError(f"the relations in {file} cannot be read ({problem}): give a text file in UTF-8") from None
 
 
 def _folder() -> Traversable:
     return resources.files("drike.gates").joinpath("relations")
+
+
+class Agreement(NamedTuple):
+    """What a question has in common with an edit, by the wordings near it; each 1 at most.
+
+    near: the cosine of the nearest wording of the edit, or that of another one times how probably it asks for the same.
+    same: how probably question and edit do. relation: how far their relations of the inventory agree (the Bhattacharyya
+    coefficient). other: how nearly the question is a wording, of other edits or of a relation, that asks for something
+    else. known: the probability of the likeliest relation of the question.
+    """
+
+    near: float
+    same: float
+    relation: float
+    other: float
+    known: float
+
+
+@dataclass(frozen=True, eq=False)
+class Worded:
+    """A wording: its salient unit vector [d], the answers of the edits that have it, and how many these are."""
+
+    vector: FloatArray
+    answers: Counter[str]
+    edits: int
+
+
+class Wordings:
+    """The commonest wordings of a store, with what they have in common."""
+
+    def __init__(self, wordings: Mapping[str, Worded], inventory: Inventory) -> None:
+        self.inventory = inventory
+        self._place = {text: i for i, text in enumerate(wordings)}
+        rows = [worded.vector for worded in wordings.values()]
+        self._vectors: FloatArray = np.stack(rows) if rows else np.zeros((0, inventory.prototypes.shape[1]), np.float32)
+        self._relations = np.sqrt(probabilities(inventory.nearness(self._vectors)))
+        self._edits = np.array([worded.edits for worded in wordings.values()], dtype=np.float64)
+        self._number: dict[str, int] = {}  # of each answer
+        numbers = [self._number.setdefault(a, len(self._number)) for w in wordings.values() for a in w.answers]
+        by_answer = np.argsort(numbers, kind="stable")  # whose places and shares stand together, from _starts on
+        self._starts = np.searchsorted(np.sort(numbers), np.arange(len(self._number) + 1))
+        counts = np.array([len(worded.answers) for worded in wordings.values()], int)
+        self._places = np.repeat(np.arange(len(wordings)), counts)[by_answer]
+        self._shares = np.concatenate([np.zeros(0), *map(_shares, wordings.values())])[by_answer]
+        self._same_as: dict[str, NDArray[np.float64]] = {}  # what `_same` gives for these wordings, once asked
+
+    def agreements(self, edits: Mapping[int, Mapping[str, Worded]], vectors: FloatArray) -> dict[int, list[Agreement]]:
+        """What questions with these salient unit vectors [n, d] have in common with edits that have these wordings."""
+        near, prototypes = vectors @ self._vectors.T, self.inventory.nearness(vectors)
+        asked = probabilities(prototypes)
+        roots, known = np.sqrt(asked), asked.max(axis=1, initial=0.0)
+        weights, further = np.exp(_SHARPNESS * near), np.exp(_SHARPNESS * prototypes)  # of cosines, so not too large
+        total = weights.sum(axis=1) + further.sum(axis=1) + np.exp(_SHARPNESS * _UNKNOWN)
+        shown = self._edits / (self._edits + _FEW)
+        claims, further_claims = np.exp((near - 1) / _NEAR) * shown, np.exp((prototypes - 1) / _NEAR)
+        found = {}
+        for id, wordings in edits.items():
+            own = np.stack([worded.vector for worded in wordings.values()])
+            relations = probabilities(self.inventory.nearness(own))
+            each = [self._same(*worded, row) for worded, row in zip(wordings.items(), relations, strict=True)]
+            same = np.max(each, axis=0)
+            likely, places = relations.max(axis=0), [self._place[text] for text in wordings if text in self._place]
+            nearest = (vectors @ own.T).max(axis=1)
+            itself, others = np.exp(_SHARPNESS * nearest), same.copy()
+            others[places] = 0.0  # the edit's own wordings count once, by the nearest
+            expected = weights @ others + further @ likely + itself
+            expected /= total + itself - weights[:, places].sum(axis=1)
+            others = 1 - same
+            others[places] = 0.0
+            taken = np.maximum((claims * others).max(axis=1, initial=0.0), _largest(further_claims * (1 - likely)))
+            alike = np.maximum(nearest, (near * same).max(axis=1, initial=-1))
+            columns = (alike, expected, _largest(roots @ np.sqrt(relations).T), taken, known)
+            found[id] = [Agreement(*map(float, row)) for row in zip(*columns, strict=True)]
+        return found
+
+    def _same(self, text: str, worded: Worded, relations: Probabilities) -> NDArray[np.float64]:
+        """How probably each common wording asks for what this one does: by answers, where enough edits show them."""
+        if text in self._same_as:
+            return self._same_as[text]
+        numbers = np.array([self._number.get(answer, -1) for answer in worded.answers], int)
+        numbers, shares = numbers[numbers >= 0], _shares(worded)[numbers >= 0]
+        lengths = self._starts[numbers + 1] - self._starts[numbers]
+        ends = np.cumsum(lengths)
+        at = np.arange(lengths.sum()) + np.repeat(self._starts[numbers] - ends + lengths, lengths)
+        both = np.minimum(self._shares[at], np.repeat(shares, lengths))
+        shared = np.bincount(self._places[at], both, len(self._edits))
+        fewer = np.minimum(self._edits, worded.edits)
+        shown = fewer / (fewer + _FEW)
+        same: NDArray[np.float64] = shown * shared + (1 - shown) * (self._relations @ np.sqrt(relations))
+        return self._same_as.setdefault(text, same) if text in self._place else same
+
+
+def _largest(rows: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(rows.max(axis=1, initial=0.0))
+
+
+def _shares(worded: Worded) -> NDArray[np.float64]:
+    """Which share of the answers each is."""
+    return np.array(list(worded.answers.values()), float) / worded.answers.total()

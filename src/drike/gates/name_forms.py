@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -21,8 +21,8 @@ OF_KIND = {kind: i * 0x85EBCA77C2B2AE63 % MODULUS for i, kind in enumerate(NameM
 class NameForms(NamedTuple):
     """The names of an edit by fingerprint, as `NameIndex` has them.
 
-    subject: its fingerprint. names: each with its kind. parts: beginnings of names, whole names, pairs and words.
-    written: names that may mean something else, as they are written. long: words of full names that may be misspelt.
+    names: each with its kind. parts: beginnings of names, whole names, pairs and words. written: names that may mean
+    something else, as they are written. long: words of full names that may be misspelt.
     """
 
     subject: int
@@ -34,16 +34,15 @@ class NameForms(NamedTuple):
     @classmethod
     def of(cls, names: Sequence[Words]) -> NameForms:
         """Those of the names of an edit, the subject first."""
-        forms = cls(reduce(extended, names[0].keys.tolist(), 0), set(), set(), {}, {})
+        forms = cls(names[0].fingerprint, set(), set(), {}, {})
         for name in names:
             keys, folded = name.keys.tolist(), name.folded()
             if not 0 < len(keys) <= MAX_NAME_PARTS:
                 continue
             forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
             forms.parts.update([key ^ WORD for key in keys])
-            forms.long.update(
-                [(word, key) for word, key in zip(folded, keys, strict=True) if LONG_WORD <= len(word) <= LONGEST_WORD]
-            )
+            long = [i for i, word in enumerate(folded) if LONG_WORD <= len(word) <= LONGEST_WORD]
+            forms.long.update({folded[i]: keys[i] for i in long})
             size = plain_size(name)
             paired = size > 1 and min(len(folded[0]), len(folded[size - 1])) > 1 and folded[0] not in lists("articles")
             if paired and is_person(name, folded, 0, size):
@@ -57,8 +56,7 @@ class NameForms(NamedTuple):
                 if not form.prefix:
                     forms._add(form.kind, name.between(begin, end), keys[begin:end], folded[begin:end])
                 elif begin < end:  # initials are looked for where the last name is
-                    whole = extended(key_of(form.prefix), keys[begin])
-                    forms.names.add(whole ^ OF_KIND[form.kind])
+                    forms.names.add(extended(key_of(form.prefix), keys[begin]) ^ OF_KIND[form.kind])
                 else:
                     forms._add_other(form.kind, form.prefix)
             for other in in_other_languages().get(" ".join(folded), ()):

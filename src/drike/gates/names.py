@@ -18,13 +18,14 @@ from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORT
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
 from drike.gates.surroundings import cased, casual, in_state, inside
 from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
-from drike.words import MAX_NAME_PARTS, NEXT, Places, Words, composed, extended
+from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Places, Words, composed, extended
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 _MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
 _BLOCK = 1 << 14  # words at once
 _NAMES = 64  # those nearest to the beginning or the end of the text
 _TYPOS = 256  # unknown words at the beginning of a text and at its end that are checked for typos
+SHARING = 3  # edits with a new object; one that more edits have says too little of any
 _SUBJECTS = 3  # a last name that more of them share names none
 _WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
 
@@ -104,11 +105,7 @@ class NameIndex:
         )
 
     def find(self, words: Words) -> list[Mention]:
-        """The names in a text, in their order; none that is part of a longer one.
-
-        Of more than `_MENTIONS` only the first and the last of each name, and of the `_NAMES` names that come first or
-        last. Typos are looked for in the first and the last `_TYPOS` words that no name has.
-        """
+        """The names in a text, in their order; none in a longer one. Of very many, and of typos, those at the ends."""
         some = self.known.may_have(words.keys, WORD)
         spelled, free = self._spelled(words, some)
         begins, ends, names = _outermost(*spelled, len(words))
@@ -118,10 +115,7 @@ class NameIndex:
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
     def ids(self, words: Words) -> set[int]:
-        """The ids of all edits with a name in a text, as `find` finds them, however many names there are.
-
-        Of last names alone and demonyms there are none, nor does it count whether a name may mean something else.
-        """
+        """The ids of all edits with a name in a text, however many; not by last names alone and demonyms."""
         some = self.known.may_have(words.keys, WORD)
         (_, _, names), free = self._spelled(words, some)
         wholes = self.known.sorted[list(set(names.tolist()))] ^ np.uint64(WHOLE)
@@ -142,10 +136,7 @@ class NameIndex:
         return mentions
 
     def _spelled(self, words: Words, some: Flags) -> tuple[Spans, Flags]:
-        """The names that are spelled as they are stored, none inside another, and which words are in none of them.
-
-        some: the words with which a name may begin. Of very many names the first and the last places are enough.
-        """
+        """The names that are spelled as they are stored, none inside another, and which words are in none of them."""
         if not some.any():
             nothing = np.zeros(0, np.int64)
             return (nothing, nothing, nothing), ~some
@@ -168,7 +159,6 @@ class NameIndex:
         return (begins, ends, names), np.cumsum(inside[:-1], dtype=np.int8) == 0
 
     def _beginning(self, words: Words, starts: Places) -> Spans:
-        """The names that begin with some of the words, the longest with each."""
         begins, prefixes = starts, words.keys[starts]
         rows, sizes, names = np.arange(len(starts)), np.zeros(len(starts), np.uint8), np.empty(len(starts), np.int64)
         for size in range(1, MAX_NAME_PARTS + 1):
@@ -267,7 +257,8 @@ class NameIndex:
             where, names = self.known.find(pair(words.keys[begins], words.keys[begins + (size - 1)]))
             found.append((begins[where], begins[where] + size, names))
         mentions = list[Mention]()
-        begins, ends, names = _outermost(*map(np.concatenate, zip(*found, strict=True)), len(words))
+        begins, ends, names = map(np.concatenate, zip(*found, strict=True))
+        begins, ends, names = _outermost(begins, ends, names, len(words))
         pairs = self.known.sorted[names].tolist()
         for begin, end, name in zip(begins.tolist(), ends.tolist(), pairs, strict=True):
             between = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
@@ -295,6 +286,21 @@ class NameIndex:
         return mentions
 
 
+def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Mention]:
+    """The new objects of edits in a text, the longest at each place; no common words. ids_of: by fingerprint."""
+    begin = 0
+    while begin < len(words):
+        whole, longest, ids = 0, begin + 1, tuple[int, ...]()
+        for end, key in enumerate(words.keys[begin : begin + MAX_NAME_WORDS].tolist(), begin + 1):
+            whole = extended(whole, key)
+            if words.least[begin] <= end - begin and words.last[end - 1] and (known := ids_of.get(whole)):
+                longest, ids = end, tuple(known)
+        name = words.between(begin, longest)
+        if ids and not name.isdigit() and name not in lists("common words"):
+            yield Mention(name, NameMatch.FULL, begin, longest, ids, inside=inside(words, begin, longest))
+        begin = longest
+
+
 def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:
     """Where names stand in a text of `size` words; of very many only some, as `NameIndex.find` says."""
     if len(names) <= _MENTIONS:
@@ -308,7 +314,6 @@ def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:
 
 
 def _first_or_last(places: Places, count: int) -> Places:
-    """As many at the beginning as at the end, `count` at most."""
     return places if len(places) <= count else np.concatenate([places[: count // 2], places[-(count // 2) :]])
 
 
@@ -324,7 +329,8 @@ def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words,
     """The surroundings of words, with these spelled otherwise, one behind the other, and the length of each."""
     reach, width = MAX_NAME_PARTS, 2 * MAX_NAME_PARTS + 2
     places = np.array([place for place, _ in guesses])[:, None] + np.arange(width)
-    keys, least, last = (np.pad(of, (reach, reach + 2))[places] for of in (words.keys, words.least, words.last))
+    arrays: Any = (words.keys, words.least, words.last)
+    keys, least, last = (np.pad(array, (reach, reach + 2))[places] for array in arrays)
     keys[:, reach] = [word.keys[0] for word in Words.of_each([right for _, right in guesses])]
     keys[:, -1] = 0  # no name goes on in the next
     return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), width
@@ -361,11 +367,7 @@ def one_typo(first: str, second: str) -> bool:
 
 
 def _another_word(words: Words, typed: str, right: str, begin: int, end: int) -> bool:
-    """Whether a word that differs from a name of one word is rather another word than a typo of it.
-
-    Those that differ in their end only are; short ones unless they have a capital, are not common, and lack a letter or
-    have two swapped.
-    """
+    """Whether a word differs from a name of one word in its end only, or is short and no mere slip: no typo."""
     if end - begin > 1:
         return False
     size = min(len(typed), len(right)) - (len(typed) == len(right))

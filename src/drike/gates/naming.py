@@ -15,11 +15,7 @@ from drike.words import Words
 
 
 class NameReport(NamedTuple):
-    """How a text may name an edit.
-
-    short: its short forms. ambiguous: the names and short forms that may mean something else, each with the ids of the
-    other edits that have it.
-    """
+    """The short forms of an edit's names, and those of both that may mean something else, with other edits' ids."""
 
     short: tuple[str, ...]
     ambiguous: dict[str, tuple[int, ...]]
@@ -40,10 +36,8 @@ def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
     for form in (*edit.record.names, *short):
         mentions = index.find(Words.of(form))
         if any(mention.ambiguous and edit.id in mention.edits for mention in mentions):
-            ids = {
-                id for mention in mentions for id in mention.edits if others.get(id, ())[:1] != edit.record.names[:1]
-            }
-            ambiguous[form] = tuple(sorted(ids - {edit.id}))
+            ids = {id for mention in mentions for id in mention.edits} - {edit.id}
+            ambiguous[form] = tuple(sorted(id for id in ids if others[id][:1] != edit.record.names[:1]))
     return NameReport(tuple(short), ambiguous)
 
 

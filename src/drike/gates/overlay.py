@@ -153,10 +153,7 @@ class FingerprintSet:
 
 @dataclass(frozen=True, eq=False)
 class TextVectors:
-    """Texts with a unit vector [d] and the ids of the edits that have them.
-
-    matrix: the vectors of `vectors.base` in its order [n, d], to search them.
-    """
+    """Texts with a unit vector [d] and the ids of their edits. matrix: the vectors of `vectors.base` [n, d]."""
 
     edits: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
     vectors: OverlayDict[str, FloatArray] = field(default_factory=OverlayDict)

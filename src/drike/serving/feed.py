@@ -19,8 +19,7 @@ from drike.errors import DrikeError
 from drike.gates.alike import AlikeEdits
 from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
-from drike.gates.store_gate import encoder_of, stored_gate, usual_gate
-from drike.gates.store_view import StoreView
+from drike.gates.store_gate import StoreView, encoder_of, stored_gate, usual_gate
 from drike.serving.options import Switch, switches
 from drike.serving.threads import WorkThread
 from drike.serving.watching import NO_SAMPLES, Sampling, Watch
