@@ -16,13 +16,12 @@ from transformers import DynamicCache
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.models.local.attention import forget_length, tree_inputs
-from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.memory import PrefixCache
 from drike.models.local.scoring import forward
 from drike.models.local.tokens import Tokens, decode
-from drike.models.local.tree import build_tree, packs
+from drike.models.local.tree import build_tree
 from drike.models.protocols import Completion, cut
 
-_CACHED = 4  # the copies' keys and values may be for this many times the tokens of a forward
 _PAD = 0  # any token will do: padding is masked before a prompt and cut off after an answer
 
 
@@ -80,19 +79,6 @@ def batches(prompts: Sequence[Tokens], budget: int, padding: bool) -> list[list[
             result[-1].append(i)
         else:
             result.append([i])
-    return result
-
-
-def families(prompts: Sequence[Tokens], budget: int) -> list[list[int]]:
-    """Groups of prompts, by index, that are read faster as one tree of at most `budget` tokens. Others are left out."""
-    result = []
-    for group in packs(prompts, budget, unrelated=0):
-        whole = [prompts[i] for i in group]
-        longest = max(map(len, whole))
-        # Prompts of one token have nothing to share: the last token is read with the answer.
-        if min(map(len, whole)) > 1 and 2 * len(build_tree(whole)) <= sum(map(len, whole)):
-            rows = max(2, _CACHED * budget // longest)
-            result += [group[i : i + rows] for i in range(0, len(group), rows)]
     return result
 
 

@@ -21,7 +21,7 @@ from drike.errors import ModelError, require_unicode
 from drike.models.local.attention import Plan, Strategy, context_window, tolerates_padding, use_given_masks
 from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint, refusal
-from drike.models.local.strategy import Scorer
+from drike.models.local.scoring import Scorer
 from drike.models.local.tokens import check_template, encode_prompts, encode_requests, render_chat, text_after
 from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage
 from drike.support.huggingface import commit_of
@@ -146,7 +146,6 @@ class HuggingFaceModel:
         return result
 
     def _count(self, began: float, work: Usage) -> None:
-        """Count a call that began at this time."""
         self.usage += work + Usage(calls=1, seconds=time.perf_counter() - began)
 
     @property
@@ -167,10 +166,10 @@ class HuggingFaceModel:
         shared = self._scorer.families(prompts) if padding else []
         rest = sorted(set(range(len(prompts))).difference(*shared))
         alone = batches([prompts[i] for i in rest], self._scorer.budget, padding)
+        work = [(group, self._scorer.prefixes) for group in shared] + [([rest[i] for i in b], None) for b in alone]
         completions: dict[int, Completion] = {}
-        for batch, share in [(b, True) for b in shared] + [([rest[i] for i in b], False) for b in alone]:
+        for batch, prefixes in work:
             together = [prompts[i] for i in batch]
-            prefixes = self._scorer.prefixes if share else None
             written, computed = write(self._model, self._tokenizer, together, max_tokens, stop, prefixes=prefixes)
             completions.update(zip(batch, written, strict=True))
             self.usage += Usage(tokens_computed=computed)
