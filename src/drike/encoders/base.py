@@ -39,8 +39,7 @@ class TextEncoder(Protocol):
 
 def salient(encoder: TextEncoder) -> TextEncoder:
     """The encoder of salient vectors (`drike.encoders.salience`) that goes with one; the same, if it has none."""
-    other: TextEncoder = getattr(encoder, "salient", encoder)
-    return other
+    return getattr(encoder, "salient", encoder)
 
 
 def unit(vectors: NDArray[Number]) -> NDArray[Number]:

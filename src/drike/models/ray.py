@@ -272,5 +272,5 @@ def _received(reference: Any, replica: str) -> tuple[Any, Usage]:
         remedy = "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
         raise ModelError(f"{gone}: {remedy}") from error
     if isinstance(answer, ModelError):
-        raise answer
+        raise ModelError(str(answer))  # `answer` itself would keep this frame, and so the actors, until a collection
     return answer, used
