@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from drike.encoders.hashing import NAME as HASHING
+from drike.encoders.base import HASHING
 from drike.errors import EncoderError
 from drike.support.files import sha256
 from drike.support.huggingface import pinned, quiet

@@ -208,7 +208,7 @@ class HuggingFaceModel:
 
         attention.forget_length(model)
         with torch.inference_mode():
-            cache, read = (None, sum(map(len, prompts)))
+            cache, read = None, sum(map(len, prompts))
             if prefixes is not None:
                 cache, read = _shared_cache(model, prompts, prefixes)
             inputs = {"attention_mask": real.to(model.device), "pad_token_id": _PAD, "past_key_values": cache}
