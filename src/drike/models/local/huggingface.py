@@ -289,9 +289,8 @@ def _shared_cache(model: Any, prompts: Sequence[Tokens], prefixes: PrefixCache) 
     trunk = tree.ids[: tree.trunk]
     first, packed = prefixes.recall(trunk)
     if first < len(tree):
-        forward(
-            model, np.array([0]), use_cache=True, past_key_values=packed, **attention.tree_inputs(model, tree, first)
-        )
+        inputs = attention.tree_inputs(model, tree, first)
+        forward(model, np.array([0]), use_cache=True, past_key_values=packed, **inputs)
         prefixes.keep(trunk, packed)
     longest = max(map(len, tree.paths))
     paths = np.stack([np.pad(path, (longest - len(path), 0)) for path in tree.paths])

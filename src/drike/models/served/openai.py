@@ -55,9 +55,10 @@ class ServedModel:
             scoring = "text only: a chat gives no scores"
         else:
             self._form, scoring = self._probe()
-        about = {"name": address.model, "server": address.url, "template": template, "scoring": scoring}
-        thinks = {"thinking_tokens": options.thinking_tokens, "effort": options.reasoning_effort}
-        identity = {**about, **thinks, "openai": version("openai")}
+        identity = {
+            "name": address.model, "server": address.url, "template": template, "scoring": scoring,
+            "thinking_tokens": options.thinking_tokens, "effort": options.reasoning_effort, "openai": version("openai"),
+        }  # fmt: skip
         # As many edits at a time as requests: each has one in flight at any time, and often more.
         self.info = ModelInfo(address.model, options.concurrency, scoring, identity, turns=template == "chat")
 
@@ -75,9 +76,7 @@ class ServedModel:
         """Complete each prompt, in order. Raises ServerError, RefusedError, SpendingLimitError."""
         return _in_order(self.completions(prompts, max_tokens, stop))
 
-    def completions(
-        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> Iterator[tuple[int, Completion]]:
+    def completions(self, prompts: Prompts, max_tokens: int, stop: str | None) -> Iterator[tuple[int, Completion]]:
         """Yield completions as they arrive, with the index of their prompt, so that a later failure loses none."""
 
         def read(i: int, answer: Mapping[str, Any]) -> Completion:
