@@ -29,8 +29,7 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
-from drike.models.custom import CustomModel
-from drike.models.protocols import LanguageModel, Request, Score
+from drike.models.protocols import CustomModel, LanguageModel, Request, Score
 from drike.training.algorithm1 import train
 from drike.training.rewards import in_blocks, rewrite_reward
 from lib import pages

@@ -33,7 +33,7 @@ from drike import tinyfacts
 from drike.models.local import scoring
 from drike.models.local.huggingface import HuggingFaceModel
 from drike.models.local.loading import open_checkpoint
-from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.memory import PrefixCache
 from drike.models.local.tokens import Encoded
 from drike.models.local.tree import build_tree
 from lib import pages

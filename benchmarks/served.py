@@ -40,7 +40,7 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
-from drike.models.custom import CustomModel
+from drike.models.protocols import CustomModel
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import connect
 from drike.models.served.spending import ApiOptions

@@ -32,10 +32,9 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.encoders import MINILM, load_encoder
 from drike.models.local import scoring
-from drike.models.local.decoding import cut
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
-from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Request, Score
+from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Request, Score, cut
 from drike.runs.run import Setup
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward

@@ -77,8 +77,8 @@ from drike.gates.index import EditIndex as EditIndex
 from drike.gates.inventory import Relation as Relation
 from drike.gates.policy import QueryPolicy as QueryPolicy
 from drike.gates.policy import Shown as Shown
-from drike.models.custom import CustomModel as CustomModel
 from drike.models.protocols import Completion as Completion
+from drike.models.protocols import CustomModel as CustomModel
 from drike.models.protocols import LanguageModel as LanguageModel
 from drike.models.protocols import ModelInfo as ModelInfo
 from drike.models.protocols import Request as Request

@@ -22,8 +22,7 @@ from drike.evaluation.baseline_answers import baseline_answers, with_baseline_an
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.evaluation.metrics import summarise
-from drike.models.custom import CustomModel
-from drike.models.protocols import LanguageModel
+from drike.models.protocols import CustomModel, LanguageModel
 from drike.report.reading import read_run
 from drike.support.files import with_checksum
 from drike.tinyfacts import TEMPLATES, facts

@@ -23,8 +23,8 @@ from hypothesis.extra import numpy as arrays
 
 from drike.encoders import MINILM, HashingEncoder, load_encoder, sources
 from drike.encoders.base import BULK, FloatArray, directions, nearest
-from drike.encoders.bert import BertFolder
 from drike.encoders.frozen import FeatureStore, Forward, FrozenEncoder
+from drike.encoders.onnx import BertFolder
 from drike.encoders.sources import locate
 from drike.errors import DrikeError, EncoderError
 from drike.support.huggingface import pinned

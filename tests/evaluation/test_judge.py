@@ -15,8 +15,7 @@ from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, LIKELIHOOD, RULES, Judge, Question, Rule
 from drike.evaluation.metrics import summarise
-from drike.models.custom import CustomModel
-from drike.models.protocols import Completion, Request, Score, cut
+from drike.models.protocols import Completion, CustomModel, Request, Score, cut
 from drike.prompts import Prompt
 from drike.report.tables import disagreement
 from drike.training.rewards import is_right, rewrite_reward

@@ -15,8 +15,7 @@ from drike.editors.baselines import ANSWER_CUE, EditCoT, FactPrompt
 from drike.edits import Aspect, EditCase, Probe
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule
-from drike.models.custom import CustomModel
-from drike.models.protocols import LanguageModel, Request
+from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.spending import ApiOptions
 from drike.prompts import CHAT_INSTRUCTION, Prompt

@@ -31,8 +31,7 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome
-from drike.models.custom import CustomModel
-from drike.models.protocols import Request, Score
+from drike.models.protocols import CustomModel, Request, Score
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from drike.training.algorithm1 import Episode, loss_of, train
 from drike.training.rewards import Rewards, in_blocks, rewrite_reward

@@ -32,8 +32,7 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, SpendingLimitError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome
-from drike.models.custom import CustomModel
-from drike.models.protocols import Completion, LanguageModel
+from drike.models.protocols import Completion, CustomModel, LanguageModel
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
 from drike.models.served.spending import Price

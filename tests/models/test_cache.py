@@ -19,8 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drike.errors import ModelError
-from drike.models.custom import CustomModel
-from drike.models.protocols import Completion, Request, Score
+from drike.models.protocols import Completion, CustomModel, Request, Score
 from drike.models.served.cache import AnswerCache, CachedModel
 from tests.worlds.answers import Streamed, cached, kept_answers
 from tests.worlds.scripted import ScriptedModel
@@ -216,7 +215,7 @@ ROOT = Path(__file__).parents[2]
 RUN = """
 import sys
 from pathlib import Path
-from drike.models.custom import CustomModel
+from drike.models.protocols import CustomModel
 from tests.worlds.answers import cached
 upper = CustomModel("upper", lambda prompts, max_tokens, stop: [" " + prompt.upper() for prompt in prompts])
 model = cached(upper, Path(sys.argv[1]))

@@ -28,8 +28,7 @@ from drike.errors import ModelError, ServerError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome
 from drike.gates.by_name import Named
-from drike.models.custom import CustomModel
-from drike.models.protocols import LanguageModel, Request
+from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.reader import BayesianReader
 from drike.models.served import logprobs as given
 from drike.models.served.address import KEY, parse_address

@@ -33,7 +33,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.models import ray
 from drike.models.local.huggingface import load
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
-from drike.models.replicas import Replicas, route
+from drike.models.ray import Replicas, route
 from drike.runs import checkpoint
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
@@ -197,7 +197,7 @@ def test_a_replica_has_the_hub_token_only_if_it_is_handed_over() -> None:
         os.environ.pop("HF_TOKEN", None)
         for token in (None, "hf_1234567890"):
             answer, _ = ray._Worker("no/such/folder/at all", {"device": "cpu"}, token).ask("info")
-            assert "no model folder" in answer and os.environ.get("HF_TOKEN") == token
+            assert "no model folder" in str(answer) and os.environ.get("HF_TOKEN") == token
 
 
 def test_dropped_replicas_are_freed_at_once_so_that_their_actors_end() -> None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from drike.errors import ModelError
 from drike.evaluation.judge import Judge, Question
-from drike.models.custom import CustomModel
-from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score
+from drike.models.protocols import Completion, CustomModel, LanguageModel, ModelInfo, Request, Score
 from drike.prompts import Prompt
 from tests.worlds.scripted import ScriptedModel
 

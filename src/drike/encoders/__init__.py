@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from drike.encoders import hashing
-from drike.encoders.base import FloatArray, Progress, TextEncoder
+from drike.encoders.base import FloatArray, HashingEncoder, Progress, TextEncoder, hashing_encoder
 from drike.encoders.frozen import FeatureStore, FrozenEncoder, by_torch
-from drike.encoders.hashing import HashingEncoder
 from drike.encoders.onnx import by_onnx
 from drike.encoders.sources import MINILM, download, identity, locate
 from drike.support.files import cache_folder
@@ -31,7 +29,7 @@ def load_encoder(
     """
     source = locate(name)
     if source.kind == "builtin":
-        return hashing.named(source.name)
+        return hashing_encoder(source.name)
     folder = source.path or download(source.name)
     own = identity(folder)
     model = str(own["sha256"])

@@ -39,7 +39,7 @@ class FeatureStore:
 
     def beside(self, kind: str) -> FeatureStore:
         """The store for another kind of vectors of the same model."""
-        return FeatureStore(self.path.parent, hashlib.sha256(f"{kind} {self._model}".encode()).hexdigest())
+        return FeatureStore(self.path.parent, _key(f"{kind} {self._model}"))
 
     def read(self, texts: Iterable[str]) -> dict[str, FloatArray]:
         """Return the vectors of those `texts` that are stored."""
@@ -147,11 +147,7 @@ class FrozenEncoder:
 
 def by_torch(folder: Path) -> Forward:
     """The forward pass of a sentence-transformers model, on an accelerator if there is one. Raises EncoderError."""
-    return forward_of(load_model(folder))
-
-
-def forward_of(model: SentenceTransformer) -> Forward:
-    """The forward pass of a model, for any thread."""
+    model = _load(folder)
     computing = Lock()  # a tokenizer cannot be borrowed twice
     options: dict[str, Any] = {"batch_size": BATCH, "show_progress_bar": False}
 
@@ -162,36 +158,30 @@ def forward_of(model: SentenceTransformer) -> Forward:
 
     @cache
     def weights() -> Any:
-        return weights_of(model)
+        import torch
+
+        tokenizer = model.tokenizer
+        weights = token_weights(lambda word: tokenizer(word, add_special_tokens=False).input_ids, len(tokenizer))
+        weights[tokenizer.all_special_ids] = 0
+        return torch.from_numpy(weights).to(model.device)
+
+    def mean(tokens: Any, weights: Any) -> FloatArray:
+        """The mean [d] of the directions of tokens [n, d] with weights [n]."""
+        from torch.nn.functional import normalize
+
+        summed = (normalize(tokens, dim=-1) * weights[..., None]).sum(-2)
+        pooled: FloatArray = (summed / weights.sum(-1, keepdim=True).clamp(min=1e-9)).cpu().numpy()
+        return pooled
 
     def salient(texts: Sequence[str]) -> FloatArray:
         with computing, quiet():
             rows: Any = model.encode(list(texts), output_value=None, **options)
-            pooled = [salient_mean(row["token_embeddings"], weights()[row["input_ids"]]) for row in rows]
-        return np.stack([vector.cpu().numpy() for vector in pooled])
+            return np.stack([mean(row["token_embeddings"], weights()[row["input_ids"]]) for row in rows])
 
     return Forward(own, salient)
 
 
-def weights_of(model: SentenceTransformer) -> Any:
-    """The weights of a model's tokens in salient vectors: a tensor."""
-    import torch
-
-    tokenizer = model.tokenizer
-    weights = token_weights(lambda word: tokenizer(word, add_special_tokens=False).input_ids, len(tokenizer))
-    weights[tokenizer.all_special_ids] = 0
-    return torch.from_numpy(weights).to(model.device)
-
-
-def salient_mean(tokens: Any, weights: Any) -> Any:
-    """The mean [..., d] of the directions of tokens [..., n, d] with weights [..., n]."""
-    import torch
-
-    directions = torch.nn.functional.normalize(tokens, dim=-1)
-    return (directions * weights[..., None]).sum(-2) / weights.sum(-1, keepdim=True).clamp(min=1e-9)
-
-
-def load_model(folder: Path, device: str | None = None) -> SentenceTransformer:
+def _load(folder: Path) -> SentenceTransformer:
     """The model in a folder, in single precision. Raises EncoderError if its files are no model, or without torch."""
     if find_spec("sentence_transformers") is None:
         remedy = "pip install 'drike[encoder]', or 'drike[local]' for one that is no BERT"
@@ -207,11 +197,11 @@ def load_model(folder: Path, device: str | None = None) -> SentenceTransformer:
 
             exact = {"dtype": torch.float32}
             if (folder / "modules.json").is_file():
-                model = SentenceTransformer(str(folder), device=device, local_files_only=True, model_kwargs=exact)
+                model = SentenceTransformer(str(folder), local_files_only=True, model_kwargs=exact)
             else:
                 bert = Transformer(str(folder), model_kwargs={**exact, "local_files_only": True})
                 pooled = Pooling(bert.get_embedding_dimension(), pooling_mode="cls")
-                model = SentenceTransformer(modules=[bert, pooled], device=device)
+                model = SentenceTransformer(modules=[bert, pooled])
             return model.eval().requires_grad_(False)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
         raise EncoderError(

@@ -1,8 +1,16 @@
-"""A frozen encoder in ONNX Runtime, which needs no torch and half of its time for a single text."""
+"""A frozen BERT in ONNX Runtime, which needs no torch and half of its time for a single text.
+
+Its graph is built from the files of its folder. It maps token ids to vectors, of which means (or the first one) are the
+vectors that sentence-transformers would give, and the salient vectors of `drike.encoders.salience`. Several texts stand
+in one row: a token attends to those of its own text alone, so that short texts need no padding.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drike.encoders.base import FloatArray, unit
-from drike.encoders.bert import INPUTS, BertFolder, graph
 from drike.encoders.frozen import BATCH, Forward, by_torch
 from drike.encoders.salience import token_weights
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
+    from onnx import ModelProto
+    from tokenizers import Encoding, Tokenizer
 
+_INPUTS = ("ids", "places", "texts")  # of tokens: places in their texts, and numbers of these
+_OPSET, _IR = 17, 10
 _ROW = 64  # tokens of several texts that stand in one row, if no text has more
+_KINDS = {"Transformer", "Pooling", "Normalize"}
+_MEAN, _FIRST = {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_cls_token", "cls"}
 
 
 def by_onnx(folder: Path) -> Forward:
@@ -51,7 +63,7 @@ class _Model:
         self._bert, self._tokenizer = bert, bert.tokenizer()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        content = graph(bert).SerializeToString()
+        content = _graph(bert).SerializeToString()
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         tokens_of = lambda word: self._tokenizer.encode(word, add_special_tokens=False).ids  # noqa: E731
         self._weights = token_weights(tokens_of, self._tokenizer.get_vocab_size())
@@ -79,10 +91,10 @@ class _Model:
             if not rows or len(rows[-1]) + len(encoding.ids) > length:
                 rows.append([])
             rows[-1] += [(id, place, number) for place, id in enumerate(encoding.ids)]
-        inputs = np.full((len(rows), max(map(len, rows)), len(INPUTS)), (0, 0, -1), np.int64)
+        inputs = np.full((len(rows), max(map(len, rows)), len(_INPUTS)), (0, 0, -1), np.int64)
         for row, filled in zip(rows, inputs, strict=True):
             filled[: len(row)] = row
-        parts: dict[str, Any] = {name: inputs[..., i] for i, name in enumerate(INPUTS)}
+        parts: dict[str, Any] = {name: inputs[..., i] for i, name in enumerate(_INPUTS)}
         [vectors] = self._session.run(["vectors"], parts)
         found: FloatArray = vectors[inputs[..., -1] >= 0]
         return found
@@ -95,3 +107,130 @@ def _means(vectors: FloatArray, weights: FloatArray, starts: NDArray[np.int64]) 
     sums: FloatArray = np.add.reduceat(vectors * weights[:, None], starts)
     totals = np.maximum(np.add.reduceat(weights, starts), 1e-9)
     return np.asarray(sums / totals[:, None], np.float32)
+
+
+@dataclass(frozen=True)
+class BertFolder:
+    """A BERT and how its tokens become a vector. config: the model's; normalised: whether vectors have length 1."""
+
+    path: Path
+    config: Mapping[str, Any]
+    max_tokens: int
+    mean: bool
+    normalised: bool
+
+    @classmethod
+    def read(cls, path: Path) -> BertFolder | None:
+        """The BERT in a folder; None for another kind of model, or for files that only torch reads."""
+        config, tokenizer = _json(path / "config.json"), _json(path / "tokenizer_config.json")
+        plain = config.get("model_type") == "bert" and config.get("hidden_act") == "gelu"
+        absolute = config.get("position_embedding_type") or "absolute"
+        complete = all((path / name).is_file() for name in ("model.safetensors", "tokenizer.json"))
+        if not plain or absolute != "absolute" or not complete:
+            return None
+        limit = _json(path / "sentence_bert_config.json").get("max_seq_length")
+        limit = limit or min(config["max_position_embeddings"], tokenizer.get("model_max_length", math.inf))
+        if not (path / "modules.json").is_file():
+            return cls(path, config, limit, mean=False, normalised=False)
+        modules = {str(module["type"]).rpartition(".")[2]: module["path"] for module in _json(path / "modules.json")}
+        pooling = _json(path / modules.get("Pooling", "") / "config.json")
+        modes = {name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True}
+        modes |= {pooling["pooling_mode"]} if "pooling_mode" in pooling else set()  # as newer versions write it
+        if not {"Transformer", "Pooling"} <= set(modules) <= _KINDS or len(modes) != 1 or not modes <= _MEAN | _FIRST:
+            return None
+        return cls(path, config, limit, mean=modes <= _MEAN, normalised="Normalize" in modules)
+
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, which cuts texts to the model's length."""
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(self.path / "tokenizer.json"))
+        tokenizer.enable_truncation(self.max_tokens)
+        tokenizer.no_padding()
+        return tokenizer
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+
+
+def _graph(bert: BertFolder) -> ModelProto:
+    """The model from `_INPUTS` [rows, tokens] to vectors [rows, tokens, d]. Raises KeyError for missing weights."""
+    from onnx import TensorProto, helper
+    from safetensors.numpy import load_file
+
+    stored = load_file(bert.path / "model.safetensors")
+    weights = {name.removeprefix("bert."): values.astype(np.float32) for name, values in stored.items()}
+    op = _Graph(weights, float(bert.config["layer_norm_eps"]))
+    op("Identity", _encoded(op, bert.config), name="vectors")
+    shape = ["rows", "tokens"]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in _INPUTS]
+    output = helper.make_tensor_value_info("vectors", TensorProto.FLOAT, [*shape, bert.config["hidden_size"]])
+    made = helper.make_graph(op.nodes, "bert", inputs, [output], op.constants)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR)
+
+
+class _Graph:
+    """The nodes of a graph and its constants; a value is named by the node that computes it."""
+
+    def __init__(self, weights: Mapping[str, FloatArray], epsilon: float) -> None:
+        self.weights, self._epsilon = weights, epsilon
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def __call__(self, kind: str, *inputs: Any, name: str = "", **attributes: Any) -> str:
+        """Add a node; inputs: names of values, or constants (a list holds integers)."""
+        from onnx import helper
+
+        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
+        name = name or f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, names, [name], **attributes))
+        return name
+
+    def _constant(self, value: float | list[int] | NDArray[Any]) -> str:
+        from onnx import numpy_helper
+
+        name = f"constant_{len(self.constants)}"
+        array = np.asarray(value, np.float32 if isinstance(value, float) else None, order="C")
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def linear(self, x: str, name: str) -> str:
+        product = self("MatMul", x, self.weights[f"{name}.weight"].T)
+        return self("Add", product, self.weights[f"{name}.bias"])
+
+    def normed(self, x: str, name: str) -> str:
+        scale, shift = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
+        return self("LayerNormalization", x, scale, shift, axis=-1, epsilon=self._epsilon)
+
+
+def _encoded(op: _Graph, config: Mapping[str, Any]) -> str:
+    word, position, kind = (
+        op.weights[f"embeddings.{table}_embeddings.weight"] for table in ("word", "position", "token_type")
+    )
+    words, places = op("Gather", word, "ids"), op("Gather", position + kind[0], "places")
+    x = op.normed(op("Add", words, places), "embeddings.LayerNorm")
+    other = op("Not", op("Equal", op("Unsqueeze", "texts", [1, 2]), op("Unsqueeze", "texts", [1, 3])))
+    hidden = op("Mul", op("Cast", other, to=1), float(np.finfo(np.float32).min))  # [rows, 1, tokens, tokens]
+    for layer in range(config["num_hidden_layers"]):
+        x = _layer(op, x, hidden, f"encoder.layer.{layer}", config)
+    return x
+
+
+def _layer(op: _Graph, x: str, hidden: str, name: str, config: Mapping[str, Any]) -> str:
+    heads, size = config["num_attention_heads"], config["hidden_size"]
+
+    def heads_of(part: str, *order: int) -> str:
+        values = op("Reshape", op.linear(x, f"{name}.attention.self.{part}"), [0, 0, heads, size // heads])
+        return op("Transpose", values, perm=order)
+
+    scores = op("MatMul", heads_of("query", 0, 2, 1, 3), heads_of("key", 0, 2, 3, 1))
+    scores = op("Div", scores, math.sqrt(size // heads))
+    shares = op("Softmax", op("Add", scores, hidden), axis=-1)
+    read = op("Transpose", op("MatMul", shares, heads_of("value", 0, 2, 1, 3)), perm=[0, 2, 1, 3])
+    read = op.linear(op("Reshape", read, [0, 0, size]), f"{name}.attention.output.dense")
+    x = op.normed(op("Add", read, x), f"{name}.attention.output.LayerNorm")
+    inner = op.linear(x, f"{name}.intermediate.dense")
+    erf = op("Erf", op("Div", inner, math.sqrt(2)))
+    gelu = op("Mul", op("Mul", inner, op("Add", erf, 1.0)), 0.5)
+    return op.normed(op("Add", op.linear(gelu, f"{name}.output.dense"), x), f"{name}.output.LayerNorm")

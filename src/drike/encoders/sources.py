@@ -11,12 +11,12 @@ import importlib.metadata
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from drike.encoders.hashing import NAME as HASHING
+from drike.encoders.base import HASHING
 from drike.errors import EncoderError
 from drike.support.files import sha256
 from drike.support.huggingface import pinned, quiet
@@ -107,23 +107,17 @@ def _hub_has(name: str) -> bool:
     """Whether the hub has a model; it is asked once in a process, for a few seconds at most."""
     if find_spec("huggingface_hub") is None:
         return False
+    import httpx2
     from huggingface_hub import constants
-
-    repository, revision = pinned(name)
-    address = f"{constants.ENDPOINT}/{repository}/resolve/{revision or 'main'}/config.json"
-
-    def ask() -> bool:
-        import urllib.request
-
-        request = urllib.request.Request(address, method="HEAD")  # noqa: S310 - the hub
-        with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
-            return True
 
     if constants.HF_HUB_OFFLINE or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?", name):
         return False
+    repository, revision = pinned(name)
+    address = f"{constants.ENDPOINT}/{repository}/resolve/{revision or 'main'}/config.json"
+    ask = partial(httpx2.head, address, timeout=_PROBE_SECONDS, follow_redirects=True)
     try:  # a resolver without a network may take half a minute, whatever the request's own timeout
-        return run_with_timeout(_PROBE_SECONDS + 1, ask)
-    except (OSError, ValueError):
+        return run_with_timeout(_PROBE_SECONDS + 1, ask).is_success
+    except (OSError, httpx2.HTTPError, httpx2.InvalidURL):
         return False
 
 

@@ -1,11 +1,16 @@
-"""The interface of a frozen language model: it completes prompts, and most models also score given continuations."""
+"""The interface of a frozen language model: it completes prompts and may score; and a model of your own functions."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Literal, Protocol
+from functools import partial
+from threading import Lock
+from typing import Literal, Protocol, TypeVar
+
+Answers = TypeVar("Answers")
 
 ANSWER_TOKENS = 16  # at most
 MAX_REASONING_TOKENS = 128
@@ -162,3 +167,47 @@ def cut(text: str, stop: str | None) -> str:
     """Cut `text` before `stop`, ignored in the white space before the first word."""
     words = text.lstrip()
     return text if stop is None else text[: len(text) - len(words)] + words.partition(stop)[0]
+
+
+class CustomModel:
+    """A model made of your own functions.
+
+    Args:
+        name: shown in tables.
+        generate: gets a list of prompts, the most tokens to write and where to stop (None: nowhere), and returns a
+            text or a `Completion` for each prompt; texts are cut at `stop` here.
+        score: gets a list of `Request`s and returns a `Score` for each; None if the model cannot.
+        count_tokens: gets a list of prompts and returns their numbers of tokens; None if the model cannot.
+        calls_at_once: how many threads may call the functions at the same time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        generate: Callable[[Sequence[str], int, str | None], Sequence[str | Completion]],
+        score: Callable[[Sequence[Request]], list[Score]] | None = None,
+        *,
+        count_tokens: Callable[[Sequence[str]], list[int]] | None = None,
+        calls_at_once: int = 1,
+    ) -> None:
+        self.info = ModelInfo(name, calls_at_once)
+        self.usage = Usage()
+        self.count_tokens = count_tokens
+        self.score = None if score is None else partial(self._counted, score)
+        self._generate = generate
+        self._counting = Lock()
+
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
+        """Call your function, and cut its texts before `stop`."""
+        answers = self._counted(self._generate, prompts, max_tokens, stop)
+        return [Completion(cut(answer, stop)) if isinstance(answer, str) else answer for answer in answers]
+
+    def forget(self) -> None:
+        """Do nothing: this model keeps no cache."""
+
+    def _counted(self, function: Callable[..., Answers], inputs: Sequence[object], *settings: object) -> Answers:
+        began = time.perf_counter()
+        answers = function(inputs, *settings)
+        with self._counting:
+            self.usage += Usage(calls=1, prompts=len(inputs), seconds=time.perf_counter() - began)
+        return answers

@@ -1,4 +1,4 @@
-"""Replicas of a local model as Ray actors, on this machine or on a cluster.
+"""Replicas of a local model, for work that is split by edit, and `load`, which runs them as Ray actors.
 
 Each actor is a process that loads the model by name or path. RAY_ADDRESS in the environment names the cluster
 (docs/performance.md); without it a private one is started on this machine and ends with this process. It listens on the
@@ -20,18 +20,20 @@ import time
 from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import replace
+from functools import partialmethod
 from ipaddress import ip_address
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from drike.errors import ModelError, reason
 from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Usage
-from drike.models.replicas import Replicas
 
 if TYPE_CHECKING:
     from drike.models.local.huggingface import HuggingFaceModel
 
+_BEGINNING = 200  # characters of a prompt that identify its edit: the first demonstration, or its fact
 _STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
 _QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
 _REACH_SECONDS = 5.0
@@ -41,8 +43,71 @@ _DEMANDS_TOKEN = (2, 59)  # the first version that does so by default
 _SECRET = re.compile(r"(key|token|secret|password|passwd|credential)s?(_|$)", re.IGNORECASE)  # is not inherited
 
 
-class _Refusal(str):
-    """The sentence of a ModelError, as a value: raised in an actor, it would arrive wrapped in a traceback."""
+class Replicas:
+    """Equal models that score and count, as one; callers beyond `info.calls_at_once` wait. Raises ValueError for none.
+
+    A call has the prompts of one edit and goes to one replica, so that shared prefixes are still read once. Its home is
+    a hash of the first prompt's beginning, so an edit usually returns to the replica that has it cached. The answers
+    are those of one model, up to rounding in the last digits, which depends on what a replica has cached.
+    """
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        if not models:
+            raise ValueError("replicas of nothing: give at least one model")
+        self.models = tuple(models)
+        self._room = [model.info.calls_at_once for model in models]
+        self.info: ModelInfo = replace(models[0].info, calls_at_once=sum(self._room))
+        self._busy = [0] * len(models)
+        self._changed = Condition()
+
+    @property
+    def usage(self) -> Usage:
+        """The work of all replicas; `seconds` adds up, so it can exceed the clock's."""
+        return sum((model.usage for model in self.models), Usage())
+
+    def forget(self) -> None:
+        """Clear the caches of all replicas."""
+        for model in self.models:
+            model.forget()
+
+    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
+        """Complete the prompts on one of the replicas."""
+        first = prompts[0] if prompts else ""
+        first = first if isinstance(first, str) else first[0]
+        return self._on_one(first, "generate", prompts, max_tokens, stop)  # type: ignore[no-any-return]
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """Score requests on one of the replicas."""
+        beginning = "".join((*requests[0].earlier, requests[0].prompt)) if requests else ""
+        return self._on_one(beginning, "score", requests)  # type: ignore[no-any-return]
+
+    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
+        """Count the tokens of prompts on one of the replicas."""
+        return self._on_one(prompts[0] if prompts else "", "count_tokens", prompts)  # type: ignore[no-any-return]
+
+    def _on_one(self, beginning: str, method: str, *arguments: object) -> Any:
+        """Call a method of the replica for a prompt, which counts as busy until the call is done."""
+        home = crc32(beginning[:_BEGINNING].encode(errors="surrogatepass")) % len(self.models)
+        with self._changed:
+            self._changed.wait_for(lambda: sum(self._busy) < sum(self._room))
+            chosen = route(home, self._busy, self._room)
+            self._busy[chosen] += 1
+        try:
+            return getattr(self.models[chosen], method)(*arguments)
+        finally:
+            with self._changed:
+                self._busy[chosen] -= 1
+                self._changed.notify()
+
+
+def route(home: int, busy: Sequence[int], room: Sequence[int]) -> int:
+    """Index of the replica for a call: its home unless that is full, or busy while another is idle.
+
+    busy: calls each is working on; room: calls each takes at once. At least one must have room.
+    """
+    if busy[home] == 0 or (min(busy) > 0 and busy[home] < room[home]):
+        return home
+    return min((i for i in range(len(busy)) if busy[i] < room[i]), key=lambda i: busy[i])
 
 
 class _Worker:
@@ -53,7 +118,10 @@ class _Worker:
         self._model: HuggingFaceModel | None = None
 
     def ask(self, member: str, *arguments: object) -> tuple[Any, Usage]:
-        """Get a member of the model, called if it is a method, and the work it took."""
+        """Get a member of the model, called if it is a method, and the work it took; a ModelError is returned too.
+
+        Raised in an actor, it would arrive wrapped in a traceback.
+        """
         from drike.models.local.huggingface import load as load_here
 
         if self._hub_token:
@@ -64,7 +132,7 @@ class _Worker:
             value = getattr(self._model, member)
             return value(*arguments) if callable(value) else value, self._model.usage - before
         except ModelError as error:
-            return _Refusal(str(error)), Usage()
+            return error, Usage()
 
 
 class RemoteModel:
@@ -80,27 +148,16 @@ class RemoteModel:
         self._actor, self._replica = actor, replica
         self._counting = Lock()
 
-    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
-        """Complete each prompt in the actor."""
-        return self._ask("generate", list(prompts), max_tokens, stop)  # type: ignore[no-any-return]
-
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Score requests in the actor."""
-        return self._ask("score", list(requests))  # type: ignore[no-any-return]
-
-    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
-        """Count the tokens of each prompt in the actor."""
-        return self._ask("count_tokens", list(prompts))  # type: ignore[no-any-return]
-
-    def forget(self) -> None:
-        """Clear the caches in the actor."""
-        self._ask("forget")
-
     def _ask(self, method: str, *arguments: object) -> Any:
         answer, used = _received(self._actor.ask.remote(method, *arguments), self._replica)
         with self._counting:
             self.usage += used
         return answer
+
+    generate = partialmethod(_ask, "generate")
+    score = partialmethod(_ask, "score")
+    count_tokens = partialmethod(_ask, "count_tokens")
+    forget = partialmethod(_ask, "forget")
 
 
 def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **options: Any) -> Replicas:
@@ -136,18 +193,15 @@ def _connect() -> Any:
     if imported is not None and imported.is_initialized():
         return imported
     address = os.environ.get("RAY_ADDRESS", "local")
-    # Ray reads these when it is imported.
+    # Ray reads these when it is imported; without clusters, it listens on the loopback interface only.
+    private = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address == "local" else {}
+    if imported is not None and not private.items() <= os.environ.items():
+        raise ModelError("Ray was imported before its ports could be closed: load the model first, or call ray.init")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if address == "local":
-        # Without clusters, Ray listens on the loopback interface only.
-        private = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-        if imported is not None and not private.items() <= os.environ.items():
-            remedy = "load the model first, or call ray.init"
-            raise ModelError(f"Ray was imported before its ports could be closed: {remedy}")
-        os.environ |= private
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if private:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    else:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ |= private
     try:
         import ray
     except ImportError as error:
@@ -156,7 +210,7 @@ def _connect() -> Any:
         raise ModelError(f"Ray {ray.__version__} lets anyone join who reaches it: pip install 'drike[ray]'")
     try:
         with chdir(sys.prefix):  # Ray's processes take modules from the working folder before all others
-            if address == "local":
+            if private:
                 _start_private(ray)
             else:
                 host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -164,7 +218,7 @@ def _connect() -> Any:
                     socket.create_connection((host, int(port)), _REACH_SECONDS).close()
                 ray.init(address=address, **_QUIET)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        what = "Ray does not start here" if address == "local" else f"the Ray cluster at {address} cannot be reached"
+        what = "Ray does not start here" if private else f"the Ray cluster at {address} cannot be reached"
         raise ModelError(
             f"{what} ({reason(error)}): check `ray status`, RAY_ADDRESS and the cluster's token, or set "
             "RAY_AUTH_MODE=disabled for a cluster without one; or leave replicas out"
@@ -190,35 +244,33 @@ def _start_private(ray: Any) -> None:
 def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
     """Raise ModelError if actors would wait forever for cores or GPUs that do not exist."""
     deadline = time.monotonic() + _RELEASE_SECONDS
-    while True:
-        total, free = ray.cluster_resources(), ray.available_resources()
-        for what, share in each.items():
-            has = total.get(what, 0.0) if time.monotonic() < deadline else free.get(what, 0.0)
-            if has < replicas * share:
-                room = int(has / share)
-                raise ModelError(
-                    f"{share:g} {what} for each of {replicas} replicas is more than the {has:g} that Ray has: "
-                    + (f"ask for {room} at most, or add nodes" if room else "add nodes, or leave replicas out")
-                )
-        if all(free.get(what, 0.0) >= replicas * share for what, share in each.items()):
-            return
-        time.sleep(0.2)
+    for what, share in each.items():
+        has, wanted = ray.cluster_resources().get(what, 0.0), replicas * share
+        while (free := ray.available_resources().get(what, 0.0)) < wanted <= has:
+            if time.monotonic() >= deadline:
+                has = free
+            time.sleep(0.2)
+        if has < wanted:
+            room = int(has / share)
+            raise ModelError(
+                f"{share:g} {what} for each of {replicas} replicas is more than the {has:g} that Ray has: "
+                + (f"ask for {room} at most, or add nodes" if room else "add nodes, or leave replicas out")
+            )
 
 
 def _received(reference: Any, replica: str) -> tuple[Any, Usage]:
     """Wait for an actor's answer; its failure becomes a ModelError."""
     import ray
-    from ray import exceptions
 
     try:
         answer, used = ray.get(reference)
-    except exceptions.RayTaskError as error:
+    except ray.exceptions.RayTaskError as error:
         failed = f"{replica} failed with {type(error.cause).__name__} ({reason(error.cause)})"
         raise ModelError(f"{failed}: run the same without replicas to see where") from error
-    except exceptions.RayError as error:
+    except ray.exceptions.RayError as error:
         gone = f"{replica} is gone ({type(error).__name__}): it ran out of memory, or its node is down"
         remedy = "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
         raise ModelError(f"{gone}: {remedy}") from error
-    if isinstance(answer, _Refusal):
-        raise ModelError(str(answer))
+    if isinstance(answer, ModelError):
+        raise ModelError(str(answer))  # `answer` itself would keep this frame, and so the actors, until a collection
     return answer, used

@@ -32,10 +32,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Relevance:
-    """Weights K of a demonstration for one group of queries: adopted or kept, same or other relation.
-
-    `kept_object`: kept and showing the query's own true object, whatever the relation.
-    """
+    """Weights K of a demonstration: adopted or kept, same or other relation; kept_object: showing q's true object."""
 
     adopted_same: float
     adopted_other: float
@@ -90,7 +87,7 @@ def firmness_of(relations: Sequence[str]) -> dict[str, float]:
 
 
 class ParsedPrompt(NamedTuple):
-    """A parsed prompt: the true and the new object (None without an edit) of its query, and P(new)."""
+    """The true and the new object (None without an edit) of a prompt's query, and P(new)."""
 
     true: str
     new: str | None
@@ -128,46 +125,47 @@ class BayesianReader:
 
     def read(self, prompt: str) -> ParsedPrompt | None:
         """Parse a prompt in any of the layouts; None if its query is unknown."""
+        facts: Sequence[str] = ()
+        shown: Sequence[str] = ()
+        query, form = prompt, "in-context"
         if prompt.startswith("Imagine that "):
+            form = "imagine"
             *facts, query = prompt.removeprefix("Imagine that ").replace(".\nImagine that ", ".\n").split(".\n")
-            return self._answer(query, facts, [], "imagine")
-        if prompt.startswith("A fact has changed: "):
+        elif prompt.startswith("A fact has changed: "):
+            form = "thought"
             stated, _, asked = prompt.partition("Complete this sentence: ")
             facts = [part.partition(".\n")[0] for part in stated.split("A fact has changed: ")[1:]]
-            return self._answer(asked.partition("\n")[0], facts, [], "thought")
-        *shown, last = prompt.split("\n\n")
-        stated, separator, query = last.rpartition("\nPrompt: ")
-        if not separator:
-            return self._answer(prompt, [], [], "in-context")
-        return self._answer(query, stated.removeprefix("New Fact: ").split("\nNew Fact: "), shown, "in-context")
+            query = asked.partition("\n")[0]
+        elif "\nPrompt: " in (last := prompt.rpartition("\n\n")[2]):
+            shown = prompt.split("\n\n")[:-1]
+            stated, _, query = last.rpartition("\nPrompt: ")
+            facts = stated.removeprefix("New Fact: ").split("\nNew Fact: ")
+        return self._answer(query, facts, shown, form) if query in self._asked else None
 
-    def _answer(self, query: str, facts: Sequence[str], shown: Sequence[str], form: str) -> ParsedPrompt | None:
-        asked = self._asked.get(query)
-        if asked is None:
-            return None
+    def _answer(self, query: str, facts: Sequence[str], shown: Sequence[str], form: str) -> ParsedPrompt:
+        relation, _ = asked = self._asked[query]
+        true = self._true[asked]
         if not facts:
-            return ParsedPrompt(self._true[asked], None, 0.0)
+            return ParsedPrompt(true, None, 0.0)
         parts = [fact.rpartition(" ") for fact in facts]  # of several facts, the one asked for
         wording, _, new = next((part for part in parts if self._asked.get(part[0]) == asked), parts[0])
         kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
-        relation, _ = asked
         anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[relation]]), form)
         met = [m for m in map(self._parse_block, shown) if m is not None]
         relations, answers, adopted = (np.array([m[i] for m in met], dtype=np.int64) for i in range(3))
         seen = DemonstrationArrays(relations, answers, adopted.astype(bool))
-        k = self.observer.weights(kind, self._number[relation], self._number[self._true[asked]], seen)
+        k = self.observer.weights(kind, self._number[relation], self._number[true], seen)
         share = (anchor * mu + k[seen.adopted].sum()) / (anchor + k.sum())
-        return ParsedPrompt(self._true[asked], new, float(self.observer.sharpen(share)[0]))
+        return ParsedPrompt(true, new, float(self.observer.sharpen(share)[0]))
 
     def _parse_block(self, block: str) -> tuple[int, int, bool] | None:
         """A demonstration block as (relation, answer, adopted); None if its query is unknown."""
         fact, _, line = block.rpartition("Prompt: ")
         query, _, answer = line.rpartition(" ")
-        asked = self._asked.get(query)
-        if asked is None:
+        if query not in self._asked:
             return None
         new = fact.removeprefix("New Fact: ").rstrip("\n").rpartition(" ")[2]
-        return self._number[asked[0]], self._number.get(answer, -1), answer == new
+        return self._number[self._asked[query][0]], self._number.get(answer, -1), answer == new
 
     def _written(self, prompt: str) -> str:
         parsed = self.read(prompt)
@@ -178,12 +176,10 @@ class BayesianReader:
         return f"\nAnswer: {answer}" if thinks else f" {answer}"
 
     def _scored(self, request: Request) -> Score:
-        parsed = self.read(request.prompt)
-        probabilities = {}
-        if parsed is not None:
-            probabilities = {parsed.true: 1 - parsed.probability}
-            if parsed.new is not None:
-                probabilities[parsed.new] = probabilities.get(parsed.new, 0.0) + parsed.probability
+        probabilities: dict[str | None, float] = {}
+        if parsed := self.read(request.prompt):
+            probabilities = {parsed.new: parsed.probability}  # 0 for None
+            probabilities[parsed.true] = probabilities.get(parsed.true, 0.0) + (1 - parsed.probability)
         logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in probabilities.items()}
         own = max(logs.pop(request.continuation.removeprefix(" "), UNKNOWN), UNKNOWN)
         rival = max([*logs.values(), UNKNOWN])

@@ -59,17 +59,16 @@ def plan(model: PreTrainedModel) -> Plan:
 
 def _obstacle(model: PreTrainedModel, config: PreTrainedConfig) -> str | None:
     """Why a packed tree would be wrong for a causal model; None if no reason is known."""
-    if _carries_state(model):
-        return "layers carry a state along the text"
-    if _uses_alibi(config):
-        return "ALiBi measures distance by index in the row, not by position_ids"
-    if not takes_positions(model):
-        return "the model takes no position_ids"
-    if "local" in (getattr(config, "attention_layers", None) or ()):
-        return "local attention is measured by index in the row, not by position_ids"
-    if any(buffer.ndim == 4 and buffer.shape[-1] == buffer.shape[-2] > 1 for buffer in model.buffers()):
-        return "the model keeps a causal mask of its own"
-    return None
+    own_mask = any(buffer.ndim == 4 and buffer.shape[-1] == buffer.shape[-2] > 1 for buffer in model.buffers())
+    local = "local" in (getattr(config, "attention_layers", None) or ())
+    obstacles = {
+        "layers carry a state along the text": _carries_state(model),
+        "ALiBi measures distance by index in the row, not by position_ids": _uses_alibi(config),
+        "the model takes no position_ids": not takes_positions(model),
+        "local attention is measured by index in the row, not by position_ids": local,
+        "the model keeps a causal mask of its own": own_mask,
+    }
+    return next((obstacle for obstacle, found in obstacles.items() if found), None)
 
 
 def encoding_of(config: PreTrainedConfig, length: int) -> int:
@@ -171,11 +170,10 @@ def tree_inputs(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> dict
     types = sorted(set(getattr(config, "layer_types", None) or ()))
     masks = {}
     for kind in types or [""]:
-        mask = torch.from_numpy(_seen(config, kind, tree, first)).to(model.device)[None, None]
+        masks[kind] = torch.from_numpy(_seen(config, kind, tree, first)).to(model.device)[None, None]
         if config._attn_implementation == "eager":
-            added = torch.zeros(mask.shape, dtype=model.dtype, device=mask.device)
-            mask = added.masked_fill_(~mask, torch.finfo(model.dtype).min)
-        masks[kind] = mask
+            added = torch.zeros_like(masks[kind], dtype=model.dtype)
+            masks[kind] = added.masked_fill_(~masks[kind], torch.finfo(model.dtype).min)
     # Only models with several layer types accept a dict; all accept a single mask.
     attention = masks if len(types) > 1 else next(iter(masks.values()))
     return {"input_ids": ids, "position_ids": depth, "attention_mask": attention}
@@ -184,12 +182,11 @@ def tree_inputs(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> dict
 def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int) -> NDArray[np.bool_]:
     """The tree's mask in layers of this type; "" stands for all layers of a model without named types."""
     window, chunk = getattr(config, "sliding_window", None), getattr(config, "attention_chunk_size", None)
-    if layer_type == "full_attention":
-        window = chunk = None
-    elif layer_type == "sliding_attention" or (not layer_type and window is not None):
-        chunk = None
-    else:
+    slides = layer_type == "sliding_attention" or (not layer_type and window is not None)
+    if not slides:
         window = None
+    if slides or layer_type == "full_attention":
+        chunk = None
     longest = int(tree.depth.max()) + 1
     cut = min(limit or longest for limit in (window, chunk)) < longest
     split = config._attn_implementation == _SPLIT and not cut and not first

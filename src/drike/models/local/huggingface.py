@@ -2,6 +2,9 @@
 
 Weights are float32 on the CPU, where that is also the deterministic choice, and as stored elsewhere; the logits are
 always computed in float32, since half-precision logits tie and would make the first choice depend on batching.
+
+Prompts to complete that share prefixes are first read as one packed tree, from which each gets its own copy of the keys
+and values along its path; the others are batched by length.
 """
 
 from __future__ import annotations
@@ -12,21 +15,26 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from torch.nn.functional import linear
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from torch.nn.utils.rnn import pad_sequence
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from drike.errors import ModelError, require_unicode
-from drike.models.local.attention import Plan, Strategy, context_window, tolerates_padding, use_given_masks
-from drike.models.local.decoding import batches, write
+from drike.models.local import attention, tokens
+from drike.models.local.attention import Plan, Strategy
 from drike.models.local.loading import open_checkpoint, refusal
-from drike.models.local.strategy import Scorer
-from drike.models.local.tokens import check_template, encode_prompts, encode_requests, render_chat, text_after
-from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage
+from drike.models.local.memory import PrefixCache
+from drike.models.local.scoring import Scorer, forward
+from drike.models.local.tokens import Tokens
+from drike.models.local.tree import build_tree
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
 from drike.support.huggingface import commit_of
 
 _HEAD_ROWS = 16384
+_PAD = 0  # any token will do: padding is masked before a prompt and cut off after an answer
 
 
 def load(
@@ -82,11 +90,11 @@ class HuggingFaceModel:
         keep: int | None = None,
     ) -> None:
         if template == "chat":
-            check_template(tokenizer, name)
+            tokens.check_template(tokenizer, name)
         self.template: Template = template
         model.train(False).requires_grad_(False)
         self._model, self._tokenizer = model, tokenizer
-        use_given_masks(model)
+        attention.use_given_masks(model)
         _decode_greedily(model, tokenizer)
         _head_in_float32(model)
         self._scorer = Scorer(model, budget, strategy, keep)
@@ -132,12 +140,12 @@ class HuggingFaceModel:
 
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
         """Count the tokens of each prompt as the model reads it."""
-        return list(map(len, encode_prompts(self._tokenizer, prompts, self.template)))
+        return list(map(len, tokens.encode_prompts(self._tokenizer, prompts, self.template)))
 
     def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt greedily, cut before `stop`. Raises ModelError for one beyond the context window."""
         began = time.perf_counter()
-        encoded = encode_prompts(self._tokenizer, prompts, self.template)
+        encoded = tokens.encode_prompts(self._tokenizer, prompts, self.template)
         for ids in encoded:
             self._check_length(len(ids), max_tokens, "to be written")
         result = self._scorer.within_memory(lambda: self._write(encoded, max_tokens, stop), list(map(len, encoded)))
@@ -146,7 +154,6 @@ class HuggingFaceModel:
         return result
 
     def _count(self, began: float, work: Usage) -> None:
-        """Count a call that began at this time."""
         self.usage += work + Usage(calls=1, seconds=time.perf_counter() - began)
 
     @property
@@ -156,25 +163,64 @@ class HuggingFaceModel:
 
     def reply(self, messages: list[dict[str, str]], max_tokens: int) -> Completion:
         """Answer a conversation of messages with role and content, greedily. Raises ModelError."""
-        text = render_chat(self._tokenizer, messages)
+        text = tokens.render_chat(self._tokenizer, messages)
         require_unicode([text])
         [ids] = self._tokenizer([text], add_special_tokens=False, verbose=False)["input_ids"]
         self._check_length(len(ids), max_tokens, "to be written")
         return self._write([tuple(ids)], max_tokens, None)[0]
 
-    def _write(self, prompts: list[tuple[int, ...]], max_tokens: int, stop: str | None) -> list[Completion]:
-        padding = tolerates_padding(self._model)
+    def _write(self, prompts: list[Tokens], max_tokens: int, stop: str | None) -> list[Completion]:
+        padding = attention.tolerates_padding(self._model)
         shared = self._scorer.families(prompts) if padding else []
-        rest = sorted(set(range(len(prompts))).difference(*shared))
-        alone = batches([prompts[i] for i in rest], self._scorer.budget, padding)
+        alone: list[list[int]] = []  # batches without shared prefixes, the longest prompts first
+        for i in sorted(set(range(len(prompts))).difference(*shared), key=lambda i: -len(prompts[i])):
+            head = len(prompts[alone[-1][0]]) if alone else 0
+            fits = alone and (len(alone[-1]) + 1) * head <= self._scorer.budget
+            if fits and (padding or head == len(prompts[i])):
+                alone[-1].append(i)
+            else:
+                alone.append([i])
         completions: dict[int, Completion] = {}
-        for batch, share in [(b, True) for b in shared] + [([rest[i] for i in b], False) for b in alone]:
-            together = [prompts[i] for i in batch]
-            prefixes = self._scorer.prefixes if share else None
-            written, computed = write(self._model, self._tokenizer, together, max_tokens, stop, prefixes=prefixes)
+        for batch, prefixes in [(b, self._scorer.prefixes) for b in shared] + [(b, None) for b in alone]:
+            written = self._write_together([prompts[i] for i in batch], max_tokens, stop, prefixes)
             completions.update(zip(batch, written, strict=True))
-            self.usage += Usage(tokens_computed=computed)
         return [completions[i] for i in range(len(prompts))]
+
+    def _write_together(
+        self, prompts: list[Tokens], max_tokens: int, stop: str | None, prefixes: PrefixCache | None
+    ) -> list[Completion]:
+        """Complete a batch; with `prefixes`, what it shares is read once, and not at all if this cache has it."""
+        model: Any = self._model
+        longest = max(map(len, prompts))
+        ends = model.generation_config.eos_token_id or []
+        texts = [torch.tensor(prompt) for prompt in prompts]
+        ids = pad_sequence(texts, batch_first=True, padding_value=_PAD, padding_side="left")
+        real = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True, padding_side="left")
+        lengths: dict[int, int] = {}  # tokens of each finished answer, with the one that ended it
+
+        def over(so_far: torch.Tensor, scores: object, **kwargs: object) -> torch.Tensor:
+            for row, written in enumerate(so_far[:, longest:].tolist()):
+                if row not in lengths:
+                    text = tokens.decode(self._tokenizer, written)
+                    if written[-1] in ends or cut(text, stop) != text:
+                        lengths[row] = len(written)
+            return torch.tensor([row in lengths for row in range(len(prompts))], device=so_far.device)
+
+        attention.forget_length(model)
+        with torch.inference_mode():
+            cache, read = None, sum(map(len, prompts))
+            if prefixes is not None:
+                cache, read = _shared_cache(model, prompts, prefixes)
+            inputs = {"attention_mask": real.to(model.device), "pad_token_id": _PAD, "past_key_values": cache}
+            output = model.generate(ids.to(model.device), max_new_tokens=max_tokens, stopping_criteria=[over], **inputs)
+        completions = []
+        for row, written in enumerate(output[:, longest:].tolist()):
+            answer = written[: lengths.get(row, len(written))]
+            text = tokens.decode(self._tokenizer, answer[:-1] if answer[-1] in ends else answer)
+            completions.append(Completion(cut(text, stop), len(prompts[row]), len(answer)))
+            read += len(answer)
+        self.usage += Usage(tokens_computed=read)
+        return completions
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Score the continuations, in order; prefixes that requests share are read once.
@@ -184,13 +230,13 @@ class HuggingFaceModel:
         began = time.perf_counter()
         keys = [hashlib.blake2b(repr(request).encode(), digest_size=16).digest() for request in requests]
         fresh = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._memory}
-        encoded = encode_requests(self._tokenizer, list(fresh.values()), self.template)
+        encoded = tokens.encode_requests(self._tokenizer, list(fresh.values()), self.template)
         for request in encoded:
             self._check_length(request.start, len(request.ids) - request.start, "of the continuation")
         computed, spent = self._scorer.read(encoded)
         scores = {}
         for key, request, found in zip(fresh, encoded, computed, strict=True):
-            following = text_after(self._tokenizer, request.ids[request.start :], found.following)
+            following = tokens.text_after(self._tokenizer, request.ids[request.start :], found.following)
             scores[key] = Score(found.logprobs, found.greedy, found.logit_gap, following, request.start)
         result = [scores[key] if key in scores else self._memory[key] for key in keys]
         if self._remember:
@@ -203,7 +249,7 @@ class HuggingFaceModel:
         return result
 
     def _check_length(self, prompt: int, more: int, what: str) -> None:
-        window = context_window(self._model.config)
+        window = attention.context_window(self._model.config)
         if window is not None and prompt + more > window:
             sizes = f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read"
             drop = f"drop retains with `prompt_tokens` {max(1, window - more)} (in Python the editor's TokenLimit)"
@@ -232,3 +278,26 @@ def _head_in_float32(model: Any) -> None:
         return logits if module.bias is None else logits + module.bias.float()
 
     head.register_forward_hook(precisely)
+
+
+def _shared_cache(model: Any, prompts: Sequence[Tokens], prefixes: PrefixCache) -> tuple[DynamicCache, int]:
+    """Keys and values of the prompts without their last tokens, [batch, heads, longest - 1, size of a head] each.
+
+    Also the number of tokens read, the last ones included.
+    """
+    tree = build_tree([prompt[:-1] for prompt in prompts])
+    trunk = tree.ids[: tree.trunk]
+    first, packed = prefixes.recall(trunk)
+    if first < len(tree):
+        inputs = attention.tree_inputs(model, tree, first)
+        forward(model, np.array([0]), use_cache=True, past_key_values=packed, **inputs)
+        prefixes.keep(trunk, packed)
+    longest = max(map(len, tree.paths))
+    paths = np.stack([np.pad(path, (longest - len(path), 0)) for path in tree.paths])
+    where = torch.from_numpy(paths).to(model.device)
+    result = DynamicCache()
+    layers: Any = packed.layers
+    for i, layer in enumerate(layers):
+        keys, values = (states[0][:, where].transpose(0, 1) for states in (layer.keys, layer.values))
+        result.update(keys, values, i)
+    return result, len(tree) - first + len(prompts)

@@ -1,29 +1,41 @@
 """Log-probabilities of continuations under a transformers model, by three strategies that must agree (see `Plan`).
 
 `score_naively` is the reference for the others. Logits are computed only at the rows that predict a token of a
-continuation, and at its last token, which predicts what greedy decoding would write after it.
+continuation, and at its last token, which predicts what greedy decoding would write after it. `Scorer` takes the
+fastest strategy, checks it on requests scored by themselves, and takes the next slower one if it fails.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from drike.models.local.attention import forget_length, takes_positions, tree_inputs
-from drike.models.local.prefix_cache import PrefixCache
-from drike.models.local.tokens import Encoded
-from drike.models.local.tree import Ids, TokenTree, build_tree
+from drike.errors import ModelError
+from drike.models.local import attention
+from drike.models.local.attention import STRATEGIES, Plan, Strategy, encoding_of, tree_inputs
+from drike.models.local.memory import WORTH_KEEPING, PrefixCache, bytes_to_keep, tokens_that_fit
+from drike.models.local.tokens import Encoded, Tokens
+from drike.models.local.tree import Ids, TokenTree, build_tree, packs
 from drike.models.protocols import Usage
 
 _CACHES = ("past_key_values", "cache_params", "state")  # models' names for the state they continue from
+_UNRELATED = 512  # tokens, below which attention costs little, so that unrelated requests may share a forward
+# More tokens in one forward gain nothing: it is full long before, and attention grows with their square.
+_MOST_TOKENS = {"cpu": 4096, "cuda": 8192}
+# Errors that a model's forward may raise if it does not support our inputs.
+_UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
+_CACHED = 4  # keys and values of prompts to complete may be for this many times the tokens of a forward
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,7 @@ def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored
     """Score with one plain forward per request."""
     scores = []
     for request in requests:
-        forget_length(model)
+        attention.forget_length(model)
         ids = torch.tensor([request.ids], device=model.device)
         rows = np.arange(request.start - 1, len(request.ids))
         scores += _token_scores(forward(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))])
@@ -66,7 +78,7 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
 
     The cache's content does not matter, so this also works for models with a state instead of keys and values.
     """
-    tree, rows, needed = _tree(requests)
+    tree, rows, places = _tree(requests)
     name = next(name for name in _CACHES if name in inspect.signature(model.forward).parameters)
     caches: dict[int, Any] = {}  # of the runs that others continue
     children = Counter(parent for _, _, parent in tree.runs)
@@ -77,20 +89,20 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
             last = not children[parent]
             cache = None if parent < 0 else caches.pop(parent) if last else copy.deepcopy(caches[parent])
             inputs: dict[str, Any] = {"input_ids": torch.from_numpy(tree.ids[None, begin:end]).to(model.device)}
-            if takes_positions(model):
+            if attention.takes_positions(model):
                 inputs["position_ids"] = torch.from_numpy(tree.depth[None, begin:end]).to(model.device)
             here = rows[(begin <= rows) & (rows < end)] - begin
             output = forward(model, here if len(here) else np.array([0]), use_cache=True, **inputs, **{name: cache})
             logits.append(output.logits[0, : len(here)])
             if children[run]:
                 caches[run] = output[name]
-    scores = _token_scores(torch.cat(logits), requests, [np.searchsorted(rows, own) for own in needed])
+    scores = _token_scores(torch.cat(logits), requests, places)
     return Scored(scores, Usage(forwards=len(tree.runs), tokens_computed=len(tree)), len(tree))
 
 
 def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: PrefixCache | None = None) -> Scored:
     """Score with one forward over the packed tree of all requests, without the part of its trunk in `prefixes`."""
-    tree, rows, needed = _tree(requests)
+    tree, rows, places = _tree(requests)
     first = 0
     if prefixes is None:
         logits = forward(model, rows, **tree_inputs(model, tree)).logits[0]
@@ -100,15 +112,16 @@ def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: Pr
         inputs = tree_inputs(model, tree, first)
         logits = forward(model, rows - first, use_cache=True, past_key_values=cache, **inputs).logits[0]
         prefixes.keep(prompt, cache)
-    scores = _token_scores(logits, requests, [np.searchsorted(rows, own) for own in needed])
+    scores = _token_scores(logits, requests, places)
     return Scored(scores, Usage(forwards=1, tokens_computed=len(tree) - first), len(tree))
 
 
 def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, Ids, list[Ids]]:
-    """The packed tree of all requests, the rows whose logits are needed, and the rows that each request needs."""
+    """The packed tree of all requests, the rows whose logits are needed, and the places of each request's in them."""
     tree = build_tree([request.ids for request in requests])
     needed = [path[request.start - 1 :] for path, request in zip(tree.paths, requests, strict=True)]
-    return tree, np.unique(np.concatenate(needed)), needed
+    rows = np.unique(np.concatenate(needed))
+    return tree, rows, [np.searchsorted(rows, own) for own in needed]
 
 
 def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
@@ -148,3 +161,117 @@ def _token_scores(logits: torch.Tensor, requests: Sequence[Encoded], rows: Seque
         scores.append(TokenScores(tuple(logprob[of]), all(greedy[of]), min(gap[of]), first_ids[own[-1]]))
         begin = of.stop
     return scores
+
+
+class Scorer:
+    """Scores requests with one model by the fastest exact strategy; the arguments are those of `HuggingFaceModel`."""
+
+    def __init__(self, model: PreTrainedModel, budget: int | None, strategy: Strategy | None, keep: int | None) -> None:
+        self._model = model
+        self.plan = attention.plan(model) if strategy is None else Plan(strategy, "asked for")
+        self.budget = budget or tokens_that_fit(model, _MOST_TOKENS.get(model.device.type, 4096))
+        keeps = self.plan.strategy == "tree" and attention.one_encoding(model.config)
+        self.prefixes = PrefixCache((bytes_to_keep(model) if keep is None else keep) if keeps else 0)
+        # The longest forward checked, of those that continued from a cached prefix (True) and of the others.
+        self._checked = {True: 0, False: 0}
+
+    def read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
+        """Score requests; return scores in order, and the work they took."""
+        return self.within_memory(lambda: self._read(requests), [len(request.ids) for request in requests])
+
+    def within_memory(self, work: Callable[[], Result], lengths: Sequence[int]) -> Result:
+        """Run `work`, which reads texts of these lengths within the budget.
+
+        If memory runs out, drop cached prefixes, then halve the budget, warn and repeat; ModelError for a single text.
+        """
+        while True:
+            try:
+                return work()
+            except torch.OutOfMemoryError as error:
+                if len(self.prefixes):
+                    self.prefixes.stop()
+                    continue
+                if self.budget < max(lengths):
+                    raise ModelError("the device's memory does not hold one prompt: use shorter ones") from error
+                self.budget = min(self.budget, sum(lengths)) // 2
+                warnings.warn(f"out of memory: going on with {self.budget} tokens a forward", stacklevel=4)
+
+    def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
+        kinds = [encoding_of(self._model.config, len(request.ids)) for request in requests]
+        scores: dict[int, TokenScores] = {}
+        used = Usage()
+        for kind in dict.fromkeys(kinds):
+            alike = [i for i, other in enumerate(kinds) if other == kind]
+            for group in packs([requests[i].ids for i in alike], self.budget, _UNRELATED):
+                which = [alike[i] for i in group]
+                together = self._read_together([requests[i] for i in which])
+                scores.update(zip(which, together.scores, strict=True))
+                used += together.usage
+        return [scores[i] for i in range(len(requests))], used
+
+    def families(self, prompts: Sequence[Tokens]) -> list[list[int]]:
+        """Groups of prompts, by index, that are read faster as one tree before they are completed; others are left out.
+
+        None if the plan is no tree. A single prompt may begin with a cached prefix.
+        """
+        if self.plan.strategy != "tree":
+            return []
+        if len(prompts) == 1 and len(prompts[0]) > WORTH_KEEPING and self.prefixes.limit:
+            return [[0]]
+        groups = []
+        for group in packs(prompts, self.budget, unrelated=0):
+            lengths = [len(prompts[i]) for i in group]
+            # Prompts of one token have nothing to share: the last token is read with the answer.
+            if min(lengths) > 1 and 2 * len(build_tree([prompts[i] for i in group])) <= sum(lengths):
+                rows = max(2, _CACHED * self.budget // max(lengths))
+                groups += [group[i : i + rows] for i in range(0, len(group), rows)]
+        for group in groups:
+            if len(group) > 1 and not self._checked[False]:
+                self.read([Encoded(prompts[i], len(prompts[i]) - 1) for i in group])
+        return groups if self.plan.strategy == "tree" else []
+
+    def _read_together(self, requests: Sequence[Encoded]) -> Scored:
+        """Score by the planned strategy if it passes its check, else by the next slower one that does."""
+        planned, faults = self.plan.strategy, []
+        while True:
+            answer, fault = self._checked_answer(requests)
+            if fault is None:
+                break
+            if self.prefixes.limit:
+                self.prefixes.stop()  # without the cached prefixes the same strategy may be right
+                continue
+            faults.append(fault)
+            slower = STRATEGIES[STRATEGIES.index(self.plan.strategy) + 1]
+            self.plan = Plan(slower, f"{planned!r} failed its check: {faults[0]}")
+            self._checked = {True: 0, False: 0}
+        if faults:
+            inexact = f"{type(self._model).__name__}: scoring by {planned!r} is not exact for this model ({faults[0]})"
+            warnings.warn(f"{inexact}; going on, more slowly, by {self.plan.strategy!r}", stacklevel=6)
+        return answer
+
+    def _checked_answer(self, requests: Sequence[Encoded]) -> tuple[Scored, str | None]:
+        """Score by the planned strategy; also return what is wrong with the result, if anything."""
+        model, lengths = self._model, [len(request.ids) for request in requests]
+        beyond = attention.keeps_length(model.config) and encoding_of(model.config, max(lengths)) > 0
+        if self.plan.strategy == "naive" or beyond or (len(requests) == 1 and not self.prefixes.limit):
+            return score_naively(model, requests), None
+        try:
+            if self.plan.strategy == "tree":
+                answer = score_tree(model, requests, self.prefixes if self.prefixes.limit else None)
+            else:
+                answer = score_fork(model, requests)
+        except torch.OutOfMemoryError:
+            raise
+        except _UNSUPPORTED as error:
+            return Scored([], Usage(), 0), f"it raised {type(error).__name__}"
+        continued = answer.spanned > answer.usage.tokens_computed
+        plain = len(requests) == 1 and not continued
+        if plain or answer.spanned <= 2 * self._checked[continued]:
+            return answer, None
+        ends = [lengths.index(min(lengths)), lengths.index(max(lengths))]
+        oracle = score_naively(model, [requests[i] for i in ends])
+        off = disagreement([answer.scores[i] for i in ends], oracle.scores)
+        if not off <= (1e-3 if model.dtype == torch.float32 else 0.25):  # so that nan fails too
+            return answer, f"log-probabilities were off by {off:.2g}"
+        self._checked[continued] = answer.spanned
+        return replace(answer, usage=answer.usage + oracle.usage), None

@@ -44,9 +44,9 @@ def render(tokenizer: Tokenizer, prompt: str | Turns, template: Template) -> str
 
 def render_chat(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> str:
     """Apply the chat template to messages. Raises ModelError if the template fails."""
+    # Templates of reasoning models know `enable_thinking`; others ignore it.
+    options: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
     try:
-        # Templates of reasoning models know `enable_thinking`; others ignore it.
-        options: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
         return str(tokenizer.apply_chat_template(messages, **options))
     except Exception as error:  # a template is a program, and may fail in any way
         remedy = "use template='plain', or another model"
@@ -148,12 +148,11 @@ def _checked(request: Request, ids: Tokens, start: int, merged: bool) -> Encoded
 
 def _without_closing(tokenizer: Tokenizer, ids: Sequence[int], template: Template) -> Tokens:
     """Remove the special tokens that some tokenizers add at the end of a text."""
-    if template == "plain":
-        end = len(ids)
-        while end and ids[end - 1] in tokenizer.all_special_ids and ids[end - 1] != tokenizer.bos_token_id:
-            end -= 1
-        ids = ids[:end]
-    return tuple(ids)
+    end = len(ids)
+    closing = {*tokenizer.all_special_ids} - {tokenizer.bos_token_id} if template == "plain" else set()
+    while end and ids[end - 1] in closing:
+        end -= 1
+    return tuple(ids[:end])
 
 
 def _indent(text: str) -> int:

@@ -13,6 +13,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -34,7 +35,6 @@ Answer = TypeVar("Answer", Completion, Score)
 Ask = Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]]  # answers as they arrive, with the index of each
 
 _RETRY_SECONDS = 30.0  # until a file that could not be written is tried again
-_IDLE_SECONDS = 0.05  # for which the writing thread stays when there is nothing to write
 
 
 class CachedModel:
@@ -42,7 +42,7 @@ class CachedModel:
 
     def __init__(self, inner: ServedModel, identity: str, store: AnswerCache) -> None:
         self.inner, self.store, self._identity = inner, store, identity
-        self.info, self.count_tokens = inner.info, inner.count_tokens
+        self.info, self.count_tokens, self.forget = inner.info, inner.count_tokens, inner.forget
         self._cached = 0
         self._counting = threading.Lock()
 
@@ -55,10 +55,6 @@ class CachedModel:
     def usage(self) -> Usage:
         """The inner model's work, and the prompts that were answered from the cache."""
         return self.inner.usage + Usage(prompts=self._cached, cached=self._cached)
-
-    def forget(self) -> None:
-        """Let the inner model forget; answers on disk stay."""
-        self.inner.forget()
 
     def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt; the inner model completes new prompts only, and each of them once."""
@@ -114,11 +110,11 @@ class AnswerCache:
     def __init__(self, path: Path) -> None:
         remedy = "they stay in memory for this run; make room, or set XDG_CACHE_HOME"
         self._file = KeyValueFile(path, "answers", remedy)
+        self._writer = ThreadPoolExecutor(1, "drike-answers")  # Python waits for it before it ends
         self._memory: dict[str, bytes] = {}
         self._unsaved: dict[str, bytes] = {}
         self._asking: set[str] = set()
-        self._writer: threading.Thread | None = None  # while there is something to write
-        self._failed = 0.0
+        self._failed = 0.0  # when the file could not be written
         self._changed = threading.Condition()  # guards all of these, and signals when they change
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
@@ -131,15 +127,12 @@ class AnswerCache:
         with self._changed:
             self._memory[key] = self._unsaved[key] = answer
             self._asking.discard(key)
-            if self._writer is None and not (self._failed and time.monotonic() - self._failed < _RETRY_SECONDS):
-                # Not a daemon: Python waits for it before it ends.
-                self._failed, self._writer = 0.0, threading.Thread(target=self._write, name="drike-answers")
-                self._writer.start()
             self._changed.notify_all()
+        self._writer.submit(self._write)
 
     def settle(self, keys: Collection[str]) -> None:
         """Wait until the answers to `keys` are written, or cannot be. Raises as `wait_for`."""
-        self._wait_until(lambda: self._writer is None or self._unsaved.keys().isdisjoint(keys))
+        self._wait_until(lambda: self._failed > 0 or self._unsaved.keys().isdisjoint(keys))
 
     @contextmanager
     def asking(self, keys: Collection[str]) -> Iterator[list[str]]:
@@ -168,33 +161,25 @@ class AnswerCache:
 
     def close(self) -> None:
         """Try once more to write what could not be written, and close the file."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._writer is None)
-        if self._unsaved:
-            self._file.put(self._unsaved)
+        self._failed = 0.0
+        self._writer.submit(self._write).result()
         self._file.close()
 
     def _write(self) -> None:
-        """Write unsaved answers until none arrive for a while, or the file cannot be written."""
+        """Write the unsaved answers, unless that failed a moment ago."""
+        with self._changed:
+            unsaved = dict(self._unsaved)
+        if not unsaved or (self._failed and time.monotonic() - self._failed < _RETRY_SECONDS):
+            return
+        written = False
         try:
-            while True:
-                with self._changed:
-                    if not self._changed.wait_for(lambda: self._unsaved, _IDLE_SECONDS):
-                        self._writer = None
-                        return
-                    unsaved = dict(self._unsaved)
-                if not self._file.put(unsaved):
-                    self._failed = time.monotonic()
-                    return
-                with self._changed:
-                    for key, answer in unsaved.items():
-                        if self._unsaved[key] is answer:
-                            del self._unsaved[key]
-                    self._changed.notify_all()
+            written = self._file.put(unsaved)
         finally:
             with self._changed:
-                if self._writer is threading.current_thread():
-                    self._writer = None
+                self._failed = 0.0 if written else time.monotonic()
+                for key, answer in unsaved.items() if written else ():
+                    if self._unsaved[key] is answer:
+                        del self._unsaved[key]
                 self._changed.notify_all()
 
 

@@ -23,8 +23,8 @@ import openai
 
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.served import response
-from drike.models.served.address import is_loopback
-from drike.models.served.spending import Meter, TokenCounts
+from drike.models.served.address import Address, is_loopback
+from drike.models.served.spending import ApiOptions, Meter, TokenCounts
 from drike.support.parallel import POLL_SECONDS, StoppedError, TaskGroup, current_group
 
 T = TypeVar("T")
@@ -35,16 +35,6 @@ _CLOSE_SECONDS = 2.0
 _TOO_LONG = ("context length", "context window", "too long", "maximum context")
 # Parameters that some models refuse, with 400 and the parameter's name, and what to send instead.
 _INSTEAD = {"max_tokens": "max_completion_tokens", "temperature": None}
-
-
-@dataclass(frozen=True)
-class Server:
-    """A server, where its API begins. deadline: seconds for one answer. remedy: what to do about a refused key."""
-
-    url: str
-    remedy: str
-    deadline: float
-    attempts: int
 
 
 @dataclass(frozen=True)
@@ -66,28 +56,30 @@ def families(texts: Sequence[str]) -> list[list[int]]:
 
 
 class Connection:
-    """A connection to one server, for threads to share. key: None sends none. concurrency: most requests at a time."""
+    """A connection to one server, for threads to share. key: None sends none. attempts: most requests for an answer."""
 
-    def __init__(self, server: Server, key: str | None, meter: Meter, concurrency: int) -> None:
-        self.meter = meter
-        self._at, silence = server, server.deadline / server.attempts
+    def __init__(self, address: Address, key: str | None, options: ApiOptions, attempts: int) -> None:
+        self.meter = Meter(options.price, max_calls=options.max_calls, max_cost=options.max_cost)
+        self._url, self._key_variable = address.url, address.key_variable
+        self._deadline, self._attempts = options.deadline, attempts
         self._process = os.getpid()
         self._hide_key = response.hiding(key)
         self._unwanted: set[str] = set()
-        self._slots = asyncio.Semaphore(concurrency)
+        self._slots = asyncio.Semaphore(options.concurrency)
         self._loop = asyncio.new_event_loop()
+        silence, most = options.deadline / attempts, options.concurrency
         self._client = openai.AsyncOpenAI(
             api_key="set on each request",
-            base_url=server.url,
-            max_retries=server.attempts - 1,
+            base_url=address.url,
+            max_retries=attempts - 1,
             # An attempt is given up after this long a silence; the deadline is asyncio's.
             timeout=httpx2.Timeout(silence, connect=min(_CONNECT_SECONDS, silence)),
             http_client=httpx2.AsyncClient(
                 # A redirect would take prompts to a server that nobody named; a proxy has no business on loopback.
                 follow_redirects=False,
-                trust_env=not is_loopback(httpx2.URL(server.url).host),
-                event_hooks={"request": [_outgoing(key, meter)], "response": [response.read_body]},
-                limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+                trust_env=not is_loopback(httpx2.URL(address.url).host),
+                event_hooks={"request": [_outgoing(key, self.meter)], "response": [response.read_body]},
+                limits=httpx2.Limits(max_connections=most, max_keepalive_connections=most),
             ),
         )
         thread = threading.Thread(target=self._loop.run_forever, name="drike-requests", daemon=True)
@@ -143,7 +135,7 @@ class Connection:
                 with self.meter.reserved(call.text, call.max_tokens):
                     body, counts = await self._post(call), TokenCounts()
                     try:  # an estimate, if the server's counts are refused
-                        counts = response.token_counts(body, self._at.url)
+                        counts = response.token_counts(body, self._url)
                     finally:
                         self.meter.answered(call.text, counts, call.max_tokens)
                 return read(body)
@@ -154,17 +146,17 @@ class Connection:
     def check_answer(self, text: str) -> str:
         """Return the text of an answer. Raises RefusedError if it contains the key; lone surrogates are replaced."""
         if self._hide_key(text) != text:
-            raise RefusedError(f"{self._at.url} repeats the key in an answer: set another key, and use another server")
+            raise RefusedError(f"{self._url} repeats the key in an answer: set another key, and use another server")
         return response.valid_text(text)
 
     def _check_open(self) -> None:
         if not self.close.alive:
             raise self._closed()
         if self._process != os.getpid():
-            raise ModelError(f"{self._at.url} was connected before this process was forked: open the model again here")
+            raise ModelError(f"{self._url} was connected before this process was forked: open the model again here")
 
     def _closed(self) -> ModelError:
-        return ModelError(f"the connection to {self._at.url} was closed: open the model again")
+        return ModelError(f"the connection to {self._url} was closed: open the model again")
 
     def _next(self, done: queue.SimpleQueue[T], group: TaskGroup) -> T:
         """Wait for the next item. Raises StoppedError if the group is abandoned before."""
@@ -178,13 +170,13 @@ class Connection:
 
     async def _post(self, call: ApiCall) -> dict[str, Any]:
         try:
-            async with asyncio.timeout(self._at.deadline):
+            async with asyncio.timeout(self._deadline):
                 while True:
                     named = ((_INSTEAD[key] if key in self._unwanted else key, call.body[key]) for key in call.body)
                     sent = {name: value for name, value in named if name is not None}
                     try:
                         answer = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
-                        return response.json_object(answer.extensions["json"], self._at.url, self._hide_key)
+                        return response.json_object(answer.extensions["json"], self._url, self._hide_key)
                     except openai.BadRequestError as error:
                         refused = {name for name in _INSTEAD.keys() & sent.keys() if name == error.param}
                         if not refused or "unsupported" not in str(error.code):
@@ -192,11 +184,41 @@ class Connection:
                         self._unwanted |= refused
         except TimeoutError:
             remedy = "allow more with `deadline`, or send fewer requests at a time with `concurrency`"
-            late = f"{self._at.url} gave no whole answer within {self._at.deadline:g} seconds"
+            late = f"{self._url} gave no whole answer within {self._deadline:g} seconds"
             raise ServerError(f"{late}: {remedy}") from None
         except openai.OpenAIError as error:
             message = response.error_message(getattr(error, "body", None), self._hide_key)
-            raise _explained(error, message, self._at, f"{call.path} for {call.body.get('model')}") from None
+            raise self._explained(error, message, f"{call.path} for {call.body.get('model')}") from None
+
+    def _explained(self, error: openai.OpenAIError, message: str, asked: str) -> ModelError:
+        """The error that a failed request for `asked` becomes. message: the server's own."""
+        url, times = self._url, self._attempts
+        if isinstance(error, openai.APITimeoutError):
+            silence = f"{self._deadline / times:g} seconds, {times} times"
+            return ServerError(f"{url} was silent for {silence}: is it up, and is `deadline` long enough for it?")
+        if not isinstance(error, openai.APIStatusError):
+            if str(error.__cause__) in (response.EMPTY, response.NOT_JSON, response.SECOND_ANSWER):
+                return ServerError(f"{url} {error.__cause__}, {times} times: is it the address of an API?")
+            reason = type(error.__cause__ or error).__name__
+            return ServerError(f"{url} cannot be reached ({reason}): start the server, or correct the address")
+        status = error.status_code
+        temporary = status in (408, 409, 429) or status >= 500
+        if status == 429:
+            remedy = f"still limits the rate after {times} attempts: lower `concurrency`, or go on later"
+        elif temporary:
+            remedy = f"failed {times} times: try again later"
+        elif status in (401, 403):
+            remedy = f"refuses the key: set ${self._key_variable} to a valid key"
+        elif status == 404:
+            remedy = f"has no {asked}: correct the model's name or the address, or choose the other `template`"
+        elif status == 413 or (status == 400 and any(word in message.casefold() for word in _TOO_LONG)):
+            remedy = "finds the prompt too long: give fewer demonstrations"
+        elif status < 400:
+            remedy = "redirects to another address: give that one"
+        else:
+            remedy = "refuses the request: choose another model or other options"
+        sentence = f"{url} {remedy} ({f'{status}: {message}' if message else status})"
+        return ServerError(sentence) if temporary else RefusedError(sentence, status)
 
 
 def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:
@@ -232,36 +254,3 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: op
         thread.join(_CLOSE_SECONDS)
         if not thread.is_alive():
             loop.close()
-
-
-def _explained(error: openai.OpenAIError, message: str, server: Server, asked: str) -> ModelError:
-    """The error that a failed request for `asked` becomes. message: the server's own."""
-    if isinstance(error, openai.APIStatusError):
-        return _of_status(error.status_code, message, server, asked)
-    if isinstance(error, openai.APITimeoutError):
-        silence = f"{server.deadline / server.attempts:g} seconds, {server.attempts} times"
-        return ServerError(f"{server.url} was silent for {silence}: is it up, and is `deadline` long enough for it?")
-    if str(error.__cause__) in (response.EMPTY, response.NOT_JSON, response.SECOND_ANSWER):
-        return ServerError(f"{server.url} {error.__cause__}, {server.attempts} times: is it the address of an API?")
-    reason = type(error.__cause__ or error).__name__
-    return ServerError(f"{server.url} cannot be reached ({reason}): start the server, or correct the address")
-
-
-def _of_status(status: int, message: str, server: Server, asked: str) -> ModelError:
-    if status == 429:
-        remedy = f"still limits the rate after {server.attempts} attempts: lower `concurrency`, or go on later"
-    elif status in (408, 409) or status >= 500:
-        remedy = f"failed {server.attempts} times: try again later"
-    elif status in (401, 403):
-        remedy = f"refuses the key: {server.remedy}"
-    elif status == 404:
-        remedy = f"has no {asked}: correct the model's name or the address, or choose the other `template`"
-    elif status == 413 or (status == 400 and any(word in message.casefold() for word in _TOO_LONG)):
-        remedy = "finds the prompt too long: give fewer demonstrations"
-    elif status < 400:
-        remedy = "redirects to another address: give that one"
-    else:
-        remedy = "refuses the request: choose another model or other options"
-    sentence = f"{server.url} {remedy} ({f'{status}: {message}' if message else status})"
-    temporary = status in (408, 409, 429) or status >= 500
-    return ServerError(sentence) if temporary else RefusedError(sentence, status)

@@ -19,7 +19,6 @@ from drike.models.protocols import Request, Score
 # Any language model continues a repeated text.
 PROBE = "red green blue, red green blue, red green blue, red green blue, red green"
 OBVIOUS, ODD = " blue", " Wednesday"
-_LEAD = 1.0  # nats by which the obvious one must lead
 _LARGEST = 1e6  # nats; a larger value is no log-probability
 _CHOICES = 2  # the best two tokens at each place: the target's rival is among them
 
@@ -102,12 +101,6 @@ def _without_space(text: str) -> str:
 
 def _ascii(text: str) -> str:
     return _without_space("".join(character for character in text if character.isascii()))
-
-
-def check(obvious: Score, odd: Score) -> None:
-    """Raise ValueError unless the probe's two scores are plausible for a language model that read the text."""
-    if obvious.logprob < odd.logprob + _LEAD or odd.greedy:
-        raise ValueError("it does not find the obvious continuation more probable than an odd one")
 
 
 def read(form: ScoreForm, answer: Mapping[str, Any], request: Request) -> Score:

@@ -15,14 +15,15 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
 from drike.models.served import logprobs
 from drike.models.served.address import KEY, Address, key_in, parse_address
-from drike.models.served.client import ApiCall, Connection, Server
+from drike.models.served.client import ApiCall, Connection
 from drike.models.served.response import token_counts, valid_text
-from drike.models.served.spending import ApiOptions, Meter
+from drike.models.served.spending import ApiOptions
 from drike.prompts import chat_messages
 
 T = TypeVar("T")
 
 ATTEMPTS = 4
+_LEAD = 1.0  # nats by which the obvious continuation of a probe must lead
 
 
 def connect(
@@ -37,9 +38,7 @@ def connect(
     key = key_in(address.key_variable)
     if key is None and address.key_variable != KEY:
         raise ModelError(f"{address.service} needs a key: set ${address.key_variable}")
-    meter = Meter(options.price, max_calls=options.max_calls, max_cost=options.max_cost)
-    server = Server(address.url, f"set ${address.key_variable} to a valid key", options.deadline, attempts)
-    return ServedModel(Connection(server, key, meter, options.concurrency), address, template, options)
+    return ServedModel(Connection(address, key, options, attempts), address, template, options)
 
 
 class ServedModel:
@@ -56,9 +55,10 @@ class ServedModel:
             scoring = "text only: a chat gives no scores"
         else:
             self._form, scoring = self._probe()
-        about = {"name": address.model, "server": address.url, "template": template, "scoring": scoring}
-        thinks = {"thinking_tokens": options.thinking_tokens, "effort": options.reasoning_effort}
-        identity = {**about, **thinks, "openai": version("openai")}
+        identity = {
+            "name": address.model, "server": address.url, "template": template, "scoring": scoring,
+            "thinking_tokens": options.thinking_tokens, "effort": options.reasoning_effort, "openai": version("openai"),
+        }  # fmt: skip
         # As many edits at a time as requests: each has one in flight at any time, and often more.
         self.info = ModelInfo(address.model, options.concurrency, scoring, identity, turns=template == "chat")
 
@@ -76,9 +76,7 @@ class ServedModel:
         """Complete each prompt, in order. Raises ServerError, RefusedError, SpendingLimitError."""
         return _in_order(self.completions(prompts, max_tokens, stop))
 
-    def completions(
-        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> Iterator[tuple[int, Completion]]:
+    def completions(self, prompts: Prompts, max_tokens: int, stop: str | None) -> Iterator[tuple[int, Completion]]:
         """Yield completions as they arrive, with the index of their prompt, so that a later failure loses none."""
 
         def read(i: int, answer: Mapping[str, Any]) -> Completion:
@@ -121,7 +119,6 @@ class ServedModel:
                 continue
             try:
                 obvious, odd = _in_order(self._rated(requests, form))
-                logprobs.check(obvious, odd)
             except RefusedError as error:
                 if error.status not in (400, 405, 422, 501, *([] if form.path == "completions" else [404])):
                     raise
@@ -130,10 +127,10 @@ class ServedModel:
                 raise
             except ModelError as error:
                 reasons.append(f"{form.name}: {logprobs.reason(error.__cause__)}")
-            except ValueError as problem:
-                reasons.append(f"{form.name}: {problem}")
             else:
-                return form, form.name
+                if obvious.logprob >= odd.logprob + _LEAD and not odd.greedy:
+                    return form, form.name
+                reasons.append(f"{form.name}: it does not find the obvious continuation more probable than an odd one")
         return None, "text only: " + "; ".join(reasons)
 
     def _call(self, prompt: str | tuple[str, ...], max_tokens: int) -> ApiCall:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import httpx2
@@ -40,14 +41,13 @@ async def read_body(response: httpx2.Response) -> None:
     A successful response that is not JSON becomes a failed connection, so that it is retried. Raises RefusedError if
     the body is too large or compressed in a way that was not asked for, or if the account has no money left.
     """
-    where = str(response.request.url.copy_with(query=None))
     stream = response.extensions["network_stream"]
     _count_reads(stream)
     if stream.reads == stream.reads_before:
         # Nothing was read since the last response, so this one came with it, before the request was sent.
         await stream.aclose()
         raise httpx2.RemoteProtocolError(SECOND_ANSWER, request=response.request)
-    response.stream = _Decoded(response.stream, response.headers.get("content-encoding", "identity"), where)
+    response.stream = httpx2.ByteStream(await _decoded(response))
     response.headers.pop("content-encoding", None)
     response.encoding = "utf-8"
     await response.aread()
@@ -64,6 +64,33 @@ async def read_body(response: httpx2.Response) -> None:
         raise RefusedError(f"the account has no money left ({status}): top it up, or use another key", status)
 
 
+async def _decoded(response: httpx2.Response) -> bytes:
+    """The body without its compression; b"", as an empty answer, for a damaged one."""
+    where, encoding = response.request.url.copy_with(query=None), response.headers.get("content-encoding", "identity")
+
+    def check_size(body: bytes | bytearray) -> None:
+        if len(body) > BODY_LIMIT:
+            raise RefusedError(f"{where} answers with more than {BODY_LIMIT >> 20} MB: is it the right address?")
+
+    body = bytearray()
+    raw: Any = response.stream
+    async with aclosing(raw) as stream:
+        async for chunk in stream:
+            body += chunk
+            check_size(body)
+    if not body or encoding.strip().casefold() == "identity":
+        return bytes(body)
+    if encoding.strip().casefold() not in ("gzip", "deflate"):
+        what = f"{where} compresses its answers ({encoding[:40]!r}) although asked not to"
+        raise RefusedError(f"{what}: correct the address, or the proxy before it")
+    try:
+        plain = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, BODY_LIMIT + 1)
+    except zlib.error:
+        return b""
+    check_size(plain)
+    return plain
+
+
 def _count_reads(stream: Any) -> None:
     """Count in `stream.reads` how often a connection is read from, beginning with its first response."""
     if hasattr(stream, "reads"):
@@ -76,38 +103,6 @@ def _count_reads(stream: Any) -> None:
         return data
 
     stream.read, stream.reads, stream.reads_before = counted, 0, -1
-
-
-class _Decoded(httpx2.AsyncByteStream):
-    """A response body without its compression; raises RefusedError where it grows too large."""
-
-    def __init__(self, stream: Any, encoding: str, where: str) -> None:
-        self._stream, self._encoding, self._where = stream, encoding.strip().casefold(), where
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        body = bytearray()
-        async for chunk in self._stream:
-            body += chunk
-            self._check_size(body)
-        if self._encoding == "identity" or not body:
-            yield bytes(body)
-        elif self._encoding in ("gzip", "deflate"):
-            try:
-                plain = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, BODY_LIMIT + 1)
-            except zlib.error:
-                plain = b""  # treated as an empty answer
-            self._check_size(plain)
-            yield plain
-        else:
-            what = f"{self._where} compresses its answers ({self._encoding[:40]!r}) although asked not to"
-            raise RefusedError(f"{what}: correct the address, or the proxy before it")
-
-    def _check_size(self, body: bytes | bytearray) -> None:
-        if len(body) > BODY_LIMIT:
-            raise RefusedError(f"{self._where} answers with more than {BODY_LIMIT >> 20} MB: is it the right address?")
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 def json_object(body: object, url: str, hide: Callable[[str], str]) -> dict[str, Any]:
