@@ -42,8 +42,7 @@ from drike.gates.index import EditIndex
 from drike.gates.naming import common_questions
 from drike.gates.store_gate import gate_encoder
 from drike.models.protocols import LanguageModel
-from drike.report.deployed import gate_table
-from drike.report.tables import INTERVALS
+from drike.report.tables import INTERVALS, gate_table
 from drike.support.table import as_markdown, as_text
 from lib import pages
 from lib.policies import trained_policy

@@ -1,7 +1,7 @@
 """Benchmarks and own facts from files: `load` recognises the form and counts what it kept, cut and dropped.
 
 `forms` reads the published forms and `own` own facts; `form` drops what cannot be judged, `paraphrases` cleans, and
-`rows` records both; `fetch` downloads; `splits` chooses rows; `inspect` describes a data set. Reading never changes a file.
+`rows` records both; `fetch` downloads; `splits` chooses rows; `inspect` describes a data set. No file is changed.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class ReportedRun:
     """What a report needs from one run's folder.
 
     settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that
-    were to be evaluated and have no outcomes. episodes, training_edits, asked_episodes: of the training run behind
-    it; 0 where unknown. parameters: trained for each editor, where known. form: of the data files. usage: for
+    were to be evaluated and have no outcomes. episodes, asked_episodes: of the training run behind it, and how many it
+    was to have; 0 where unknown. parameters: trained for each editor, where known. form: of the data files. usage: for
     training and for each editor. written: by editor and case id, what the model wrote, by probe. prompts: by editor
     and case id. stored: how many edits were in force behind a gate, as --stored gave it; "" if that was not
     evaluated. deployed: by editor, the outcomes behind it.
@@ -47,7 +47,6 @@ class ReportedRun:
     outcomes: Mapping[str, tuple[Outcome, ...]]
     missing: tuple[str, ...] = ()
     episodes: tuple[EpisodeRecord, ...] = ()
-    training_edits: int = 0
     asked_episodes: int = 0
     parameters: Mapping[str, int] = field(default_factory=dict)
     form: str = ""

@@ -14,12 +14,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from drike.edits import Aspect
-from drike.report import overview
 from drike.report.cases import as_script, packed
 from drike.report.document import Document
 from drike.report.figures import pareto
-from drike.report.findings import gaps, overall, verdict
 from drike.report.groups import UNEDITED
+from drike.report.overview import about, example, gaps, overall, tables, verdict
 from drike.report.tables import COLUMNS, SCORES, STARRED
 from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
 
@@ -52,26 +51,24 @@ Block = tuple[str, list[Row]]
 
 def html(document: Document) -> str:
     """Write the page of a report; the same input gives the same text."""
-    environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     script = (_HERE / "viewer.js").read_text("utf-8")
     groups = document.groups
-    page = environment.get_template("page.html").render(
+    page = rendered(
+        "page.html",
         document=document,
         verdict=overall(groups),
         gaps=[sentence for group in groups for sentence in gaps(group)],
-        shown=overview,
         groups=groups,
         metrics=SCORES,
         verdict_of=verdict,
+        about=about,
+        example=example,
         pareto=pareto,
-        style=(_HERE / "style.css").read_text("utf-8"),
+        tables=tables,
         script=script,
         script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         data=as_script(packed(groups)),
         blocks=blocks,
-        columns=columns,
         as_text=as_text,
         starred=STARRED,
         marks=_MARKS,
@@ -79,9 +76,12 @@ def html(document: Document) -> str:
     return page.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no UTF-8
 
 
-def columns(count: int) -> int:
-    """How many of this many boxes stand in a row where there is room: up to four, with the fewest gaps in the last."""
-    return count if count < 5 else min((4, 3), key=lambda in_a_row: -count % in_a_row)
+def rendered(template: str, **values: object) -> str:
+    """A template of this folder with its values, which it escapes, and the style of all pages."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(template).render(style=(_HERE / "style.css").read_text("utf-8"), **values)
 
 
 def blocks(table: Table) -> list[Block]:

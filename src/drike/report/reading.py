@@ -83,7 +83,6 @@ def read_run(folder: Path) -> ReportedRun:
         outcomes=outcomes,
         missing=_missing(run, outcomes),
         episodes=() if origin is None else tuple(files.read_episodes(origin / "episodes.jsonl")),
-        training_edits=len(training.train),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         parameters=_parameters(outcomes, origin),
         form="; ".join(file.form for file in run.record.data),

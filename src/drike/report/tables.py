@@ -1,17 +1,17 @@
-"""Tables: outcomes in the layout of the paper's tables with intervals, published figures, paired differences, costs."""
+"""Tables of outcomes with intervals: scores, aspects, paired differences, costs, many edits in force behind a gate."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 
+from drike.deployment.evaluation import GateRecord
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.evaluation.metrics import Counts, Outcome, Share, Summary, harmonic_mean, paired_differences
+from drike.evaluation.metrics import Counts, Outcome, Share, Summary, paired_differences, share_over_cases, summary_of
 from drike.models.protocols import Usage
-from drike.report.paper import Published
-from drike.support.table import Cell, Difference, Estimate, Number, Table
+from drike.support.table import NOT_MEASURED, Cell, Difference, Estimate, Noted, Number, Table
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with
@@ -26,6 +26,7 @@ PER_PROMPT = (
     "retains/prompt: mean over the prompts of all probes, so an edit with more probes counts more; where a table says "
     "retains/edit, every edit counts once."
 )
+NEAREST = 20  # misses of a gate that are shown
 _COSTS: dict[str, Callable[[Summary], Number]] = {
     "retains/prompt": lambda summary: Number(summary.shots, ".2f"),
     "tokens/prompt": lambda summary: Number(summary.prompt_tokens, ".0f"),
@@ -112,19 +113,6 @@ def work(usages: Mapping[str, Usage]) -> Table:
     return Table("Work of the model", header, tuple(rows), (note,))
 
 
-def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[Cell, ...]:
-    """The values of a published row as printed; S follows from ESR, PC and RR where it is not printed."""
-
-    def number(column: str) -> Number:
-        printed = row.values.get(column)
-        rates = [row.values[name] for name in ("ESR", "PC", "RR") if name in row.values]
-        if printed is None and column == "S" and len(rates) == 3:
-            return Number(float(harmonic_mean(rates)), ".3f")
-        return Number(printed, ".2f" if printed is None or round(printed, 2) == printed else "")
-
-    return (*map(number, columns), *([row.extra_parameters] if extra else []))
-
-
 def differences(ours: Counts, theirs: Counts) -> tuple[Difference, ...]:
     """Paired differences of the metrics in COLUMNS. Raises ValueError if the two are not about the same cases."""
     by_name = paired_differences(ours, theirs)
@@ -161,3 +149,68 @@ def distribution_of(outcomes: Sequence[Outcome]) -> Distribution:
     if not shots:
         raise ValueError("no outcome of a rewrite probe: retains are counted once per edit, at its rewrite probe")
     return Distribution(dict(sorted(Counter(shots).items())), fmean(shots), pstdev(shots))
+
+
+def deployed_tables(
+    counts: Mapping[str, tuple[Counts, Counts]], records: Sequence[GateRecord], title: str, *notes: str
+) -> list[Table]:
+    """All tables of an evaluation with many edits in force."""
+    tables = [deployed_table(counts, f"Deployed: {title}", *notes)]
+    if further := aspects([summary_of(deployed) for _, deployed in counts.values()]):
+        tables.append(replace(further, title="Deployed: aspects"))
+    return [*tables, gate_table(records), near_misses(records)]
+
+
+def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *notes: str) -> Table:
+    """A row for each editor: S with every query under the edit, then S, ESR, PC and RR behind the gate, by `counts`."""
+    rows: list[tuple[Cell, ...]] = []
+    for editor, both in counts.items():
+        paper, deployed = map(summary_of, both)
+        tokens = (Number(summary.prompt_tokens, ".0f") for summary in (paper, deployed))
+        rows.append((editor, paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr, *tokens))
+    header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "deployed tokens")
+    meaning = (
+        "S: every query under its case's edit, as in the paper. Deployed: all edits are in force at once, and each "
+        "query is asked under those that the gate matches to it; where another edit changed a fact, its new object is "
+        "right.",
+        "tokens: mean length of a prompt.",
+    )
+    return Table(title, header, tuple(rows), (*meaning, INTERVALS, *notes))
+
+
+def gate_table(records: Sequence[GateRecord]) -> Table:
+    """How often the gate gives a question the edits it is about, and others, by kind of question."""
+    rows: list[tuple[Cell, ...]] = []
+    for kind in dict.fromkeys(record.kind for record in records):
+        of_kind = [record for record in records if record.kind == kind]
+        matched = _share([record for record in of_kind if record.concerns], lambda record: record.fires)
+        rows.append((kind, Number(len(of_kind)), matched, _share(of_kind, lambda record: bool(record.false))))
+    notes = (
+        "matched: of the questions about an edit in force, those that get it. false matches: questions that get an "
+        "edit they are not about.",
+        f"{INTERVALS} Of unrelated questions, over questions.",
+    )
+    return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), tuple(rows), notes)
+
+
+def near_misses(records: Sequence[GateRecord]) -> Table:
+    """The questions that the gate decided wrongly, then those it came nearest to deciding otherwise; worst first."""
+    missed = [(r.probability, r, "missed it", r.asks) for r in records if r.concerns and not r.fires]
+    false = [(r.nearest_probability, r, "matched it falsely", r.nearest) for r in records if r.false]
+    others = (r for r in records if not r.false and r.nearest_probability > 0)
+    close = [(r.nearest_probability, r, "nearly matched it", r.nearest) for r in others]
+    wrong = sorted(missed, key=lambda item: item[0]) + sorted(false, key=lambda item: -item[0])
+    ordered = [*wrong, *sorted(close, key=lambda item: -item[0])]
+    rows = dict.fromkeys((r.query, r.kind, what, edit or "", f"{p:.3f}") for p, r, what, edit in ordered)
+    header = ("question", "kind", "the gate", "edit", "p")
+    return Table("Nearest misses of the gate", header, tuple(rows)[:NEAREST], ("p: of that edit.",), wide=True)
+
+
+def _share(records: Sequence[GateRecord], holds: Callable[[GateRecord], bool]) -> Cell:
+    """The share of records for which something holds, with its interval over cases, and the counts."""
+    if not records:
+        return NOT_MEASURED
+    by_case: dict[str, list[bool]] = defaultdict(list)
+    for record in records:
+        by_case[record.case_id or record.query].append(holds(record))
+    return Noted(share_over_cases(by_case.values()), f"({sum(map(holds, records)):,} of {len(records):,})")
