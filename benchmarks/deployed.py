@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 
 from aspect_profile import trained
 from drike import datasets, load_model
+from drike.datasets.dataset import Split
 from drike.datasets.generated import with_generated
-from drike.datasets.splits import Split
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.catalog import NO_RETAINS, make
 from drike.editors.editor import Editor

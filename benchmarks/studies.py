@@ -24,7 +24,7 @@ from statistics import fmean
 from typing import Literal
 
 from drike import datasets, tinyfacts
-from drike.datasets.splits import Split
+from drike.datasets.dataset import Split
 from drike.editors.baselines import Unedited
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.editor import Editor

@@ -15,7 +15,7 @@ import pytest
 from safetensors.torch import load as unpacked
 
 from drike.cli import main
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.retriever import Retriever
 from drike.encoders import HashingEncoder

@@ -1,7 +1,7 @@
 """Benchmarks and own facts from files: `load` recognises the form and counts what it kept, cut and dropped.
 
 `forms` reads the published forms and `own` own facts; `form` drops what cannot be judged, `paraphrases` cleans, and
-`rows` records both; `fetch` downloads; `splits` chooses rows; `inspect` describes a data set. No file is changed.
+`rows` records both; `fetch` downloads; `dataset` draws splits; `inspect` describes a data set. No file is changed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any
 
 from drike import tinyfacts
 from drike.datasets import own
-from drike.datasets.dataset import SUBSETS, Dataset, Source, by_case_id, order_of, with_pool
+from drike.datasets.dataset import SUBSETS, Dataset, Source, SplitIds, by_case_id, order_of, with_pool
 from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Paraphrases, Target, read_cases
 from drike.datasets.forms import FORMS, SCREENED, flat_form
 from drike.datasets.rows import GROUP, ReadLog, Row, read_rows, shown
-from drike.datasets.splits import SplitIds
 from drike.edits import EditCase
 from drike.errors import DataError
 
@@ -151,12 +150,9 @@ def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[d
 
 def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], log: ReadLog) -> Iterator[EditCase]:
     """Drop numbered rows that repeat the edit and probes of an earlier one."""
-    if not numbered:
-        yield from (case for _, case in pairs)
-        return
-    seen: set[EditCase] = set()
+    seen: set[EditCase | None] = set()
     for row, case in pairs:
-        content = replace(case, case_id="")
+        content = replace(case, case_id="") if numbered else None  # hashing many cases takes long
         if case.case_id in numbered and content in seen:
             log.drop("row", "edit and probes repeat another row's", row)
         else:

@@ -36,7 +36,12 @@ ASIDES = (
 
 def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
     """The cases with probes of the aspects above that they lack, and for TinyFacts those of `own_facts`, by seed."""
-    return tuple(_extended(case, seed) for case in cases)
+    extended = []
+    for case in cases:
+        asked = {question.aspect for question in (*case.further, *case.baseline_questions)}
+        made = (make(case, rng_of(case, seed, name)) for name, make in _MAKERS.items() if name not in asked)
+        extended.append(with_questions(case, chain.from_iterable(made)))
+    return tuple(extended)
 
 
 def with_swapped_objects(case: EditCase) -> EditCase:
@@ -74,12 +79,6 @@ def rng_of(case: EditCase, seed: int, name: str) -> random.Random:
     return random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}")
 
 
-def _extended(case: EditCase, seed: int) -> EditCase:
-    asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.baseline_questions}
-    made = (make(case, rng_of(case, seed, name)) for name, make in _MAKERS.items() if name not in asked)
-    return with_questions(case, chain.from_iterable(made))
-
-
 def _stated(query: str, answer: str) -> str:
     return f"{query} {answer}".removesuffix(".") + "."
 
@@ -109,18 +108,14 @@ def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
 
 
 def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:
-    edit = case.edit
-
-    def after(sentence: str, probe: Probe) -> Probe:
-        return Probe(Aspect.DISTRACTOR, f"{sentence} {probe.query}", probe.target, probe.distractor, probe.also)
-
-    rewrite = case.probes[0]
-    if edit.target_true is not None:
-        yield after(rng.choice(ASIDES).format(edit.target_true), rewrite)
+    rewrite, old = case.probes[0], case.edit.target_true
+    after = [(rng.choice(ASIDES).format(old), rewrite)] if old is not None else []
     if case.neighborhood:
         stated, asked = rng.choice(case.neighborhood), rng.choice(case.neighborhood)
-        yield after(_stated(stated.query, stated.target), rewrite)
-        yield after(rng.choice(ASIDES).format(edit.target_new), asked)
+        after.append((_stated(stated.query, stated.target), rewrite))
+        after.append((rng.choice(ASIDES).format(case.edit.target_new), asked))
+    for sentence, probe in after:
+        yield Probe(Aspect.DISTRACTOR, f"{sentence} {probe.query}", probe.target, probe.distractor, probe.also)
 
 
 _MAKERS: dict[str, Callable[[EditCase, random.Random], Iterator[Probe | BaselineQuestion]]] = {

@@ -24,9 +24,14 @@ KINDS = (
     "P178 P176",
     "P159 P740",
 )
-_SAME_KIND = {relation: kind.split() for kind in KINDS for relation in kind.split()}
-OTHERS = 2  # other relations asked of each subject
-CHAINS = 2  # two-hop questions through a fact about the subject
+OTHERS, CHAINS = 2, 2  # other relations asked of each subject, and two-hop questions through a fact about it
+# "The birthplace of {} is" describes an object: the birthplace of {}.
+DESCRIPTIONS = {
+    relation: template[4:-3]
+    for relation, wordings in TEMPLATES.items()
+    for template in reversed(wordings)  # of several, the first
+    if template.startswith("The ") and template.endswith(" is")
+}
 
 
 def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQuestion]:
@@ -41,6 +46,11 @@ def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQuesti
         yield from _two_hops(edit, rng, subject, relation, old)
 
 
+def described(relation: str, subject: str) -> str:
+    """The object of a fact by its relation: "the birthplace of Ada Lovelace"."""
+    return f"the {DESCRIPTIONS[relation].format(subject)}"
+
+
 @cache
 def _objects() -> dict[tuple[str, str], str]:
     """The object of each (relation, subject)."""
@@ -48,8 +58,8 @@ def _objects() -> dict[tuple[str, str], str]:
 
 
 @cache
-def _named(relation: str) -> tuple[str, ...]:
-    return tuple(sorted({fact.object for fact in facts() if fact.relation == relation}))
+def _named(relation: str) -> list[str]:
+    return sorted({fact.object for fact in facts() if fact.relation == relation})
 
 
 @cache
@@ -61,7 +71,8 @@ def _words() -> Counter[str]:
 def _same_subject(edit: Edit, rng: random.Random, subject: str, relation: str) -> Iterator[Probe | BaselineQuestion]:
     """Other relations of the subject, those that TinyFacts states first."""
     stated = [other for other in TEMPLATES if other != relation and (other, subject) in _objects()]
-    others = [other for other in _SAME_KIND[relation] if other != relation and other not in stated]
+    kind = next(kind.split() for kind in KINDS if relation in kind.split())
+    others = [other for other in kind if other != relation and other not in stated]
     for other in [*stated, *rng.sample(others, min(OTHERS, len(others)))][:OTHERS]:
         query = rng.choice(TEMPLATES[other][:4]).format(subject)
         if other in stated:
@@ -86,16 +97,3 @@ def _two_hops(edit: Edit, rng: random.Random, subject: str, relation: str, old: 
 def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> BaselineQuestion:
     query = rng.choice(TEMPLATES[relation][:4]).format(first)
     return BaselineQuestion(Aspect.MULTI_HOP, query[0].upper() + query[1:], choices=(was,), target=now)
-
-
-# "The birthplace of {} is" describes an object: the birthplace of {}.
-DESCRIPTIONS = {
-    relation: next(template for template in wordings if template.startswith("The ") and template.endswith(" is"))[4:-3]
-    for relation, wordings in TEMPLATES.items()
-    if any(template.startswith("The ") and template.endswith(" is") for template in wordings)
-}
-
-
-def described(relation: str, subject: str) -> str:
-    """The object of a fact by its relation: "the birthplace of Ada Lovelace"."""
-    return f"the {DESCRIPTIONS[relation].format(subject)}"

@@ -15,7 +15,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.deployment.evaluation import GateRecord
 from drike.edits import Aspect
 from drike.errors import RunError
