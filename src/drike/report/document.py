@@ -80,10 +80,9 @@ def _differences(groups: Sequence[Group]) -> Section:
     found: list[Table] = []
     for group in groups:
         editors = [name for name in group.outcomes if name not in (UNEDITED, BASELINE)]
-        pairs = [(name, BASELINE) for name in editors]
-        pairs += [(METHOD, name) for name in editors if name not in (METHOD, PER_QUERY)]
-        pairs += compared(list(group.outcomes))
-        comparable = [pair for pair in dict.fromkeys(pairs) if group.comparable(*pair)]
+        against = [(METHOD, name) for name in editors if name not in (METHOD, PER_QUERY)]
+        pairs = dict.fromkeys((*((name, BASELINE) for name in editors), *against, *compared(list(group.outcomes))))
+        comparable = [pair for pair in pairs if group.comparable(*pair)]
         found += paired(group.counts, comparable, f"Paired differences, {group.label}")
     return Section("differences", "Differences", tables=found)
 

@@ -95,12 +95,10 @@ def _axes(area: _Area, unit: str) -> Iterator[str]:
 
 
 def _named(area: _Area, points: Sequence[_Point], best: str) -> Iterator[str]:
-    """The points with their intervals, and the editors' names to the right, one below the other."""
-    rising = sorted(points, key=lambda point: (point.value, -point.size))
-    span = 1 - area.low
-    heights = [(point.value - area.low) / span for point in rising]
-    for point, height in zip(rising, _apart(heights, _NAME_HEIGHT / area.height), strict=True):
-        kind, label = "best" if point.editor == best else "other", area.low + height * span
+    """The points with their intervals, and the editors' names to the right, evenly one below the other."""
+    step = (1 - area.low) / len(points)
+    for i, point in enumerate(sorted(points, key=lambda point: (point.value, -point.size))):
+        kind, label = "best" if point.editor == best else "other", area.low + (i + 0.5) * step
         yield area.line(f"leader {kind}", (point.size, point.value), (area.right, label))
         yield area.line(f"interval {kind}", (point.size, point.low), (point.size, point.high))
         radius = 6 if kind == "best" else 4.5
@@ -109,14 +107,6 @@ def _named(area: _Area, points: Sequence[_Point], best: str) -> Iterator[str]:
         name = f"{point.editor[: _NAME_LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}" if long else point.editor
         text = _text(name, "6", round(area.y(label) + 4, 1), kind=kind, anchor="start")
         yield f'<svg x="100%" overflow="visible">{text}</svg>'
-
-
-def _apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Rising heights in 0 to 1, moved as little as one pass up and one down need to keep this gap between them."""
-    moved: list[float] = []
-    for height in heights:
-        moved.append(max(height, moved[-1] + gap) if moved else height)
-    return [min(height, 1 - i * gap) for i, height in zip(reversed(range(len(moved))), moved, strict=True)]
 
 
 def _ticks(low: float, high: float) -> list[float]:

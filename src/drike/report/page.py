@@ -14,11 +14,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from drike.edits import Aspect
+from drike.report import overview
 from drike.report.cases import as_script, packed
 from drike.report.document import Document
 from drike.report.figures import pareto
 from drike.report.groups import UNEDITED
-from drike.report.overview import about, example, gaps, overall, tables, verdict
 from drike.report.tables import COLUMNS, SCORES, STARRED
 from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
 
@@ -32,10 +32,10 @@ _MARKS = f"{STARRED.replace('*', '▲ above 0, ▼ below 0').removesuffix('.')};
 
 @dataclass(frozen=True)
 class PageCell:
-    """A cell of a table on the page.
+    """A cell of a table on the page, with its interval and note, which are small.
 
-    small: its interval and note. kind: best, of its column; up, down, level: a difference and what its interval says;
-    or "". rank: what it is compared by with the others of its column; None where it is not compared.
+    kind: best, of its column; up, down, level: a difference and what its interval says; or "". rank: what it is
+    compared by with the others of its column; None where it is not compared.
     """
 
     column: str
@@ -54,25 +54,10 @@ def html(document: Document) -> str:
     script = (_HERE / "viewer.js").read_text("utf-8")
     groups = document.groups
     page = rendered(
-        "page.html",
-        document=document,
-        verdict=overall(groups),
-        gaps=[sentence for group in groups for sentence in gaps(group)],
-        groups=groups,
-        metrics=SCORES,
-        verdict_of=verdict,
-        about=about,
-        example=example,
-        pareto=pareto,
-        tables=tables,
-        script=script,
+        "page.html", document=document, groups=groups, shown=overview, pareto=pareto, metrics=SCORES, blocks=blocks,
+        as_text=as_text, starred=STARRED, marks=_MARKS, data=as_script(packed(groups)), script=script,
         script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        data=as_script(packed(groups)),
-        blocks=blocks,
-        as_text=as_text,
-        starred=STARRED,
-        marks=_MARKS,
-    )
+    )  # fmt: skip
     return page.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no UTF-8
 
 
@@ -103,10 +88,8 @@ def _cell(column: str, cell: Cell, *, ranked: bool) -> PageCell:
     """A cell as the page has it; ranked: whether its column may mark its best value."""
     if isinstance(cell, Difference):
         value, small = parts(cell.estimate, signed=True)
-        if not small:
-            return PageCell(column, value, small)
         kind = "level" if not cell.significant else "up" if (cell.estimate.low or 0) > 0 else "down"
-        return PageCell(column, f"{_SHAPES[kind]} {value}", small, kind)
+        return PageCell(column, f"{_SHAPES[kind]} {value}", small, kind) if small else PageCell(column, value, small)
     value, small = parts(cell)
     number = cell.value if isinstance(cell, Number) or (small and not isinstance(cell, str | Noted)) else None
     ranked = ranked and column in _SHARES and number is not None
@@ -118,8 +101,8 @@ def _with_best(rows: list[Row]) -> list[Row]:
     columns = zip(*(cells for _, cells in rows), strict=True)
     ranks = [[cell.rank for cell in column if cell.rank is not None] for column in columns]
     best = [max(column) if len(column) > 1 else None for column in ranks]
-
-    def marked(cell: PageCell, highest: float | None) -> PageCell:
-        return replace(cell, kind="best") if cell.rank is not None and cell.rank == highest else cell
-
-    return [(name, list(map(marked, cells, best))) for name, cells in rows]
+    return [
+        (name, [replace(cell, kind="best") if top is not None and cell.rank == top else cell
+                for cell, top in zip(cells, best, strict=True)])
+        for name, cells in rows
+    ]  # fmt: skip

@@ -40,32 +40,29 @@ def cell(summary: Summary, column: str) -> Cell:
     return _COSTS[column](summary) if column in _COSTS else summary.metric(column)
 
 
-def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:
-    """A row for each editor in the given columns."""
+def _summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:
     rows = tuple((summary.editor, *(cell(summary, column) for column in columns)) for summary in summaries)
     return Table(title, ("Editor", *columns), rows, notes)
 
 
 def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
     """Summaries in the columns of the paper's Table 1, each with its 95 % interval over cases."""
-    return summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
+    return _summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
 
 
 def disagreement(outcomes: Sequence[Outcome]) -> str:
     """A sentence on how often greedy and generate differ in outcomes of a sample, which have scores and text."""
     differing = [outcome for outcome in outcomes if outcome.matched not in (None, outcome.correct)]
-    edits, such = len({outcome.case_id for outcome in outcomes}), ""
-    if differing:
-        first = differing[0]
-        such = f", such as {first.editor}'s on {first.answer!r} for {first.target!r}"
-    differ = f"{len(differing)} of {len(outcomes):,} verdicts differ{such}"
+    edits = len({outcome.case_id for outcome in outcomes})
+    such = (f", such as {first.editor}'s on {first.answer!r} for {first.target!r}" for first in differing[:1])
+    differ = f"{len(differing)} of {len(outcomes):,} verdicts differ{''.join(such)}"
     return f"Judged by greedy and by generate on a sample of {edits} edits: {differ}."
 
 
 def costs(summaries: Sequence[Summary]) -> Table:
     """The cost of each editor's prompts, and RR on the neighbours that the model knew."""
     note = "RR known: RR on neighbours that the unedited model answers right. tokens/prompt: of the prompt answered."
-    return summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
+    return _summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
 
 
 def aspects(summaries: Sequence[Summary], *notes: str) -> Table | None:
@@ -154,18 +151,10 @@ def distribution_of(outcomes: Sequence[Outcome]) -> Distribution:
 def deployed_tables(
     counts: Mapping[str, tuple[Counts, Counts]], records: Sequence[GateRecord], title: str, *notes: str
 ) -> list[Table]:
-    """All tables of an evaluation with many edits in force."""
-    tables = [deployed_table(counts, f"Deployed: {title}", *notes)]
-    if further := aspects([summary_of(deployed) for _, deployed in counts.values()]):
-        tables.append(replace(further, title="Deployed: aspects"))
-    return [*tables, gate_table(records), near_misses(records)]
-
-
-def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *notes: str) -> Table:
-    """A row for each editor: S with every query under the edit, then S, ESR, PC and RR behind the gate, by `counts`."""
+    """All tables of an evaluation with many edits in force, by editor: every query under the edit; behind the gate."""
+    summaries = {editor: (summary_of(paper), summary_of(deployed)) for editor, (paper, deployed) in counts.items()}
     rows: list[tuple[Cell, ...]] = []
-    for editor, both in counts.items():
-        paper, deployed = map(summary_of, both)
+    for editor, (paper, deployed) in summaries.items():
         tokens = (Number(summary.prompt_tokens, ".0f") for summary in (paper, deployed))
         rows.append((editor, paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr, *tokens))
     header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "deployed tokens")
@@ -175,7 +164,10 @@ def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *not
         "right.",
         "tokens: mean length of a prompt.",
     )
-    return Table(title, header, tuple(rows), (*meaning, INTERVALS, *notes))
+    tables = [Table(f"Deployed: {title}", header, tuple(rows), (*meaning, INTERVALS, *notes))]
+    if further := aspects([deployed for _, deployed in summaries.values()]):
+        tables.append(replace(further, title="Deployed: aspects"))
+    return [*tables, gate_table(records), near_misses(records)]
 
 
 def gate_table(records: Sequence[GateRecord]) -> Table:

@@ -50,11 +50,11 @@ def epochs_of(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:
 
 def _epoch(episodes: Sequence[EpisodeRecord]) -> Epoch:
     kept = [min(episode.kept, episode.k) for episode in episodes]
-    tokens = [episode.prompt_tokens for episode in episodes if episode.prompt_tokens is not None]
+    tokens = [episode.prompt_tokens for episode in episodes]
     last = episodes[-1]
     esr = fmean(episode.correct[k - 1] for episode, k in zip(episodes, kept, strict=True))
     reward = fmean(fmean(episode.rewards) for episode in episodes)
-    read = sum(tokens) if len(tokens) == len(episodes) else None
+    read = None if None in tokens else sum(filter(None, tokens))
     calls, seconds = sum(episode.k for episode in episodes), sum(episode.seconds for episode in episodes)
     return Epoch(last.epoch, len(episodes), esr, reward, fmean(kept), last.sigma, last.share, calls, read, seconds)
 
