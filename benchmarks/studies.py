@@ -40,8 +40,7 @@ from drike.evaluation.metrics import Outcome, Summary, paired_difference, summar
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
-from drike.report.tables import costs, distribution_of, table1
-from drike.report.training import by_epoch, epochs_table
+from drike.report.tables import by_epoch, costs, distribution_of, epochs_table, table1
 from drike.support.table import Estimate, Table, as_markdown
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward

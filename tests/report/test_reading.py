@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from drike.encoders import HashingEncoder
 from drike.errors import RunError
 from drike.report.document import document, markdown
 from drike.report.groups import grouped
 from drike.report.overview import example
-from drike.report.paper import paper_tables
 from drike.report.reading import read_folders, read_runs
-from drike.runs import checkpoint
-from drike.support.table import Number
 from tests.worlds.commands import run as cli
 
 
@@ -158,23 +154,6 @@ def test_reporting_an_unfinished_evaluation_names_the_command_that_resumes_it(
         assert f"drike evaluate --resume {folder}" in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
         shutil.rmtree(folder / "outcomes", ignore_errors=True)
     assert cli("evaluate", "--resume", str(folder)) == 0 and cli("report", str(folder)) == 0
-
-
-def test_table_1_counts_trained_parameters_beside_the_published_ones(demo: Path, tmp_path: Path) -> None:
-    trained = checkpoint.load(demo, encoder=HashingEncoder())
-    [group] = grouped(read_runs([demo]))
-    assert group.parameters("DR-IKE") == group.parameters("Rank-50%") == trained.retriever.parameters > 0
-    assert group.parameters("IKE") == group.parameters("Unedited") == 0
-    table = next(iter(paper_tables([group])))
-    extra = {row[0]: row[-1] for row in reversed(table.rows) if len(row) > 1}
-    assert table.header[-1] == "Extra Params" and extra["DR-IKE"] == Number(trained.retriever.parameters)
-    assert {row[-1] for row in table.rows[-8:]} >= {"0", "20M", "49M"} and any(
-        "s/query" in note for note in table.notes
-    )
-    moved = Path(shutil.copytree(demo, tmp_path / "moved"))
-    (moved / "checkpoint.safetensors").write_bytes(b"no tensors")
-    [group] = grouped(read_runs([moved]))
-    assert group.parameters("DR-IKE") is None and group.parameters("IKE") == 0
 
 
 def test_a_report_says_that_training_was_stopped(copy: Path) -> None:

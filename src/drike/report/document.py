@@ -14,8 +14,7 @@ from drike.evaluation.metrics import counted
 from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group, ReportedRun
 from drike.report.overview import about, gaps, tables, verdict
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, paper_tables
-from drike.report.tables import compared, costs, deployed_tables, distribution_of, hops, paired, work
-from drike.report.training import epochs_table
+from drike.report.tables import compared, costs, deployed_tables, distribution_of, epochs_table, hops, paired, work
 from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
 
 

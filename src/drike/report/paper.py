@@ -25,10 +25,6 @@ _SECONDS = (
     "s/query, measured: wall time of a case divided by its number of probes, which are asked together and share the "
     "work on common prefixes; published: time per iteration, apparently of one prompt at a time. Do not compare them."
 )
-_TRAINED = (
-    "Extra Params, measured: what was trained, the head and any learned budget; published: apparently including frozen "
-    "encoders, as DR-IKE's 29M above IKE are the size of its BERT."
-)
 
 
 @dataclass(frozen=True)
@@ -57,11 +53,6 @@ class PaperTable:
     columns: tuple[str, ...]
     rows: tuple[Published, ...]
 
-    @property
-    def has_extra(self) -> bool:
-        """Whether it has a column of extra parameters."""
-        return any(row.extra_parameters for row in self.rows)
-
 
 def _table(columns: list[str], rows: list[dict[str, Any]], **others: Any) -> PaperTable:
     pairs = ((row, zip(columns, row["values"], strict=True)) for row in rows)
@@ -82,19 +73,21 @@ Block = tuple[str, Mapping[str, tuple[Group, str]]]
 
 def paper_tables(groups: Sequence[Group]) -> Iterator[Table]:
     """The paper's tables that these groups can be compared with."""
-    methods = [name for group in groups for name in group.summaries]
     yield with_published(TABLES[0], [_editors(group, {name: name for name in group.summaries}) for group in groups])
-    if any(name.startswith("Rank-") for name in methods):
+    if any(name.startswith("Rank-") for group in groups for name in group.summaries):
         names = {"IKE-All": BASELINE, "Rank-All": "Rank-All", "Rank-50%": "Rank-50%", METHOD: METHOD}
         yield with_published(TABLES[1], [_editors(group, names) for group in groups], "Retains")
     if models := by_model(groups):
         yield models
-    if without_scores := [group for group in groups if not group.scores]:
-        yield with_published(TABLES[3], map(_editors, without_scores))
-    if other_data := [group for group in groups if _about(group, "zsre", "wiki")]:
-        yield with_published(TABLES[4], map(_editors, other_data))
-    if changing := [group for group in groups if _about(group, "temporal", "numer")]:
-        yield with_published(TABLES[7], map(_editors, changing))
+    about = {group.label: f"{group.data} {group.runs[0].form}".casefold() for group in groups}
+    alike = {
+        3: [group for group in groups if not group.scores],
+        4: [group for group in groups if any(word in about[group.label] for word in ("zsre", "wiki"))],
+        7: [group for group in groups if any(word in about[group.label] for word in ("temporal", "numer"))],
+    }
+    for i, chosen in alike.items():
+        if chosen:
+            yield with_published(TABLES[i], map(_editors, chosen))
 
 
 def by_model(groups: Sequence[Group]) -> Table | None:
@@ -118,44 +111,33 @@ def with_published(paper: PaperTable, blocks: Iterable[Block], first_column: str
     for title, named in blocks:
         measured = {name: row for name, row in named.items() if row[1] in row[0].summaries}
         rows += [(f"Measured: {title}",)] if measured else []
-        rows += [(name, *_cells(group, editor, columns, paper)) for name, (group, editor) in measured.items()]
+        rows += [(name, *(_measured(*row, column) for column in columns)) for name, row in measured.items()]
     for heading, published in groupby(paper.rows, lambda row: (row.editor if models_as_rows else row.model, row.data)):
         rows.append((f"Published: {', '.join(heading).removeprefix('not named, ')}",))
         for row in published:
             name = row.variant or (row.model if models_as_rows else row.editor)
-            rows.append((name, *published_cells(row, columns, extra=paper.has_extra)))
+            rows.append((name, *(_published(row, column) for column in columns)))
     computed = "S of published rows: computed here from their ESR, PC and RR."
-    further = {_SECONDS: "s/query" in columns, _TRAINED: paper.has_extra, computed: models_as_rows}
-    notes = (INTERVALS, _CAUTION, *(note for note, applies in further.items() if applies))
-    header = (first_column, *columns, *(["Extra Params"] if paper.has_extra else []))
-    return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), notes)
+    notes = (*([_SECONDS] if "s/query" in columns else []), *([computed] if models_as_rows else []))
+    title = f"Table {paper.number} of the paper: {paper.about}"
+    return Table(title, (first_column, *columns), tuple(rows), (INTERVALS, _CAUTION, *notes))
 
 
-def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable) -> Iterator[Cell]:
-    seconds = Number(fmean(outcome.seconds for outcome in group.outcomes[editor]), ".3f")
-    yield from (seconds if column == "s/query" else cell(group.summaries[editor], column) for column in columns)
-    if paper.has_extra:
-        yield Number(group.parameters(editor))
+def _measured(group: Group, editor: str, column: str) -> Cell:
+    if column == "s/query":
+        return Number(fmean(outcome.seconds for outcome in group.outcomes[editor]), ".3f")
+    return cell(group.summaries[editor], column)
+
+
+def _published(row: Published, column: str) -> Number:
+    """A value as printed; S follows from ESR, PC and RR where it is not printed."""
+    printed = row.values.get(column)
+    rates = [row.values[name] for name in ("ESR", "PC", "RR") if name in row.values]
+    if printed is None and column == "S" and len(rates) == 3:
+        return Number(float(harmonic_mean(rates)), ".3f")
+    return Number(printed, ".2f" if printed is None or round(printed, 2) == printed else "")
 
 
 def _editors(group: Group, names: Mapping[str, str] = {BASELINE: BASELINE, METHOD: METHOD}) -> Block:
     """A group's editors by the names that the paper gives them."""
     return group.label, {name: (group, editor) for name, editor in names.items()}
-
-
-def _about(group: Group, *words: str) -> bool:
-    data = f"{group.data} {group.runs[0].form}".casefold()
-    return any(word in data for word in words)
-
-
-def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[Cell, ...]:
-    """The values of a published row as printed; S follows from ESR, PC and RR where it is not printed."""
-
-    def number(column: str) -> Number:
-        printed = row.values.get(column)
-        rates = [row.values[name] for name in ("ESR", "PC", "RR") if name in row.values]
-        if printed is None and column == "S" and len(rates) == 3:
-            return Number(float(harmonic_mean(rates)), ".3f")
-        return Number(printed, ".2f" if printed is None or round(printed, 2) == printed else "")
-
-    return (*map(number, columns), *([row.extra_parameters] if extra else []))

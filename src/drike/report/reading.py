@@ -7,20 +7,17 @@ exists. Damaged or unfinished runs raise RunError, one sentence with the remedy.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from math import prod
 from pathlib import Path
 from typing import Any
-
-from safetensors import SafetensorError, safe_open
 
 from drike.datasets.dataset import SplitIds
 from drike.deployment.evaluation import GateRecord
 from drike.edits import Aspect
 from drike.errors import RunError
 from drike.evaluation.metrics import Outcome, Summary
-from drike.report.groups import METHOD, PER_QUERY, ReportedRun, conflict
+from drike.report.groups import ReportedRun, conflict
 from drike.runs import folder as files
 from drike.runs.checkpoint import FILE
 from drike.runs.run import Run
@@ -86,7 +83,6 @@ def read_run(folder: Path) -> ReportedRun:
         missing=_missing(run, outcomes),
         episodes=() if origin is None else tuple(files.read_episodes(origin / _EPISODES)),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
-        parameters=_parameters(outcomes, origin),
         form="; ".join(file.form for file in run.record.data),
         usage=usage,
         written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},
@@ -137,25 +133,6 @@ def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds
     if training.train:
         shared["edits"] = f"{len(training.train)} edits"
     return shared
-
-
-def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
-    """Count the trained parameters of each editor; ranked editors are left out if the checkpoint cannot be read."""
-    ranked = [editor for editor in editors if editor.startswith(("Rank-", METHOD))]
-    known = {editor: 0 for editor in editors if editor not in ranked}
-    if trained is None:
-        return known
-    try:
-        with safe_open(trained / FILE, "np") as tensors:
-            sizes = {name: int(prod(tensors.get_slice(name).get_shape())) for name in tensors.keys()}  # noqa: SIM118
-            policy = json.loads(tensors.metadata()["drike"])["per_query"] or {}
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
-        return known
-    known |= dict.fromkeys(ranked, sum(size for name, size in sizes.items() if name.startswith("head.")))
-    heads = [policy["gate"]["named"], *(shown["head"] for shown in policy["shown"])] if "gate" in policy else []
-    per_query = sum(size for name, size in sizes.items() if name.startswith("per_query."))  # of earlier versions
-    per_query += sum(1 + len(head["weights"]) for head in heads)
-    return known | ({PER_QUERY: per_query} if PER_QUERY in known else {})
 
 
 def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
