@@ -7,7 +7,7 @@ column gives them as a share of what IKE's prompts have with every query under t
 
 With --gates, gates and rules are compared instead, all edits in force, also on the test paraphrases with the subject
 cut to the last word of its name (where no other subject has it), and on other relations of the subject, of which what
-the unedited model says is to stay (`drike.datasets.own_facts`).
+the unedited model says is to stay (`drike.datasets.generated`).
 
     python benchmarks/deployed.py [--seeds 3] [--stored 10,100,all] [--edits 300] [--epochs 5] [--test 100] [--gates]
 """
