@@ -203,9 +203,8 @@ class Dataset:
     def restore(self, ids: SplitIds) -> Split:
         """The split with these ids. Raises DataError if it was drawn from another data set."""
         if ids.fingerprint != self.fingerprint:
-            drawn = f"split {ids.name!r} was drawn from {ids.dataset}"
-            remedy = "load the same files, or draw a new split"
-            raise DataError(f"{drawn}, whose rows are not those of {self.name}; {remedy}")
+            drawn = f"split {ids.name!r} was drawn from {ids.dataset}, whose rows are not those of {self.name}"
+            raise DataError(f"{drawn}; load the same files, or draw a new split")
         return ids.of(self.cases)
 
 
@@ -236,8 +235,7 @@ def _without_shared(cases: Sequence[EditCase], known: frozenset[Key]) -> list[Ed
 
 def numerical(case: EditCase) -> bool:
     """Whether the edit's query or one of its objects has a digit: our reading of the paper's numerical subset."""
-    edit = case.edit
-    return any(re.search(r"\d", text) for text in (edit.query, edit.target_new, edit.target_true or ""))
+    return bool(re.search(r"\d", f"{case.edit.fact} {case.edit.target_true or ''}"))
 
 
 SUBSETS: dict[str, Subset] = {"numerical": numerical}

@@ -72,10 +72,8 @@ def read_cases(
             continue
         asked = list(_measuring(entry, form.asked(entry, known)))
         probes = (probe for probe in asked if isinstance(probe, Probe) and probe.aspect in ASPECTS_OF_S)
-        own, *others = entry.edits
-        case = EditCase(
-            entry.row.case_id(), own, (*map(rewrite_probe, entry.edits), *probes), other_edits=tuple(others)
-        )
+        all_probes = (*map(rewrite_probe, entry.edits), *probes)
+        case = EditCase(entry.row.case_id(), entry.edit, all_probes, other_edits=tuple(entry.edits[1:]))
         yield entry.row, with_questions(case, (one for one in asked if one.aspect not in ASPECTS_OF_S))
 
 

@@ -61,7 +61,7 @@ def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, 
     """The cases with probes of the aspects above that they lack, and for TinyFacts those of its own facts, by seed."""
     extended = []
     for case in cases:
-        asked = {question.aspect for question in (*case.further, *case.baseline_questions)}
+        asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.baseline_questions}
         made = (make(case, rng_of(case, seed, name)) for name, make in _MAKERS.items() if name not in asked)
         extended.append(with_questions(case, chain.from_iterable(made)))
     return tuple(extended)

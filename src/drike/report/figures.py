@@ -6,18 +6,18 @@ The same input gives the same bytes; colours are the page's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from typing import NamedTuple
 
 from drike.report.groups import Group
 
 _NAME_HEIGHT, _NAME_LETTERS = 18, 26  # of an editor's name in the chart: pixels, and where it is cut short
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A drawing for a page: its SVG element, its caption, and its message for readers who cannot see it."""
 
     svg: str
@@ -25,11 +25,8 @@ class Figure:
     alt: str
 
 
-@dataclass(frozen=True)
-class _Point:
-    """An editor in the chart: the length of its prompts, and its metric with the interval."""
-
-    size: float
+class _Point(NamedTuple):
+    size: float  # of an editor's prompts
     value: float
     low: float
     high: float
@@ -50,8 +47,7 @@ class _Area:
     def y(self, value: float) -> float:
         return round(self.height * (1 - (max(value, self.low) - self.low) / (1 - self.low)), 1)
 
-    def line(self, kind: str, start: tuple[float, float], end: tuple[float, float]) -> str:
-        (x1, y1), (x2, y2) = start, end
+    def line(self, kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
         return f'<line class="{kind}" x1="{self.x(x1)}" y1="{self.y(y1)}" x2="{self.x(x2)}" y2="{self.y(y2)}"/>'
 
 
@@ -63,22 +59,24 @@ def pareto(group: Group) -> Figure | None:
     ranked, metric = group.ranked, group.headline
     if not ranked:
         return None
-    tokens = [summary.prompt_tokens for summary in ranked if summary.prompt_tokens is not None]
-    counted = len(tokens) == len(ranked)
-    sizes = tokens if counted else [summary.shots for summary in ranked]
+    counted = all(summary.prompt_tokens is not None for summary in ranked)
     unit = "prompt tokens" if counted else "retains per prompt"
-    values = [(of.value or 0.0, of.low or 0.0, of.high or 0.0) for of in (summary.metric(metric) for summary in ranked)]
-    points = [_Point(size, *of, summary.editor) for size, of, summary in zip(sizes, values, ranked, strict=True)]
+    points = []
+    for summary in ranked:
+        of, size = summary.metric(metric), summary.prompt_tokens if counted else summary.shots
+        points.append(_Point(size or 0.0, of.value or 0.0, of.low or 0.0, of.high or 0.0, summary.editor))
     points.sort(key=lambda point: (point.size, -point.value, point.editor))
     front = [point for i, point in enumerate(points) if all(point.value > shorter.value for shorter in points[:i])]
-    longest, low = 1.08 * max(sizes) or 1.0, min(0.9, math.floor(10 * min(point.value for point in points)) / 10)
+    longest = 1.08 * points[-1].size or 1.0
+    low = min(0.9, math.floor(10 * min(point.value for point in points)) / 10)
     area = _Area(max(260, round(1.2 * _NAME_HEIGHT * len(points))), longest, low)
     drawn = [*_axes(area, unit)]
-    for point, following in pairwise([*front, replace(front[-1], size=longest)]):
-        corner = (following.size, point.value)
-        drawn += [area.line("front", (point.size, point.value), corner)]
-        drawn += [area.line("front", corner, (following.size, following.value))]
-    drawn += _named(area, points, best=ranked[0].editor)
+    for point, following in pairwise([*front, front[-1]._replace(size=longest)]):
+        drawn.append(area.line("front", point.size, point.value, following.size, point.value))
+        drawn.append(area.line("front", following.size, point.value, following.size, following.value))
+    for i, point in enumerate(sorted(points, key=lambda point: (point.value, -point.size))):
+        kind = "best" if point.editor == ranked[0].editor else "other"
+        drawn += _named(area, point, kind, low + (i + 0.5) * (1 - low) / len(points))
     places = "; ".join(f"{point.editor} {point.value:.2f} at {point.size:,.4g} {unit}" for point in points)
     alt = f"{metric} against {unit}: {places}. Best for their length: {', '.join(point.editor for point in front)}."
     caption = f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length"
@@ -87,26 +85,23 @@ def pareto(group: Group) -> Figure | None:
 
 def _axes(area: _Area, unit: str) -> Iterator[str]:
     for value in _ticks(area.low, 1):
-        yield area.line("grid", (0, value), (area.right, value))
+        yield area.line("grid", 0, value, area.right, value)
         yield _text(f"{value:,.6g}", "-8", area.y(value) + 4, anchor="end")
     for value in _ticks(0, area.right):
         yield _text(f"{value:,.6g}", area.x(value), area.height + 18)
     yield _text(unit, "50%", area.height + 36)
 
 
-def _named(area: _Area, points: Sequence[_Point], best: str) -> Iterator[str]:
-    """The points with their intervals, and the editors' names to the right, evenly one below the other."""
-    step = (1 - area.low) / len(points)
-    for i, point in enumerate(sorted(points, key=lambda point: (point.value, -point.size))):
-        kind, label = "best" if point.editor == best else "other", area.low + (i + 0.5) * step
-        yield area.line(f"leader {kind}", (point.size, point.value), (area.right, label))
-        yield area.line(f"interval {kind}", (point.size, point.low), (point.size, point.high))
-        radius = 6 if kind == "best" else 4.5
-        yield f'<circle class="{kind}" cx="{area.x(point.size)}" cy="{area.y(point.value)}" r="{radius}"/>'
-        long = len(point.editor) > _NAME_LETTERS
-        name = f"{point.editor[: _NAME_LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}" if long else point.editor
-        text = _text(name, "6", round(area.y(label) + 4, 1), kind=kind, anchor="start")
-        yield f'<svg x="100%" overflow="visible">{text}</svg>'
+def _named(area: _Area, point: _Point, kind: str, label: float) -> Iterator[str]:
+    """A point with its interval, and its editor's name to the right at this height."""
+    yield area.line(f"leader {kind}", point.size, point.value, area.right, label)
+    yield area.line(f"interval {kind}", point.size, point.low, point.size, point.high)
+    radius = 6 if kind == "best" else 4.5
+    yield f'<circle class="{kind}" cx="{area.x(point.size)}" cy="{area.y(point.value)}" r="{radius}"/>'
+    name = point.editor
+    name = f"{name[: _NAME_LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}" if len(name) > _NAME_LETTERS else name
+    text = _text(name, "6", round(area.y(label) + 4, 1), kind=kind, anchor="start")
+    yield f'<svg x="100%" overflow="visible">{text}</svg>'
 
 
 def _ticks(low: float, high: float) -> list[float]:
