@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import counted
@@ -40,19 +39,20 @@ class Document:
 def document(groups: Sequence[Group]) -> Document:
     """The report of groups of runs (see `groups.grouped`)."""
     runs = [run for group in groups for run in group.runs]
+    seconds = "; ".join(f"{model} {before:.1f} and {after:.1f}" for model, (before, after) in EPOCH_SECONDS.items())
+    published = f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits)."
     sections = (
-        _summary(groups),
-        Section("paper", "Compared with the paper", tables=list(paper_tables(groups))),
-        _differences(groups),
-        Section("deployed", "Many edits in force", tables=[*chain.from_iterable(map(_deployed, runs))]),
-        _cost(groups),
-        _training(groups),
-        _budgets(groups),
-        _settings(groups),
+        Section("summary", "Summary", _summary(groups), [table for group in groups for table in tables(group)]),
+        Section("paper", "Compared with the paper", (), list(paper_tables(groups))),
+        Section("differences", "Differences", (), [table for group in groups for table in _differences(group)]),
+        Section("deployed", "Many edits in force", (), [table for run in runs for table in _deployed(run)]),
+        Section("cost", "Quality and cost", (), [table for group in groups for table in _costs(group)]),
+        Section("training", "Training", [published], _training(groups)),
+        Section("budget", "Retain budget", (), _budgets(groups)),
+        Section("runs", "Settings", (), [_settings(runs)]),
     )
-    kept = tuple(section for section in sections if section.text or section.tables)
     title = f"drike report: {'; '.join(dict.fromkeys(group.label for group in groups))}"
-    return Document(title, tuple(groups), kept)
+    return Document(title, tuple(groups), tuple(section for section in sections if section.tables))
 
 
 def markdown(document: Document) -> str:
@@ -66,24 +66,21 @@ def markdown(document: Document) -> str:
     return "\n".join(lines)
 
 
-def _summary(groups: Sequence[Group]) -> Section:
+def _summary(groups: Sequence[Group]) -> list[str]:
     text = [sentence for group in groups for sentence in gaps(group)]
     text += [sentence for group in groups for sentence in (about(group), verdict(group))]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
-    return Section("summary", "Summary", text, [table for group in groups for table in tables(group)])
+    return text
 
 
-def _differences(groups: Sequence[Group]) -> Section:
+def _differences(group: Group) -> list[Table]:
     """Every editor against IKE, DR-IKE against every other editor, and DR-IKE-Q against its controls."""
-    found: list[Table] = []
-    for group in groups:
-        editors = [name for name in group.outcomes if name not in (UNEDITED, BASELINE)]
-        against = [(METHOD, name) for name in editors if name not in (METHOD, PER_QUERY)]
-        pairs = dict.fromkeys((*((name, BASELINE) for name in editors), *against, *compared(list(group.outcomes))))
-        comparable = [pair for pair in pairs if group.comparable(*pair)]
-        found += paired(group.counts, comparable, f"Paired differences, {group.label}")
-    return Section("differences", "Differences", tables=found)
+    editors = [name for name in group.outcomes if name not in (UNEDITED, BASELINE)]
+    against = [(METHOD, name) for name in editors if name not in (METHOD, PER_QUERY)]
+    pairs = dict.fromkeys((*((name, BASELINE) for name in editors), *against, *compared(list(group.outcomes))))
+    comparable = [pair for pair in pairs if group.comparable(*pair)]
+    return paired(group.counts, comparable, f"Paired differences, {group.label}")
 
 
 def _deployed(run: ReportedRun) -> list[Table]:
@@ -96,30 +93,21 @@ def _deployed(run: ReportedRun) -> list[Table]:
     return deployed_tables(counts, run.gate, title, *judge)
 
 
-def _cost(groups: Sequence[Group]) -> Section:
-    found: list[tuple[str, Table | None]] = []
-    for group in groups:
-        summaries = list(group.summaries.values())
-        found += [(group.label, hops(summaries)), (group.label, costs(summaries))]
-        found += [(f"{group.label}, seed {run.seed}", work(run.usage)) for run in group.runs if run.usage]
-    labelled = [replace(table, title=f"{table.title}, {label}") for label, table in found if table]
-    return Section("cost", "Quality and cost", tables=labelled)
+def _costs(group: Group) -> list[Table]:
+    summaries = list(group.summaries.values())
+    found = [(group.label, hops(summaries)), (group.label, costs(summaries))]
+    found += [(f"{group.label}, seed {run.seed}", work(run.usage)) for run in group.runs if run.usage]
+    return [replace(table, title=f"{table.title}, {label}") for label, table in found if table]
 
 
-def _training(groups: Sequence[Group]) -> Section:
+def _training(groups: Sequence[Group]) -> list[Table]:
     runs = {f"{group.label}, seed {run.seed}": run.epochs for group in groups for run in group.runs if run.episodes}
-    if not runs:
-        return Section("training", "Training")
-    seconds = "; ".join(f"{model} {before:.1f} and {after:.1f}" for model, (before, after) in EPOCH_SECONDS.items())
-    text = (f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits).",)
-    return Section("training", "Training", text, [epochs_table(runs)])
+    return [epochs_table(runs)] if runs else []
 
 
-def _budgets(groups: Sequence[Group]) -> Section:
+def _budgets(groups: Sequence[Group]) -> list[Table]:
     pairs = ((group, editor) for group in groups for editor in group.outcomes if editor.startswith(METHOD))
     with_budgets = [pair for pair in pairs if pair[1] != PER_QUERY]  # which has no budget per edit
-    if not with_budgets:
-        return Section("budget", "Retain budget")
     rows: list[tuple[Cell, ...]] = [("Measured",)]
     notes: list[str] = []
     for group, editor in with_budgets:
@@ -137,25 +125,18 @@ def _budgets(groups: Sequence[Group]) -> Section:
         "std: of the population; the paper does not say which it uses.",
     ]
     header = ("Editor", "mean retains/edit", "std", "min", "max")
-    table = Table("Retains kept per test edit", header, tuple(rows), tuple(notes))
-    return Section("budget", "Retain budget", tables=[table])
+    return [Table("Retains kept per test edit", header, tuple(rows), tuple(notes))] if with_budgets else []
 
 
-def _settings(groups: Sequence[Group]) -> Section:
+def _settings(runs: Sequence[ReportedRun]) -> Table:
     """The settings of the runs: enough to repeat them."""
-    runs = [run for group in groups for run in group.runs]
     names = list(dict.fromkeys(name for run in runs for name in run.settings))
-    rows = [
-        ("folder", *(run.folder for run in runs)),
-        ("started", *(run.started for run in runs)),
-        ("model", *(run.model for run in runs)),
-        *(
-            (what, *(run.identity.get(name, "n/a")[:16] for run in runs))
-            for name, what in (("dtype", "dtype of the weights"), ("weights_sha256", "SHA-256 of the weights"))
-        ),
-        ("seed", *(str(run.seed) for run in runs)),
-        *((name, *(run.settings.get(name, "default") for run in runs)) for name in names),
-        *((name, *(run.versions.get(name, "n/a") for run in runs)) for name in ("drike", "torch", "transformers")),
-    ]
+    weights = {"dtype": "dtype of the weights", "weights_sha256": "SHA-256 of the weights"}
+    rows = [(name, *(str(getattr(run, name)) for run in runs)) for name in ("folder", "started", "model")]
+    rows += [(what, *(run.identity.get(name, "n/a")[:16] for run in runs)) for name, what in weights.items()]
+    rows += [("seed", *(str(run.seed) for run in runs))]
+    rows += [(name, *(run.settings.get(name, "default") for run in runs)) for name in names]
+    programs = ("drike", "torch", "transformers")
+    rows += [(name, *(run.versions.get(name, "n/a") for run in runs)) for name in programs]
     header = ("", *(f"run {i}" for i in range(1, len(runs) + 1)))
-    return Section("runs", "Settings", tables=[Table("Settings of the runs", header, tuple(rows), wide=True)])
+    return Table("Settings of the runs", header, tuple(rows), wide=True)

@@ -128,11 +128,8 @@ def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds
     """The settings that rows of a table must share, by the names that --across accepts."""
     shared = {"probes": "published"}  # the default of runs that do not record it
     shared |= {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
-    shared["data"] = f"{split.dataset} {fingerprint[:8]}"
-    shared["test"] = f"{len(split.test)} edits"
-    if training.train:
-        shared["edits"] = f"{len(training.train)} edits"
-    return shared
+    shared |= {"data": f"{split.dataset} {fingerprint[:8]}", "test": f"{len(split.test)} edits"}
+    return shared | ({"edits": f"{len(training.train)} edits"} if training.train else {})
 
 
 def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
