@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from drike import datasets
+from drike.datasets.dataset import Split
 from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
-from drike.datasets.splits import Split
 from drike.editors.baselines import Unedited
 from drike.editors.budgets import Threshold
 from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make

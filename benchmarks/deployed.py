@@ -7,7 +7,7 @@ column gives them as a share of what IKE's prompts have with every query under t
 
 With --gates, gates and rules are compared instead, all edits in force, also on the test paraphrases with the subject
 cut to the last word of its name (where no other subject has it), and on other relations of the subject, of which what
-the unedited model says is to stay (`drike.datasets.own_facts`).
+the unedited model says is to stay (`drike.datasets.generated`).
 
     python benchmarks/deployed.py [--seeds 3] [--stored 10,100,all] [--edits 300] [--epochs 5] [--test 100] [--gates]
 """
@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 
 from aspect_profile import trained
 from drike import datasets, load_model
+from drike.datasets.dataset import Split
 from drike.datasets.generated import with_generated
-from drike.datasets.splits import Split
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.catalog import NO_RETAINS, make
 from drike.editors.editor import Editor
@@ -42,8 +42,7 @@ from drike.gates.index import EditIndex
 from drike.gates.naming import common_questions
 from drike.gates.store_gate import gate_encoder
 from drike.models.protocols import LanguageModel
-from drike.report.deployed import gate_table
-from drike.report.tables import INTERVALS
+from drike.report.tables import INTERVALS, gate_table
 from drike.support.table import as_markdown, as_text
 from lib import pages
 from lib.policies import trained_policy

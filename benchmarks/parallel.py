@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from drike import datasets, tinyfacts
-from drike.datasets.splits import Split
+from drike.datasets.dataset import Split
 from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.editor import Editor

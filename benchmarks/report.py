@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome, counted, summary_of
 from drike.report.tables import costs, paired, table1

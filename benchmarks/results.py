@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from drike import datasets, tinyfacts
-from drike.datasets.dataset import TEST, TRAIN
-from drike.datasets.splits import Split
+from drike.datasets.dataset import TEST, TRAIN, Split
 from drike.editors.baselines import Unedited
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
 from drike.editors.editor import Editor

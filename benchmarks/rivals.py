@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from deployed import READINGS, with_hard_questions
 from drike import datasets, load_model, tinyfacts
-from drike.datasets.splits import Split
+from drike.datasets.dataset import Split
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool

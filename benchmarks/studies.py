@@ -24,7 +24,7 @@ from statistics import fmean
 from typing import Literal
 
 from drike import datasets, tinyfacts
-from drike.datasets.splits import Split
+from drike.datasets.dataset import Split
 from drike.editors.baselines import Unedited
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.editor import Editor
@@ -40,8 +40,7 @@ from drike.evaluation.metrics import Outcome, Summary, paired_difference, summar
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
-from drike.report.tables import costs, distribution_of, table1
-from drike.report.training import by_epoch, epochs_table
+from drike.report.tables import by_epoch, costs, distribution_of, epochs_table, table1
 from drike.support.table import Estimate, Table, as_markdown
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward

@@ -6,11 +6,11 @@ from drike.conversations.corrections import Corrected as Corrected
 from drike.conversations.corrections import Corrections as Corrections
 from drike.datasets.dataset import Dataset as Dataset
 from drike.datasets.dataset import Source as Source
+from drike.datasets.dataset import Split as Split
+from drike.datasets.dataset import SplitIds as SplitIds
 from drike.datasets.generated import with_generated as with_generated
 from drike.datasets.rows import Cut as Cut
 from drike.datasets.rows import Dropped as Dropped
-from drike.datasets.splits import Split as Split
-from drike.datasets.splits import SplitIds as SplitIds
 from drike.demonstrations import Demonstration as Demonstration
 from drike.demonstrations import DemonstrationSet as DemonstrationSet
 from drike.demonstrations import Role as Role

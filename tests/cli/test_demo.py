@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.encoders import HashingEncoder
 from drike.runs.checkpoint import load
 from drike.runs.folder import append, read_outcomes

@@ -10,7 +10,7 @@ import pytest
 from drike import datasets, tinyfacts
 from drike.cli.evaluate import swept
 from drike.cli.opening import open_setup, open_trained_run
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.catalog import make
 from drike.editors.in_context import InContextEditor, ranks_retains

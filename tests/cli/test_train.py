@@ -10,7 +10,7 @@ import pytest
 
 from drike import datasets, tinyfacts
 from drike.cli.opening import open_trained_run
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.editors.budgets import Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.runs.checkpoint import load

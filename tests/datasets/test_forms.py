@@ -429,7 +429,7 @@ class TestComplaints:
             ([zsre_row(answers={"a": 1})], "row 0 .*field answers must be a text, a list of texts or a list of lists"),
             ([zsre_row(loc=5)], "field loc must be a text"),
             ([zsre_row(subject="\ud800")], "field src holds half a character"),
-            ([known_row(), {"prompt": "x"}], "row 1 .*field subject is missing"),
+            ([known_row(), {"prompt": "x"}], "row 1 .*field target_new is missing"),
             ([known_row(locality={"Relation_Specificity": "x"})], "field locality.Relation_Specificity must be a list"),
             (
                 [known_row(locality={"Relation_Specificity": [{"prompt": "x"}]})],

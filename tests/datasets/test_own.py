@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.datasets import load
-from drike.datasets.forms import own
+from drike.datasets import load, own
 from drike.errors import DataError
 from drike.stores.importing import read_edits
 from drike.stores.records import EditRecord

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from drike import tinyfacts
 from drike.cli import main
 from drike.datasets import Dataset, load
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.edits import Edit, EditCase, rewrite_probe
 from drike.errors import DataError
 

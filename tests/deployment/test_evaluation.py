@@ -17,7 +17,7 @@ from drike.evaluation.metrics import summarise
 from drike.gates.by_name import Named
 from drike.gates.naming import common_questions
 from drike.prompts import Prompt
-from drike.report.deployed import gate_table, near_misses
+from drike.report.tables import gate_table, near_misses
 from drike.runs.folder import read_outcomes
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel

@@ -15,7 +15,7 @@ import pytest
 from safetensors.torch import load as unpacked
 
 from drike.cli import main
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.retriever import Retriever
 from drike.encoders import HashingEncoder
@@ -24,8 +24,7 @@ from drike.models.protocols import Usage
 from drike.prompts import PromptStyle
 from drike.report.groups import ReportedRun, grouped
 from drike.report.reading import read_run
-from drike.report.tables import costs, table1, work
-from drike.report.training import epochs_table
+from drike.report.tables import costs, epochs_table, table1, work
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import read_episodes, write_record

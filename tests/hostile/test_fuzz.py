@@ -23,8 +23,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drike import datasets
+from drike.datasets.dataset import SplitIds
 from drike.datasets.inspect import lines
-from drike.datasets.splits import SplitIds
 from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drike.report.comparison import by_model, paper_tables
 from drike.report.groups import grouped
+from drike.report.paper import by_model, paper_tables
 from drike.support.table import as_text
 from tests.worlds.reports import run_of
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.editors.budgets import Fraction, Threshold
-from drike.report.training import by_epoch, epochs_of, epochs_table
+from drike.report.tables import by_epoch, epochs_of, epochs_table
 from drike.runs.folder import EpisodeRecord
 from drike.support.records import read
 from drike.support.table import as_text

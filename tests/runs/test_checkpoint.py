@@ -11,7 +11,7 @@ from safetensors.torch import save as packed
 
 import drike
 from drike.cli import main
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.editors import catalog
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.pool import Pool

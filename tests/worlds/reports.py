@@ -81,7 +81,7 @@ def run_of(
         identity={"dtype": "float32"},
         test=ids,
         outcomes=outcomes, written=written,
-        episodes=episodes, training_edits=6, started="today", versions={"drike": "0.1.0"},
+        episodes=episodes, started="today", versions={"drike": "0.1.0"},
     )  # fmt: skip
 
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from statistics import fmean
 
 from drike.datasets import load
-from drike.datasets.generated import with_generated, with_swapped_objects
-from drike.datasets.own_facts import DESCRIPTIONS, described
+from drike.datasets.generated import DESCRIPTIONS, described, with_generated, with_swapped_objects
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.editors.pool import IKE_ROLES
 from drike.edits import Aspect, EditCase

@@ -35,8 +35,7 @@ from drike.gates.naming import common_questions
 from drike.gates.store_gate import open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
 from drike.models import ApiOptions, LanguageModel
-from drike.report.deployed import deployed_tables
-from drike.report.tables import aspects, compared, costs, disagreement, hops, paired, table1, work
+from drike.report.tables import aspects, compared, costs, deployed_tables, disagreement, hops, paired, table1, work
 from drike.runs import evaluating
 from drike.runs.folder import EVALUATIONS, read_usage
 from drike.runs.run import Prepared, Setup

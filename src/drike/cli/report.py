@@ -8,8 +8,8 @@ from typing import Annotated
 
 from drike.cli.console import draw, note, progress, say
 from drike.cli.options import OUTPUT, argument, command, flag, option, page_name
-from drike.report.comparison import by_model
 from drike.report.groups import grouped
+from drike.report.paper import by_model
 from drike.report.reading import read_folders
 from drike.support.files import write_text
 

@@ -23,8 +23,7 @@ from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.judge import Judge
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models import ApiOptions, LanguageModel, Usage
-from drike.report.tables import work
-from drike.report.training import by_epoch
+from drike.report.tables import by_epoch, work
 from drike.runs import training
 from drike.runs.folder import read_usage
 from drike.runs.run import PhaseStarted, Prepared, Setup

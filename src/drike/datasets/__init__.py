@@ -1,7 +1,7 @@
 """Benchmarks and own facts from files: `load` recognises the form and counts what it kept, cut and dropped.
 
-`forms` has a module for each form; `form` drops what cannot be judged, `paraphrases` cleans, and `rows`
-records both; `fetch` downloads; `splits` chooses rows; `inspect` describes a data set. Reading never changes a file.
+`forms` reads the published forms and `own` own facts; `form` drops what cannot be judged, `paraphrases` cleans, and
+`rows` records both; `fetch` downloads; `dataset` draws splits; `inspect` describes a data set. No file is changed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from drike import tinyfacts
-from drike.datasets.dataset import SUBSETS, Dataset, Source, by_case_id, order_of, with_pool
+from drike.datasets import own
+from drike.datasets.dataset import SUBSETS, Dataset, Source, SplitIds, by_case_id, order_of, with_pool
 from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Paraphrases, Target, read_cases
-from drike.datasets.forms import FORMS, flat, own
+from drike.datasets.forms import FORMS, SCREENED, flat_form
 from drike.datasets.rows import GROUP, ReadLog, Row, read_rows, shown
-from drike.datasets.splits import SplitIds
 from drike.edits import EditCase
 from drike.errors import DataError
 
@@ -74,8 +74,8 @@ def _load(
         path = _local(source)
         rows, sha256 = read_rows(path, str(source))
         form = _recognise(rows[0])
-        if form is flat.FORM:
-            form = flat.form_of(rows, paraphrases)
+        if form is SCREENED:
+            form = flat_form(rows, paraphrases)
         read.append(Source(str(source), path, sha256, form.name, len(rows)))
         recognised += [(form, row) for row in rows]
     by_form, numbered = _identified(recognised, log)
@@ -150,12 +150,9 @@ def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[d
 
 def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], log: ReadLog) -> Iterator[EditCase]:
     """Drop numbered rows that repeat the edit and probes of an earlier one."""
-    if not numbered:
-        yield from (case for _, case in pairs)
-        return
-    seen: set[EditCase] = set()
+    seen: set[EditCase | None] = set()
     for row, case in pairs:
-        content = replace(case, case_id="")
+        content = replace(case, case_id="") if numbered else None  # hashing many cases takes long
         if case.case_id in numbered and content in seen:
             log.drop("row", "edit and probes repeat another row's", row)
         else:

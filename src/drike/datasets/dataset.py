@@ -1,25 +1,96 @@
-"""A data set: cases in order of case_id, the files they came from, and how they are split."""
+"""A data set: cases in order of case_id, the files they came from, and its splits, which are saved by their case ids.
+
+A split has training, validation and test edits, and the cases that supply demonstrations. A subset narrows which rows
+are edited, never which demonstrate. The order of a file's rows makes no difference, and more training rows leave the
+test rows as they are.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from drike import tinyfacts
 from drike.datasets.rows import Cut, Dropped
-from drike.datasets.splits import Split, SplitIds
 from drike.edits import EditCase, Key
 from drike.errors import DataError
+from drike.support.files import checksum_ok, with_checksum, write_text
+from drike.support.records import parse, read
 
 Subset = Callable[[EditCase], bool]  # chooses the rows that are edited
 
 EDITABLE, TRAIN, TEST = 2000, 300, 100  # the paper's
 _LONGEST_NUMBER = 18  # digits; anything longer is a name
+
+
+@dataclass(frozen=True)
+class SplitIds:
+    """A split as split.json keeps it: case ids by part, and the data set they belong to.
+
+    `train`, `validation` and `test` are disjoint and lie in `editable`, `demonstrations` do not.
+    """
+
+    name: str
+    seed: int
+    dataset: str
+    fingerprint: str
+    editable: tuple[str, ...]
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+    demonstrations: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """What is measured on: the data set, and the subset of it that is edited if there is one."""
+        return self.dataset if self.name == "default" else f"{self.dataset} ({self.name})"
+
+    def of(self, cases: Iterable[EditCase]) -> Split:
+        """The split with these cases. Raises DataError for an id that none of them has."""
+        known = {case.case_id: case for case in cases}
+        drawn = (self.train, self.validation, self.test, self.demonstrations)
+        try:
+            return Split(self, *(tuple(known[case_id] for case_id in case_ids) for case_ids in drawn))
+        except KeyError as unknown:
+            named = f"split {self.name!r} names the case {unknown}"
+            raise DataError(f"{named}, which {self.dataset} does not have; draw it again") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON, whole or not at all."""
+        write_text(Path(path), json.dumps(with_checksum(asdict(self)), ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> SplitIds:
+        """Read what `save` wrote. Raises DataError if the file is missing, damaged or not a split."""
+        try:
+            raw = parse(Path(path).read_bytes())
+            values = {name: value for name, value in raw.items() if name != "sha256"} if isinstance(raw, dict) else raw
+            ids = read(cls, values)
+        except OSError as error:
+            remedy = "check the path, or draw it again"
+            raise DataError(f"split {path} cannot be read ({error.strerror}); {remedy}") from None
+        except ValueError as problem:
+            raise DataError(f"split {path} is damaged or of another version ({problem}); draw it again") from None
+        if not checksum_ok(raw):
+            raise DataError(f"split {path} has changed since it was saved; copy it again, or draw it again")
+        return ids
+
+
+@dataclass(frozen=True)
+class Split:
+    """The cases of a split, disjoint parts; `ids` is what identifies and saves it."""
+
+    ids: SplitIds
+    train: tuple[EditCase, ...]
+    validation: tuple[EditCase, ...]
+    test: tuple[EditCase, ...]
+    demonstrations: tuple[EditCase, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +153,6 @@ class Dataset:
         Of rows with the same new facts (query and object) at most one is drawn, and no two of the parts share a fact.
 
         Args:
-            seed: of the draw.
             train: training edits; default 300, or what is left if that is less.
             test: test edits; default 100, or a quarter of the editable rows if that is less.
             validation: edits held out for choosing between methods.
@@ -133,9 +203,8 @@ class Dataset:
     def restore(self, ids: SplitIds) -> Split:
         """The split with these ids. Raises DataError if it was drawn from another data set."""
         if ids.fingerprint != self.fingerprint:
-            drawn = f"split {ids.name!r} was drawn from {ids.dataset}"
-            remedy = "load the same files, or draw a new split"
-            raise DataError(f"{drawn}, whose rows are not those of {self.name}; {remedy}")
+            drawn = f"split {ids.name!r} was drawn from {ids.dataset}, whose rows are not those of {self.name}"
+            raise DataError(f"{drawn}; load the same files, or draw a new split")
         return ids.of(self.cases)
 
 
@@ -166,8 +235,7 @@ def _without_shared(cases: Sequence[EditCase], known: frozenset[Key]) -> list[Ed
 
 def numerical(case: EditCase) -> bool:
     """Whether the edit's query or one of its objects has a digit: our reading of the paper's numerical subset."""
-    edit = case.edit
-    return any(re.search(r"\d", text) for text in (edit.query, edit.target_new, edit.target_true or ""))
+    return bool(re.search(r"\d", f"{case.edit.fact} {case.edit.target_true or ''}"))
 
 
 SUBSETS: dict[str, Subset] = {"numerical": numerical}

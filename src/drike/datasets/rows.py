@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -111,7 +111,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A count of rows, paraphrases or neighbours that were dropped for one reason; `example` is the first place."""
+    """How many rows or probes were dropped for one reason; `example` is the first place."""
 
     what: str
     reason: str
@@ -162,10 +162,12 @@ def shown(value: object) -> str:
 def read_rows(path: Path, name: str) -> tuple[list[Row], str]:
     """The rows of a JSON list, JSON lines or CSV file; its SHA-256. Raises DataError as `scan_rows` and for a row."""
     scanned, sha256 = scan_rows(path, name)
+    rows: list[Row] = []
     for row in scanned:
         if isinstance(row, DataError):
             raise row
-    return [row for row in scanned if isinstance(row, Row)], sha256
+        rows.append(row)
+    return rows, sha256
 
 
 def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
@@ -175,7 +177,7 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
     """
     try:
         content = path.read_bytes()
-        text = content.decode("utf-8-sig")
+        return rows_in(content.decode("utf-8-sig"), name), hashlib.sha256(content).hexdigest()
     except OSError as error:
         remedy = "check the path, or give the file's public address"
         raise DataError(f"{name} cannot be read ({error.strerror}); {remedy}") from None
@@ -184,7 +186,6 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
         raise DataError(f"{name} is not UTF-8 text (byte {error.start}); {remedy}") from None
     except ValueError as error:  # a NUL character in the path
         raise DataError(f"{shown(name)} cannot be read ({error}); check the path") from None
-    return rows_in(text, name), hashlib.sha256(content).hexdigest()
 
 
 def rows_in(text: str, name: str, may_repeat: Callable[[str], bool] = lambda column: False) -> list[Row | DataError]:
@@ -195,13 +196,10 @@ def rows_in(text: str, name: str, may_repeat: Callable[[str], bool] = lambda col
     if not text.strip():
         raise DataError(f"{name} is empty; give a file with rows")
     suffix = Path(name.partition("?")[0]).suffix.casefold()  # of a path, or of an address without its query
-    if suffix == ".csv":
-        rows = list(_table(text, name, may_repeat))
-    else:
-        rows = list(_lines(text, name) if suffix == ".jsonl" else _json(text, name))
-    if not rows:
-        raise DataError(f"{name} holds no rows; give a file with at least one")
-    return rows
+    read = {".csv": lambda: _table(text, name, may_repeat), ".jsonl": lambda: _lines(text, name)}
+    if rows := list(read.get(suffix, lambda: _json(text, name))()):
+        return rows
+    raise DataError(f"{name} holds no rows; give a file with at least one")
 
 
 def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[Row | DataError]:
@@ -243,12 +241,11 @@ def _lines(text: str, name: str) -> Iterator[Row | DataError]:
         place = f"{name}, row {index} (line {number})"
         try:
             values, repeated = _parse(line)
+            yield _row(values, name, index, repeated)
         except json.JSONDecodeError as error:
             yield DataError(f"{place} is not valid JSON (column {error.colno}: {error.msg}); write one object a line")
         except (RecursionError, ValueError) as error:
             yield DataError(f"{place} is not usable JSON ({error}); correct the line or remove it")
-        else:
-            yield _row(values, name, index, repeated[0][0] if repeated else None)
 
 
 def _json(text: str, name: str) -> Iterator[Row | DataError]:
@@ -265,14 +262,17 @@ def _json(text: str, name: str) -> Iterator[Row | DataError]:
         raise DataError(f"{name} is not usable JSON ({error}); give a data set file") from None
     if not isinstance(loaded, list):
         raise DataError(f"{name} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file")
-    for index, values in enumerate(loaded):
-        yield _row(values, name, index, next((key for key, within in repeated if _holds(values, within)), None))
+    yield from (_row(values, name, index, repeated) for index, values in enumerate(loaded))
 
 
-def _row(values: object, name: str, index: int, repeated: str | None) -> Row | DataError:
-    """A row of JSON; a list of objects (a group of records) becomes its single field. repeated: a key that is."""
-    if repeated is not None:
-        return DataError(f"{name}, row {index} has the key {shown(repeated)!r} twice in one object; remove one of them")
+def _row(values: object, name: str, index: int, repeated: Mapping[int, tuple[str, object]]) -> Row | DataError:
+    """A row of JSON; a list of objects (a group of records) becomes its single field."""
+    parts = [values] if repeated else []
+    for part in parts:  # which grows: every object and list of the row
+        if id(part) in repeated:
+            twice = shown(repeated[id(part)][0])
+            return DataError(f"{name}, row {index} has the key {twice!r} twice in one object; remove one of them")
+        parts += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     if isinstance(values, list) and values and all(isinstance(record, dict) for record in values):
         values = {GROUP: values}
     if not isinstance(values, dict):
@@ -281,22 +281,14 @@ def _row(values: object, name: str, index: int, repeated: str | None) -> Row | D
     return Row(name, index, values)
 
 
-def _parse(text: str) -> tuple[object, list[tuple[str, object]]]:
-    """Parse JSON; also returns repeated keys and the object of each."""
-    repeated: list[tuple[str, object]] = []
+def _parse(text: str) -> tuple[Any, dict[int, tuple[str, object]]]:
+    """Parse JSON; also returns a repeated key of each object that has one, by its identity."""
+    repeated: dict[int, tuple[str, object]] = {}  # with the object, so that no other one gets its id
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         values = dict(pairs)
         if len(values) < len(pairs):
-            repeated.append((Counter(key for key, _ in pairs).most_common(1)[0][0], values))
+            repeated[id(values)] = Counter(key for key, _ in pairs).most_common(1)[0][0], values
         return values
 
     return json.loads(text, object_pairs_hook=unique), repeated
-
-
-def _holds(value: object, part: object) -> bool:
-    """Whether `part` is a JSON value, or an object or list inside it."""
-    parts = [value]
-    for inner in parts:
-        parts += inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ()
-    return any(inner is part for inner in parts)

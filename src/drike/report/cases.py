@@ -11,7 +11,7 @@ demonstrations their index in `shown`: a flat list of (role, text). Cases with p
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -29,18 +29,17 @@ _ANSWER = 7
 
 def packed(groups: Sequence[Group]) -> dict[str, object]:
     """Pack all cases of all groups."""
-    editors = list(dict.fromkeys(editor for group in groups for editor in group.outcomes))
-    packing = _Packing(editors)
+    packing = _Packing(list(dict.fromkeys(editor for group in groups for editor in group.outcomes)))
     numbered = ((number, run) for number, group in enumerate(groups) for run in group.runs)
     cases = [case for number, run in numbered for case in packing.cases(number, run)]
     return {
-        "aspects": list(ASPECTS),
-        "roles": list(ROLES),
-        "editors": editors,
+        "aspects": ASPECTS,
+        "roles": ROLES,
+        "editors": packing.editors,
         "groups": [group.label for group in groups],
         "strings": list(packing.strings),
-        "shown": list(map(list, packing.shown)),
-        "prompts": list(map(list, packing.prompts)),
+        "shown": list(packing.shown),
+        "prompts": list(packing.prompts),
         "cases": sorted(cases, key=lambda case: not any(case[4][_ANSWER - 1 :: _ANSWER])),
     }
 
@@ -62,20 +61,19 @@ class _Packing:
     shown: dict[tuple[int, ...], int] = field(default_factory=dict)
     prompts: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def cases(self, group: int, run: ReportedRun) -> list[list[Any]]:
+    def cases(self, group: int, run: ReportedRun) -> Iterator[list[Any]]:
         """The run's cases, in the order they were tested."""
         by_case: dict[str, list[list[Outcome]]] = {}
         for editor in sorted(run.outcomes, key=self.editors.index):
             for case_id, of_case in groupby(run.outcomes[editor], key=lambda outcome: outcome.case_id):
                 by_case.setdefault(case_id, []).append(list(of_case))
-        cases: list[list[Any]] = []
         for case_id, parts in by_case.items():
-            probes: list[int] = []
-            for o in parts[0]:
-                probes += [ASPECTS.index(o.aspect), self.at(o.query), self.at(o.target), self.at(o.distractor)]
+            probes = [
+                number for o in parts[0]
+                for number in (ASPECTS.index(o.aspect), self.at(o.query), self.at(o.target), self.at(o.distractor))
+            ]  # fmt: skip
             answers = [value for of_editor in parts for value in self.answers(run, of_editor)]
-            cases.append([group, run.seed, self.at(case_id), probes, answers])
-        return cases
+            yield [group, run.seed, self.at(case_id), probes, answers]
 
     def at(self, text: str | None) -> int:
         """The index of a text, which is added if it is new."""

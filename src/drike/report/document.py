@@ -1,4 +1,4 @@
-"""Put a report together: a summary, then every table and figure, then the settings of the runs.
+"""Put a report together: a summary, then every table, then the settings of the runs.
 
 Nothing here knows HTML: `page` writes a document as a page, `markdown` its tables.
 """
@@ -7,40 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
-from drike.report import figures
-from drike.report.comparison import paper_tables
-from drike.report.deployed import deployed_of
-from drike.report.figures import Figure
-from drike.report.findings import findings, gaps
-from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
-from drike.report.overview import generated, judges, scores
-from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
-from drike.report.tables import (
-    INTERVALS,
-    PER_PROMPT,
-    SCORES,
-    aspects,
-    compared,
-    costs,
-    distribution_of,
-    hops,
-    paired,
-    work,
-)
-from drike.report.training import epochs_table
+from drike.evaluation.judge import RULES
+from drike.evaluation.metrics import counted
+from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group, ReportedRun
+from drike.report.overview import about, gaps, tables, verdict
+from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, paper_tables
+from drike.report.tables import compared, costs, deployed_tables, distribution_of, epochs_table, hops, paired, work
 from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: paragraphs, figures, tables, in this order."""
+    """A part of a report: paragraphs, then tables."""
 
     id: str
     title: str
     text: Sequence[str] = ()
-    figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
 
 
@@ -56,19 +39,20 @@ class Document:
 def document(groups: Sequence[Group]) -> Document:
     """The report of groups of runs (see `groups.grouped`)."""
     runs = [run for group in groups for run in group.runs]
+    seconds = "; ".join(f"{model} {before:.1f} and {after:.1f}" for model, (before, after) in EPOCH_SECONDS.items())
+    published = f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits)."
     sections = (
-        _summary(groups),
-        Section("paper", "Compared with the paper", tables=list(paper_tables(groups))),
-        _differences(groups),
-        Section("deployed", "Many edits in force", tables=[*chain.from_iterable(map(deployed_of, runs))]),
-        _cost(groups),
-        _training(groups),
-        _budgets(groups),
-        _about(groups),
+        Section("summary", "Summary", _summary(groups), [table for group in groups for table in tables(group)]),
+        Section("paper", "Compared with the paper", (), list(paper_tables(groups))),
+        Section("differences", "Differences", (), [table for group in groups for table in _differences(group)]),
+        Section("deployed", "Many edits in force", (), [table for run in runs for table in _deployed(run)]),
+        Section("cost", "Quality and cost", (), [table for group in groups for table in _costs(group)]),
+        Section("training", "Training", [published], _training(groups)),
+        Section("budget", "Retain budget", (), _budgets(groups)),
+        Section("runs", "Settings", (), [_settings(runs)]),
     )
-    kept = tuple(section for section in sections if section.text or section.figures or section.tables)
     title = f"drike report: {'; '.join(dict.fromkeys(group.label for group in groups))}"
-    return Document(title, tuple(groups), kept)
+    return Document(title, tuple(groups), tuple(section for section in sections if section.tables))
 
 
 def markdown(document: Document) -> str:
@@ -82,99 +66,77 @@ def markdown(document: Document) -> str:
     return "\n".join(lines)
 
 
-def _summary(groups: Sequence[Group]) -> Section:
-    text = [sentence for part in (gaps, findings) for group in groups for sentence in part(group)]
+def _summary(groups: Sequence[Group]) -> list[str]:
+    text = [sentence for group in groups for sentence in gaps(group)]
+    text += [sentence for group in groups for sentence in (about(group), verdict(group))]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
-    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
-    tables = [scores(group, meanings, *judges(group), INTERVALS, PER_PROMPT) for group in groups]
-    for group in groups:
-        tables += _labelled(group.label, aspects(list(group.summaries.values()), *generated(group)))
-    return Section("summary", "Summary", text, tables=tables)
+    return text
 
 
-def _differences(groups: Sequence[Group]) -> Section:
+def _differences(group: Group) -> list[Table]:
     """Every editor against IKE, DR-IKE against every other editor, and DR-IKE-Q against its controls."""
-    tables: list[Table] = []
-    for group in groups:
-        editors = [name for name in group.outcomes if name not in (UNEDITED, BASELINE)]
-        pairs = [(name, BASELINE) for name in editors]
-        pairs += [(METHOD, name) for name in editors if name not in (METHOD, PER_QUERY)]
-        pairs += compared(list(group.outcomes))
-        comparable = [pair for pair in dict.fromkeys(pairs) if group.comparable(*pair)]
-        tables += paired(group.counts, comparable, f"Paired differences, {group.label}")
-    return Section("differences", "Differences", tables=tables)
+    editors = [name for name in group.outcomes if name not in (UNEDITED, BASELINE)]
+    against = [(METHOD, name) for name in editors if name not in (METHOD, PER_QUERY)]
+    pairs = dict.fromkeys((*((name, BASELINE) for name in editors), *against, *compared(list(group.outcomes))))
+    comparable = [pair for pair in pairs if group.comparable(*pair)]
+    return paired(group.counts, comparable, f"Paired differences, {group.label}")
 
 
-def _cost(groups: Sequence[Group]) -> Section:
-    tables: list[Table] = []
-    for group in groups:
-        summaries = list(group.summaries.values())
-        tables += _labelled(group.label, hops(summaries), costs(summaries))
-        for run in group.runs:
-            tables += _labelled(f"{group.label}, seed {run.seed}", work(run.usage) if run.usage else None)
-    return Section("cost", "Quality and cost", tables=tables)
+def _deployed(run: ReportedRun) -> list[Table]:
+    """The tables of a run that was evaluated with --stored; none of another run."""
+    if not run.gate:
+        return []
+    counts = {editor: (counted(run.outcomes[editor]), counted(outcomes)) for editor, outcomes in run.deployed.items()}
+    judge = [RULES[run.settings["judge"]].caption] if run.settings.get("judge") in RULES else []
+    title = f"{run.stored} edits in force, {run.data}, model {run.model}"
+    return deployed_tables(counts, run.gate, title, *judge)
 
 
-def _labelled(label: str, *tables: Table | None) -> list[Table]:
-    """The tables that there are, with the label in their titles."""
-    return [replace(table, title=f"{table.title}, {label}") for table in tables if table]
+def _costs(group: Group) -> list[Table]:
+    summaries = list(group.summaries.values())
+    found = [(group.label, hops(summaries)), (group.label, costs(summaries))]
+    found += [(f"{group.label}, seed {run.seed}", work(run.usage)) for run in group.runs if run.usage]
+    return [replace(table, title=f"{table.title}, {label}") for label, table in found if table]
 
 
-def _training(groups: Sequence[Group]) -> Section:
-    runs = {f"{group.label}, seed {run.seed}": run for group in groups for run in group.runs if run.episodes}
-    if not runs:
-        return Section("training", "Training")
-    seconds = "; ".join(f"{model} {before:.1f} and {after:.1f}" for model, (before, after) in EPOCH_SECONDS.items())
-    text = (f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits).",)
-    table = epochs_table({name: run.epochs for name, run in runs.items()})
-    unfinished = tuple(
-        f"Epoch {last.epoch} was stopped after {last.episodes} of {run.training_edits} edits ({name})."
-        for name, run in runs.items() if (last := run.epochs[-1]).episodes < run.training_edits
-    )  # fmt: skip
-    table = replace(table, notes=(*table.notes, *unfinished))
-    return Section("training", "Training", text, tables=[table])
+def _training(groups: Sequence[Group]) -> list[Table]:
+    runs = {f"{group.label}, seed {run.seed}": run.epochs for group in groups for run in group.runs if run.episodes}
+    return [epochs_table(runs)] if runs else []
 
 
-def _budgets(groups: Sequence[Group]) -> Section:
+def _budgets(groups: Sequence[Group]) -> list[Table]:
     pairs = ((group, editor) for group in groups for editor in group.outcomes if editor.startswith(METHOD))
     with_budgets = [pair for pair in pairs if pair[1] != PER_QUERY]  # which has no budget per edit
-    if not with_budgets:
-        return Section("budget", "Retain budget")
     rows: list[tuple[Cell, ...]] = [("Measured",)]
+    notes: list[str] = []
     for group, editor in with_budgets:
         kept = distribution_of(group.outcomes[editor])
         extremes = (Number(end(kept.counts), "d") for end in (min, max))
         rows.append((f"{editor}, {group.label}", Number(kept.mean, ".2f"), Number(kept.std, ".2f"), *extremes))
+        edits = ", ".join(f"{k} at {number}" for k, number in kept.counts.items())
+        notes.append(f"{editor}, {group.label}: edits by retains kept: {edits}.")
     rows.append(("Published",))
     for model, published in RETAIN_BUDGETS.items():
         rows.append((f"DR-IKE, {model}", *(Number(value, ".2f") for value in published), NOT_MEASURED, NOT_MEASURED))
-    notes = (
+    notes += [
         "Every edit counts once here; retains/prompt in the other tables is a mean over prompts, so an edit with more "
         "probes counts more there.",
         "std: of the population; the paper does not say which it uses.",
-    )
-    header = ("Editor", "mean retains/edit", "std", "min", "max")
-    table = Table("Retains kept per test edit", header, tuple(rows), notes)
-    drawn = [figures.budget(group, editor) for group, editor in with_budgets]
-    return Section("budget", "Retain budget", figures=drawn, tables=[table])
-
-
-def _about(groups: Sequence[Group]) -> Section:
-    """The settings of the runs: enough to repeat them."""
-    runs = [run for group in groups for run in group.runs]
-    names = list(dict.fromkeys(name for run in runs for name in run.settings))
-    rows = [
-        ("folder", *(run.folder for run in runs)),
-        ("started", *(run.started for run in runs)),
-        ("model", *(run.model for run in runs)),
-        *(
-            (what, *(run.identity.get(name, "n/a")[:16] for run in runs))
-            for name, what in (("dtype", "dtype of the weights"), ("weights_sha256", "SHA-256 of the weights"))
-        ),
-        ("seed", *(str(run.seed) for run in runs)),
-        *((name, *(run.settings.get(name, "default") for run in runs)) for name in names),
-        *((name, *(run.versions.get(name, "n/a") for run in runs)) for name in ("drike", "torch", "transformers")),
     ]
+    header = ("Editor", "mean retains/edit", "std", "min", "max")
+    return [Table("Retains kept per test edit", header, tuple(rows), tuple(notes))] if with_budgets else []
+
+
+def _settings(runs: Sequence[ReportedRun]) -> Table:
+    """The settings of the runs: enough to repeat them."""
+    names = list(dict.fromkeys(name for run in runs for name in run.settings))
+    weights = {"dtype": "dtype of the weights", "weights_sha256": "SHA-256 of the weights"}
+    rows = [(name, *(str(getattr(run, name)) for run in runs)) for name in ("folder", "started", "model")]
+    rows += [(what, *(run.identity.get(name, "n/a")[:16] for run in runs)) for name, what in weights.items()]
+    rows += [("seed", *(str(run.seed) for run in runs))]
+    rows += [(name, *(run.settings.get(name, "default") for run in runs)) for name in names]
+    programs = ("drike", "torch", "transformers")
+    rows += [(name, *(run.versions.get(name, "n/a") for run in runs)) for name in programs]
     header = ("", *(f"run {i}" for i in range(1, len(runs) + 1)))
-    return Section("runs", "Settings", tables=[Table("Settings of the runs", header, tuple(rows), wide=True)])
+    return Table("Settings of the runs", header, tuple(rows), wide=True)

@@ -15,7 +15,7 @@ from drike.deployment.evaluation import GateRecord
 from drike.errors import ReportError
 from drike.evaluation.metrics import METRICS, Counts, Outcome, Summary, counted, paired_differences, summary_of
 from drike.models.protocols import Usage
-from drike.report.training import Epoch, epochs_of
+from drike.report.tables import Epoch, epochs_of
 from drike.runs.folder import CasePrompts, EpisodeRecord
 from drike.support.table import Difference
 
@@ -30,11 +30,10 @@ class ReportedRun:
     """What a report needs from one run's folder.
 
     settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that
-    were to be evaluated and have no outcomes. episodes, training_edits, asked_episodes: of the training run behind
-    it; 0 where unknown. parameters: trained for each editor, where known. form: of the data files. usage: for
-    training and for each editor. written: by editor and case id, what the model wrote, by probe. prompts: by editor
-    and case id. stored: how many edits were in force behind a gate, as --stored gave it; "" if that was not
-    evaluated. deployed: by editor, the outcomes behind it.
+    were to be evaluated and have no outcomes. episodes, asked_episodes: of the training run behind it, and how many
+    it was to have; 0 where unknown. form: of the data files. usage: for training and for each editor. written: by
+    editor and case id, what the model wrote, by probe. prompts: by editor and case id. stored: how many edits were in
+    force behind a gate, as --stored gave it; "" if that was not evaluated. deployed: by editor, the outcomes behind it.
     """
 
     folder: str
@@ -47,9 +46,7 @@ class ReportedRun:
     outcomes: Mapping[str, tuple[Outcome, ...]]
     missing: tuple[str, ...] = ()
     episodes: tuple[EpisodeRecord, ...] = ()
-    training_edits: int = 0
     asked_episodes: int = 0
-    parameters: Mapping[str, int] = field(default_factory=dict)
     form: str = ""
     usage: Mapping[str, Usage] = field(default_factory=dict)
     written: Mapping[str, Mapping[str, tuple[str | None, ...]]] = field(default_factory=dict)
@@ -119,11 +116,6 @@ class Group:
     def seeds(self, editor: str | None = None) -> tuple[int, ...]:
         """The seeds that measured an editor, or any editor."""
         return tuple(sorted({run.seed for run in self.runs if editor is None or editor in run.outcomes}))
-
-    def parameters(self, editor: str) -> int | None:
-        """How many parameters were trained for an editor; None where that is not known of every run."""
-        counts = {run.parameters.get(editor) for run in self.runs if editor in run.outcomes}
-        return counts.pop() if len(counts) == 1 else None
 
     def comparable(self, ours: str, theirs: str) -> bool:
         """Whether two editors were measured on the same edits under the same seeds."""

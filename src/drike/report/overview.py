@@ -1,93 +1,118 @@
-"""What a page shows of a group first: the verdict, one edit before and after, the scores, and the aspects by editor."""
+"""What a report says first: what is missing, the best editor, the scores, and one edit before and after.
+
+No sentence claims more than its interval allows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from drike.datasets.generated import GENERATED
 from drike.edits import Aspect
 from drike.evaluation.judge import RULES
-from drike.evaluation.metrics import Outcome, Summary
-from drike.report.findings import findings
+from drike.evaluation.metrics import Outcome
 from drike.report.groups import BASELINE, UNEDITED, Group
-from drike.report.tables import INTERVALS, SCORES, cell
-from drike.support.table import NOT_MEASURED, Cell, Table, counted
+from drike.report.reading import evaluate_again
+from drike.report.tables import INTERVALS, PER_PROMPT, SCORES, aspects, cell
+from drike.support.table import NOT_MEASURED, Cell, Table, as_text, counted
 
-MEANINGS = {
-    Aspect.REWRITE: "the edit's own query (ESR)",
-    Aspect.PARAPHRASE: "the edited fact in other words (PC)",
-    Aspect.NEIGHBORHOOD: "a fact about another subject, which must stay (RR)",
-    Aspect.SAME_SUBJECT: "another fact about the edited subject, which must stay",
-    Aspect.ALIAS: "the edited fact with the subject under another name",
-    Aspect.YES_NO: "the edited fact as a question answered yes or no",
-    Aspect.CHOICE: "the edited fact as one of several options",
-    Aspect.REVERSE: "the subject, asked for by the new object",
-    Aspect.MULTI_HOP: "a fact that follows from the edit and others",
-    Aspect.PUSHBACK: "the edited fact after a challenge such as 'Are you sure?'",
-    Aspect.DISTRACTOR: "the edited fact after a misleading sentence",
-}
-NOT_WRITTEN = "(not written: judged by scores)"
-MAX_EDITORS = 12  # among the scores and profiles, so that the cases do not begin too far down
-CHOSEN = (
-    "the first of the sample that took effect", "the first of the sample, in which none took effect",
-    "the first test edit",
-)  # fmt: skip
+# On fewer edits no difference is claimed: of two equally good editors, one would win on all of five edits with a
+# probability of 2 / 2**5, above 5 %.
+MIN_EDITS = 6
 
 
-@dataclass(frozen=True)
-class ExampleEdit:
-    """An edit's own query, and what the model says without an editor and under the best one.
-
-    outcome: of the query under the best editor. before, after: first lines, or why not known. chosen: why it is.
-    """
-
-    outcome: Outcome
-    before: str
-    after: str
-    chosen: str
+def gaps(group: Group) -> Iterator[str]:
+    """What was meant to be measured but is missing from the group's numbers."""
+    for run in group.runs:
+        if run.missing:
+            lacks = f"{run.folder} has no outcomes of {', '.join(run.missing)}, which this report leaves out"
+            yield f"Incomplete: {lacks}; to measure what is missing: {evaluate_again(run.folder)}"
+        if 0 < len(run.episodes) < run.asked_episodes:
+            done = f"{len(run.episodes)} of {run.asked_episodes} episodes"
+            yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
+    summaries = group.summaries.values()
+    if absent := [name for name in SCORES if all(summary.metric(name).value is None for summary in summaries)]:
+        missing = ", ".join(name for name in absent if name != "S")
+        unjudged = any(outcome.correct is None for outcomes in group.outcomes.values() for outcome in outcomes)
+        which = "no such probes that the rule can judge" if unjudged else "no such probes"
+        yield f"Not measured: {missing}, as the test edits have {which}; S needs ESR, PC and RR ({group.label})."
 
 
 def about(group: Group) -> str:
-    """How many edits and seeds a group has, and how its answers were judged."""
-    return " ".join([next(findings(group)), *judges(group)])
+    """How many edits and seeds a group has, and what its intervals leave out."""
+    seeds, cases = group.seeds(), max(summary.cases for summary in group.summaries.values())
+    if len(seeds) > 1:
+        return f"{group.label}: {cases} test edits, {len(seeds)} seeds; an edit tested under several counts once."
+    beyond = "intervals do not include what another split or another initial head would change"
+    return f"{group.label}: {cases} test edits, seed {seeds[0]}; {beyond}."
 
 
-def notes(group: Group) -> list[str]:
-    """What is to be known of the scores that are shown first."""
-    left_out = len(group.summaries) - MAX_EDITORS
-    further = [f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else []
-    return [INTERVALS, *further, *list(findings(group))[2:]]
+def verdict(group: Group) -> str:
+    """Which editor is best, and whether its lead is more than chance."""
+    metric, ranked = group.headline, group.ranked
+    values = {editor: as_text(summary.metric(metric)) for editor, summary in group.summaries.items()}
+    known = values.get(UNEDITED, NOT_MEASURED)
+    if not ranked:
+        only = f"Only the unedited model was measured: its {metric} is {known}."
+        return "No answer of this run could be judged." if known == NOT_MEASURED else only
+    best, *others = (summary.editor for summary in ranked)
+    where = counted(ranked[0].cases, "test edit")
+    if ranked[0].cases < MIN_EDITS:
+        return f"{best} has {metric} {values[best]} on {where}, too few to tell editors apart."
+    above = {other: _above(group, best, other) for other in (*others, *([] if known == NOT_MEASURED else [UNEDITED]))}
+    if above.get(UNEDITED) is False:
+        none = f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}"
+        return f"{none}; the best is {best} with {values[best]}."
+    clear, near = ([name for name in above if above[name] is significant] for significant in (True, False))
+    has = f"{best} has the highest {metric}" if others else f"{best} has {metric}"
+    lead = f", significantly above {_listed(clear)}" if clear else ""
+    lead += f", but not significantly above {_listed(near)}" if near else ""
+    alone = ", but no other editor was measured on the same edits" if others and not lead else ""
+    return f"{has}{', ' if others else ' '}{values[best]} on {where}{lead}{alone}."
 
 
-def asked(group: Group) -> list[tuple[Aspect, str, str]]:
-    """Each aspect that is probed, its meaning, and how many probes of how many edits test it under one editor."""
-    rows = []
-    for aspect in Aspect:
-        share = max((of.aspects[aspect] for of in group.summaries.values()), key=lambda share: share.probes)
-        if share.probes:
-            many = f"{counted(share.probes, 'probe')} of {counted(share.edits, 'edit')}"
-            rows.append((aspect, MEANINGS[aspect], many))
-    return rows
+def overall(groups: Sequence[Group]) -> str:
+    """The verdict on all groups together: which editor is highest in how many of them."""
+    if len(groups) == 1:
+        return verdict(groups[0])
+    first = Counter(group.ranked[0].editor for group in groups if group.ranked)
+    won = ", ".join(f"{editor} in {times}" for editor, times in first.most_common())
+    metric = " or ".join(dict.fromkeys(group.headline for group in groups))
+    return f"Highest {metric} in {len(groups)} settings: {won}." if won else "No answer of these runs could be judged."
 
 
-def judges(group: Group) -> list[str]:
-    """The rule by which its answers were judged; older runs do not say."""
-    names = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)
-    return [RULES[name].caption for name in names if name in RULES]
+def tables(group: Group) -> list[Table]:
+    """The scores, and the aspects that S does not count where they were asked."""
+    judges = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)  # older runs do not say
+    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
+    captions = (RULES[name].caption for name in judges if name in RULES)
+    generated = [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
+    further = aspects(list(group.summaries.values()), *generated)
+    shown = [_scores(group, meanings, *captions, INTERVALS, PER_PROMPT)]
+    return [*shown, replace(further, title=f"{further.title}, {group.label}")] if further else shown
 
 
-def generated(group: Group) -> list[str]:
-    """A note on generated probes, if its runs asked any; older runs did not."""
-    return [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
+def example(group: Group, editor: str) -> tuple[Outcome, str, str] | None:
+    """An edit that took effect, of those with written answers: what the model says without and under the editor."""
+    for run in group.runs:
+        for outcome in run.outcomes.get(editor, ()):
+            if outcome.aspect is Aspect.REWRITE and outcome.correct:
+                answers = [run.written.get(name, {}).get(outcome.case_id) for name in (UNEDITED, editor)]
+                before, after = (texts[0] if texts else None for texts in answers)  # the rewrite probe's
+                if before is not None and after is not None:
+                    return outcome, before.strip() or "(nothing)", after.strip()
+    return None
 
 
-def scores(group: Group, *notes: str) -> Table:
-    """The main scores of the first editors, their differences of the headline metric from the baseline, their costs."""
+def _scores(group: Group, *notes: str) -> Table:
+    """The main scores of editors, their differences of the headline metric from the baseline, their costs."""
     metric = group.headline
     against = BASELINE if {BASELINE} < group.summaries.keys() - {UNEDITED} else ""
     header = ("Editor", *SCORES, *([f"{metric} minus {against}"] if against else []), "retains/prompt", "tokens/prompt")
     rows: list[tuple[Cell, ...]] = []
-    for editor, summary in first(group).items():
+    for editor, summary in group.summaries.items():
         difference = group.difference(editor, against, metric) if editor != against else None
         differences: list[Cell] = [difference or NOT_MEASURED] if against else []
         costs = (cell(summary, "retains/prompt"), cell(summary, "tokens/prompt"))
@@ -95,29 +120,14 @@ def scores(group: Group, *notes: str) -> Table:
     return Table(group.label, header, tuple(rows), notes)
 
 
-def example(group: Group, editor: str) -> ExampleEdit | None:
-    """The first edit that took effect of those with written answers, or the first of these, or the first edit."""
-    ranked: list[tuple[int, int, ExampleEdit]] = []
-    for run in group.runs:
-        for outcome in run.outcomes.get(editor, ()):
-            if outcome.aspect is not Aspect.REWRITE:
-                continue
-            answers = [run.written.get(name, {}).get(outcome.case_id) for name in (UNEDITED, editor)]
-            before, after = (_line(texts[0]) if texts else NOT_WRITTEN for texts in answers)  # the rewrite probe's
-            if UNEDITED not in run.outcomes:
-                before = "(not evaluated)"
-            written = NOT_WRITTEN not in (before, after)
-            rank = 2 - written - bool(written and outcome.correct)
-            ranked.append((rank, len(ranked), ExampleEdit(outcome, before, after, CHOSEN[rank])))
-    return min(ranked)[-1] if ranked else None
+def _listed(names: Sequence[str]) -> str:
+    """Names as a phrase: "A, B and C", or "A, B and 4 others"."""
+    if len(names) > 3:
+        return f"{', '.join(names[:2])} and {len(names) - 2} others"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def first(group: Group) -> dict[str, Summary]:
-    """The unedited model, the baseline and the best of the other editors, as many as are shown first."""
-    best = dict.fromkeys((UNEDITED, BASELINE, *(summary.editor for summary in group.ranked), *group.summaries))
-    kept = [editor for editor in best if editor in group.summaries][:MAX_EDITORS]
-    return {editor: summary for editor, summary in group.summaries.items() if editor in kept}
-
-
-def _line(text: str | None) -> str:
-    return NOT_WRITTEN if text is None else next(iter(text.strip().splitlines()), "(nothing)")
+def _above(group: Group, ours: str, theirs: str) -> bool | None:
+    """Whether an editor is significantly above another in the headline metric; None if that cannot be said."""
+    difference = group.difference(ours, theirs, group.headline)
+    return None if difference is None else difference.significant and (difference.estimate.value or 0) > 0

@@ -18,7 +18,6 @@ from drike.report import overview
 from drike.report.cases import as_script, packed
 from drike.report.document import Document
 from drike.report.figures import pareto
-from drike.report.findings import gaps, overall, verdict
 from drike.report.groups import UNEDITED
 from drike.report.tables import COLUMNS, SCORES, STARRED
 from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
@@ -33,10 +32,10 @@ _MARKS = f"{STARRED.replace('*', '▲ above 0, ▼ below 0').removesuffix('.')};
 
 @dataclass(frozen=True)
 class PageCell:
-    """A cell of a table on the page.
+    """A cell of a table on the page, with its interval and note, which are small.
 
-    small: its interval and note. kind: best, of its column; up, down, level: a difference and what its interval says;
-    or "". rank: what it is compared by with the others of its column; None where it is not compared.
+    kind: best, of its column; up, down, level: a difference and what its interval says; or "". rank: what it is
+    compared by with the others of its column; None where it is not compared.
     """
 
     column: str
@@ -52,36 +51,22 @@ Block = tuple[str, list[Row]]
 
 def html(document: Document) -> str:
     """Write the page of a report; the same input gives the same text."""
-    environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     script = (_HERE / "viewer.js").read_text("utf-8")
     groups = document.groups
-    page = environment.get_template("page.html").render(
-        document=document,
-        verdict=overall(groups),
-        gaps=[sentence for group in groups for sentence in gaps(group)],
-        shown=overview,
-        groups=groups,
-        metrics=SCORES,
-        verdict_of=verdict,
-        pareto=pareto,
-        style=(_HERE / "style.css").read_text("utf-8"),
-        script=script,
+    page = rendered(
+        "page.html", document=document, groups=groups, shown=overview, pareto=pareto, metrics=SCORES, blocks=blocks,
+        as_text=as_text, starred=STARRED, marks=_MARKS, data=as_script(packed(groups)), script=script,
         script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        data=as_script(packed(groups)),
-        blocks=blocks,
-        columns=columns,
-        as_text=as_text,
-        starred=STARRED,
-        marks=_MARKS,
-    )
+    )  # fmt: skip
     return page.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no UTF-8
 
 
-def columns(count: int) -> int:
-    """How many of this many boxes stand in a row where there is room: up to four, with the fewest gaps in the last."""
-    return count if count < 5 else min((4, 3), key=lambda in_a_row: -count % in_a_row)
+def rendered(template: str, **values: object) -> str:
+    """A template of this folder with its values, which it escapes, and the style of all pages."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(template).render(style=(_HERE / "style.css").read_text("utf-8"), **values)
 
 
 def blocks(table: Table) -> list[Block]:
@@ -103,10 +88,8 @@ def _cell(column: str, cell: Cell, *, ranked: bool) -> PageCell:
     """A cell as the page has it; ranked: whether its column may mark its best value."""
     if isinstance(cell, Difference):
         value, small = parts(cell.estimate, signed=True)
-        if not small:
-            return PageCell(column, value, small)
         kind = "level" if not cell.significant else "up" if (cell.estimate.low or 0) > 0 else "down"
-        return PageCell(column, f"{_SHAPES[kind]} {value}", small, kind)
+        return PageCell(column, f"{_SHAPES[kind]} {value}", small, kind) if small else PageCell(column, value, small)
     value, small = parts(cell)
     number = cell.value if isinstance(cell, Number) or (small and not isinstance(cell, str | Noted)) else None
     ranked = ranked and column in _SHARES and number is not None
@@ -118,8 +101,8 @@ def _with_best(rows: list[Row]) -> list[Row]:
     columns = zip(*(cells for _, cells in rows), strict=True)
     ranks = [[cell.rank for cell in column if cell.rank is not None] for column in columns]
     best = [max(column) if len(column) > 1 else None for column in ranks]
-
-    def marked(cell: PageCell, highest: float | None) -> PageCell:
-        return replace(cell, kind="best") if cell.rank is not None and cell.rank == highest else cell
-
-    return [(name, list(map(marked, cells, best))) for name, cells in rows]
+    return [
+        (name, [replace(cell, kind="best") if top is not None and cell.rank == top else cell
+                for cell, top in zip(cells, best, strict=True)])
+        for name, cells in rows
+    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the paper publishes: its eight tables and the figures in its text.
+"""What the paper publishes, its eight tables and the figures in its text, and its tables with measured rows above.
 
 The numbers stand in paper.toml, next to this file. A published row keeps its coordinates (model, data, editor, setting)
 with its values, so that our rows can stand next to it.
@@ -7,10 +7,24 @@ with its values, so that our rows can stand next to it.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
+
+from drike.evaluation.metrics import harmonic_mean
+from drike.report.groups import BASELINE, METHOD, Group
+from drike.report.tables import INTERVALS, cell
+from drike.support.table import Cell, Number, Table
+
+_BY_MODEL = 3  # the table whose rows are models; it gets S, too
+_CAUTION = "Published rows: other models, other data, no intervals. Compare directions, not values."
+_SECONDS = (
+    "s/query, measured: wall time of a case divided by its number of probes, which are asked together and share the "
+    "work on common prefixes; published: time per iteration, apparently of one prompt at a time. Do not compare them."
+)
 
 
 @dataclass(frozen=True)
@@ -39,11 +53,6 @@ class PaperTable:
     columns: tuple[str, ...]
     rows: tuple[Published, ...]
 
-    @property
-    def has_extra(self) -> bool:
-        """Whether it has a column of extra parameters."""
-        return any(row.extra_parameters for row in self.rows)
-
 
 def _table(columns: list[str], rows: list[dict[str, Any]], **others: Any) -> PaperTable:
     pairs = ((row, zip(columns, row["values"], strict=True)) for row in rows)
@@ -57,3 +66,78 @@ TABLES = tuple(_table(**table) for table in _PAPER["table"])
 # of training without and with the budget controller (section 5.3).
 RETAIN_BUDGETS: dict[str, tuple[float, float]] = {row["model"]: (row["mean"], row["std"]) for row in _PAPER["retains"]}
 EPOCH_SECONDS = {row["model"]: (row["without"], row["seconds"]) for row in _PAPER["epoch_seconds"]}
+
+# A heading, and for each measured row below it its name, its group and its editor; rows without outcomes are left out.
+Block = tuple[str, Mapping[str, tuple[Group, str]]]
+
+
+def paper_tables(groups: Sequence[Group]) -> Iterator[Table]:
+    """The paper's tables that these groups can be compared with."""
+    yield with_published(TABLES[0], [_editors(group, {name: name for name in group.summaries}) for group in groups])
+    if any(name.startswith("Rank-") for group in groups for name in group.summaries):
+        names = {"IKE-All": BASELINE, "Rank-All": "Rank-All", "Rank-50%": "Rank-50%", METHOD: METHOD}
+        yield with_published(TABLES[1], [_editors(group, names) for group in groups], "Retains")
+    if models := by_model(groups):
+        yield models
+    about = {group.label: f"{group.data} {group.runs[0].form}".casefold() for group in groups}
+    alike = {
+        3: [group for group in groups if not group.scores],
+        4: [group for group in groups if any(word in about[group.label] for word in ("zsre", "wiki"))],
+        7: [group for group in groups if any(word in about[group.label] for word in ("temporal", "numer"))],
+    }
+    for i, chosen in alike.items():
+        if chosen:
+            yield with_published(TABLES[i], map(_editors, chosen))
+
+
+def by_model(groups: Sequence[Group]) -> Table | None:
+    """The counterpart of Table 3: models as rows, for DR-IKE and then IKE; None for runs of a single model."""
+    if len({group.model for group in groups if METHOD in group.summaries}) < 2:
+        return None
+    alike = len({(group.data, group.variant) for group in groups}) == 1
+    named = {group.model if alike else group.label: group for group in groups}
+    suffix = groups[0].label.removeprefix(groups[0].model) if alike else ""
+    blocks = [
+        (f"{editor}{suffix}", {name: (group, editor) for name, group in named.items()}) for editor in (METHOD, BASELINE)
+    ]
+    return with_published(TABLES[2], blocks, "Model")
+
+
+def with_published(paper: PaperTable, blocks: Iterable[Block], first_column: str = "Editor") -> Table:
+    """Measured rows in the columns of one of the paper's tables, above the published ones."""
+    models_as_rows = paper.number == _BY_MODEL
+    columns = (*paper.columns, "S") if models_as_rows else paper.columns
+    rows: list[tuple[Cell, ...]] = []
+    for title, named in blocks:
+        measured = {name: row for name, row in named.items() if row[1] in row[0].summaries}
+        rows += [(f"Measured: {title}",)] if measured else []
+        rows += [(name, *(_measured(*row, column) for column in columns)) for name, row in measured.items()]
+    for heading, published in groupby(paper.rows, lambda row: (row.editor if models_as_rows else row.model, row.data)):
+        rows.append((f"Published: {', '.join(heading).removeprefix('not named, ')}",))
+        for row in published:
+            name = row.variant or (row.model if models_as_rows else row.editor)
+            rows.append((name, *(_published(row, column) for column in columns)))
+    computed = "S of published rows: computed here from their ESR, PC and RR."
+    notes = (*([_SECONDS] if "s/query" in columns else []), *([computed] if models_as_rows else []))
+    title = f"Table {paper.number} of the paper: {paper.about}"
+    return Table(title, (first_column, *columns), tuple(rows), (INTERVALS, _CAUTION, *notes))
+
+
+def _measured(group: Group, editor: str, column: str) -> Cell:
+    if column == "s/query":
+        return Number(fmean(outcome.seconds for outcome in group.outcomes[editor]), ".3f")
+    return cell(group.summaries[editor], column)
+
+
+def _published(row: Published, column: str) -> Number:
+    """A value as printed; S follows from ESR, PC and RR where it is not printed."""
+    printed = row.values.get(column)
+    rates = [row.values[name] for name in ("ESR", "PC", "RR") if name in row.values]
+    if printed is None and column == "S" and len(rates) == 3:
+        return Number(float(harmonic_mean(rates)), ".3f")
+    return Number(printed, ".2f" if printed is None or round(printed, 2) == printed else "")
+
+
+def _editors(group: Group, names: Mapping[str, str] = {BASELINE: BASELINE, METHOD: METHOD}) -> Block:
+    """A group's editors by the names that the paper gives them."""
+    return group.label, {name: (group, editor) for name, editor in names.items()}

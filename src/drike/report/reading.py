@@ -7,24 +7,22 @@ exists. Damaged or unfinished runs raise RunError, one sentence with the remedy.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from math import prod
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
-from drike.datasets.splits import SplitIds
+from drike.datasets.dataset import SplitIds
 from drike.deployment.evaluation import GateRecord
 from drike.edits import Aspect
 from drike.errors import RunError
 from drike.evaluation.metrics import Outcome, Summary
-from drike.report.groups import METHOD, PER_QUERY, ReportedRun, conflict
+from drike.report.groups import ReportedRun, conflict
 from drike.runs import folder as files
 from drike.runs.checkpoint import FILE
 from drike.runs.run import Run
 
+_EPISODES = "episodes.jsonl"
 # Settings in which two runs may differ and still share a table, and those that the report shows elsewhere.
 _IGNORED = {
     "run", "data", "model", "seed", "editors", "order", "sigmas", "write", "device", "test", "edits", "editable", "out",
@@ -52,7 +50,7 @@ def read_folders(folders: Sequence[Path], across: Sequence[str] = ()) -> tuple[l
 def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
     """Read the runs of a report, but no training run without outcomes that another evaluated. Raises RunError."""
     by_place = {folder.resolve(): folder for folder in reversed(folders)}
-    evaluated = {_trained_by(Run.open(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()}
+    evaluated = {_trained_by(Run.open(folder)) for folder in folders if not (folder / _EPISODES).exists()}
     places = dict.fromkeys(folder.resolve() for folder in folders)
     kept = [place for place in places if place not in evaluated or any((place / "outcomes").glob("*.jsonl"))]
     return [read_run(by_place[place]) for place in kept]
@@ -61,10 +59,8 @@ def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
 def read_run(folder: Path) -> ReportedRun:
     """Read one run with outcomes. Raises RunError."""
     run = Run.open(folder)
-    split, trained, model = run.split(), _trained_by(run), run.record.model
-    origin = folder if (folder / "episodes.jsonl").exists() else trained
-    inherited: dict[str, Any] = {}
-    training, usage = split, files.read_usage(folder)
+    split, trained, model, usage = run.split(), _trained_by(run), run.record.model, files.read_usage(folder)
+    training, inherited = split, dict[str, Any]()
     if trained is not None and trained != folder.resolve():
         before = Run.open(trained)
         inherited, training = dict(before.record.settings), before.split()
@@ -72,6 +68,9 @@ def read_run(folder: Path) -> ReportedRun:
     own = {name: value for name, value in run.record.settings.items() if value is not None or name not in inherited}
     merged = inherited | own
     outcomes = _outcomes(run, split)
+    both = (editor for editor in run.editors or () if editor in outcomes)  # in the order they were asked for
+    behind_gate = {editor: files.outcomes_path(folder, editor, files.DEPLOYED) for editor in both}
+    origin = folder if (folder / _EPISODES).exists() else trained
     return ReportedRun(
         folder=str(folder),
         model=run.model,
@@ -82,16 +81,14 @@ def read_run(folder: Path) -> ReportedRun:
         test=split.test,
         outcomes=outcomes,
         missing=_missing(run, outcomes),
-        episodes=() if origin is None else tuple(files.read_episodes(origin / "episodes.jsonl")),
-        training_edits=len(training.train),
+        episodes=() if origin is None else tuple(files.read_episodes(origin / _EPISODES)),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
-        parameters=_parameters(outcomes, origin),
         form="; ".join(file.form for file in run.record.data),
         usage=usage,
         written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},
         prompts={editor: _prompts(folder, editor) for editor in outcomes},
         stored=_text(run.record.settings.get("stored") or ""),
-        deployed=_deployed(run, outcomes),
+        deployed={name: tuple(files.read_outcomes(path)) for name, path in behind_gate.items() if path.exists()},
         gate=tuple(files.read_lines(folder / files.DEPLOYED / files.GATE, GateRecord, "evaluate again")),
         started=run.record.started,
         versions=run.record.versions,
@@ -100,7 +97,7 @@ def read_run(folder: Path) -> ReportedRun:
 
 def evaluate_again(folder: Path | str) -> str:
     """The command that evaluates the editors that a run's folder lacks."""
-    training = (Path(folder) / "episodes.jsonl").exists()
+    training = (Path(folder) / _EPISODES).exists()
     return f"drike evaluate {'--run' if training else '--resume'} {folder}"
 
 
@@ -121,7 +118,7 @@ def _trained_by(run: Run) -> Path | None:
     """Find the training run that a run evaluated, where it was or beside the run; a training run is its own."""
     here = run.folder.resolve()
     if run.run is None:
-        return here if (here / "episodes.jsonl").exists() else None
+        return here if (here / _EPISODES).exists() else None
     within = [here.parents[1]] if here.parent.name == files.EVALUATIONS else []
     places = (*within, Path(run.run), here.parent / Path(run.run).name)
     return next((place.resolve() for place in places if (place / "run.json").exists()), None)
@@ -131,43 +128,20 @@ def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds
     """The settings that rows of a table must share, by the names that --across accepts."""
     shared = {"probes": "published"}  # the default of runs that do not record it
     shared |= {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
-    shared["data"] = f"{split.dataset} {fingerprint[:8]}"
-    shared["test"] = f"{len(split.test)} edits"
-    if training.train:
-        shared["edits"] = f"{len(training.train)} edits"
-    return shared
-
-
-def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
-    """Count the trained parameters of each editor; ranked editors are left out if the checkpoint cannot be read."""
-    ranked = [editor for editor in editors if editor.startswith(("Rank-", METHOD))]
-    known = {editor: 0 for editor in editors if editor not in ranked}
-    if trained is None:
-        return known
-    try:
-        with safe_open(trained / FILE, "np") as tensors:
-            sizes = {name: int(prod(tensors.get_slice(name).get_shape())) for name in tensors.keys()}  # noqa: SIM118
-            policy = json.loads(tensors.metadata()["drike"])["per_query"] or {}
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
-        return known
-    head = sum(size for name, size in sizes.items() if name.startswith("head."))
-    trained_by_editor = dict.fromkeys(ranked, head)
-    heads = [policy["gate"]["named"], *(shown["head"] for shown in policy["shown"])] if "gate" in policy else []
-    per_query = sum(size for name, size in sizes.items() if name.startswith("per_query."))  # of earlier versions
-    per_query += sum(1 + len(head["weights"]) for head in heads)
-    return known | trained_by_editor | ({PER_QUERY: per_query} if PER_QUERY in trained_by_editor else {})
+    shared |= {"data": f"{split.dataset} {fingerprint[:8]}", "test": f"{len(split.test)} edits"}
+    return shared | ({"edits": f"{len(training.train)} edits"} if training.train else {})
 
 
 def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
     """Read every editor's outcomes, which must cover the same probes of all test edits. Raises RunError."""
     by_editor: dict[str, tuple[Outcome, ...]] = {}
     folder = run.folder
-    resumable = run.record.options is not None and not (folder / "episodes.jsonl").exists()
+    resumable = run.record.options is not None and not (folder / _EPISODES).exists()
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
-    paths = sorted((folder / "outcomes").glob("*.jsonl"))
+    paths = sorted((folder / files.OUTCOMES).glob("*.jsonl"))
     if not paths:
-        first = f"evaluate it first, with `drike evaluate --run {folder}`"
-        raise RunError(f"{folder} has no outcomes{f' yet: {remedy}' if resumable else f': {first}'}")
+        first = f" yet: {remedy}" if resumable else f": evaluate it first, with `drike evaluate --run {folder}`"
+        raise RunError(f"{folder} has no outcomes{first}")
     probes: dict[tuple[str, Aspect, str], str] = {}
     for path in paths:
         outcomes = tuple(files.read_outcomes(path))
@@ -201,13 +175,6 @@ def _prompts(folder: Path, editor: str) -> dict[str, files.CasePrompts]:
     path = files.outcomes_path(folder, editor, files.PROMPTS)
     cases = files.read_lines(path, files.CasePrompts, "delete the file and evaluate again")
     return {case.case_id: case for case in cases}
-
-
-def _deployed(run: Run, outcomes: Mapping[str, object]) -> dict[str, tuple[Outcome, ...]]:
-    """The outcomes with many edits in force of the editors that have both, in the order they were asked for."""
-    asked = [editor for editor in run.editors or () if editor in outcomes]
-    paths = {editor: files.outcomes_path(run.folder, editor, files.DEPLOYED) for editor in asked}
-    return {editor: tuple(files.read_outcomes(path)) for editor, path in paths.items() if path.exists()}
 
 
 def _text(value: object) -> str:

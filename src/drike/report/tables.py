@@ -1,17 +1,20 @@
-"""Tables: outcomes in the layout of the paper's tables with intervals, published figures, paired differences, costs."""
+"""Tables of outcomes with intervals: scores, aspects, differences, costs, many edits behind a gate; of training."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from statistics import fmean, pstdev
 
+from drike.deployment.evaluation import GateRecord
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.evaluation.metrics import Counts, Outcome, Share, Summary, harmonic_mean, paired_differences
+from drike.evaluation.metrics import Counts, Outcome, Share, Summary, paired_differences, share_over_cases, summary_of
 from drike.models.protocols import Usage
-from drike.report.paper import Published
-from drike.support.table import Cell, Difference, Estimate, Number, Table
+from drike.runs.folder import EpisodeRecord
+from drike.support.table import NOT_MEASURED, Cell, Difference, Estimate, Noted, Number, Table, as_text
+from drike.training.algorithm1 import Episode
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with
@@ -26,6 +29,7 @@ PER_PROMPT = (
     "retains/prompt: mean over the prompts of all probes, so an edit with more probes counts more; where a table says "
     "retains/edit, every edit counts once."
 )
+NEAREST = 20  # misses of a gate that are shown
 _COSTS: dict[str, Callable[[Summary], Number]] = {
     "retains/prompt": lambda summary: Number(summary.shots, ".2f"),
     "tokens/prompt": lambda summary: Number(summary.prompt_tokens, ".0f"),
@@ -39,32 +43,29 @@ def cell(summary: Summary, column: str) -> Cell:
     return _COSTS[column](summary) if column in _COSTS else summary.metric(column)
 
 
-def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:
-    """A row for each editor in the given columns."""
+def _summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:
     rows = tuple((summary.editor, *(cell(summary, column) for column in columns)) for summary in summaries)
     return Table(title, ("Editor", *columns), rows, notes)
 
 
 def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
     """Summaries in the columns of the paper's Table 1, each with its 95 % interval over cases."""
-    return summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
+    return _summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
 
 
 def disagreement(outcomes: Sequence[Outcome]) -> str:
     """A sentence on how often greedy and generate differ in outcomes of a sample, which have scores and text."""
     differing = [outcome for outcome in outcomes if outcome.matched not in (None, outcome.correct)]
-    edits, such = len({outcome.case_id for outcome in outcomes}), ""
-    if differing:
-        first = differing[0]
-        such = f", such as {first.editor}'s on {first.answer!r} for {first.target!r}"
-    differ = f"{len(differing)} of {len(outcomes):,} verdicts differ{such}"
+    edits = len({outcome.case_id for outcome in outcomes})
+    such = (f", such as {first.editor}'s on {first.answer!r} for {first.target!r}" for first in differing[:1])
+    differ = f"{len(differing)} of {len(outcomes):,} verdicts differ{''.join(such)}"
     return f"Judged by greedy and by generate on a sample of {edits} edits: {differ}."
 
 
 def costs(summaries: Sequence[Summary]) -> Table:
     """The cost of each editor's prompts, and RR on the neighbours that the model knew."""
     note = "RR known: RR on neighbours that the unedited model answers right. tokens/prompt: of the prompt answered."
-    return summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
+    return _summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
 
 
 def aspects(summaries: Sequence[Summary], *notes: str) -> Table | None:
@@ -112,19 +113,6 @@ def work(usages: Mapping[str, Usage]) -> Table:
     return Table("Work of the model", header, tuple(rows), (note,))
 
 
-def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[Cell, ...]:
-    """The values of a published row as printed; S follows from ESR, PC and RR where it is not printed."""
-
-    def number(column: str) -> Number:
-        printed = row.values.get(column)
-        rates = [row.values[name] for name in ("ESR", "PC", "RR") if name in row.values]
-        if printed is None and column == "S" and len(rates) == 3:
-            return Number(float(harmonic_mean(rates)), ".3f")
-        return Number(printed, ".2f" if printed is None or round(printed, 2) == printed else "")
-
-    return (*map(number, columns), *([row.extra_parameters] if extra else []))
-
-
 def differences(ours: Counts, theirs: Counts) -> tuple[Difference, ...]:
     """Paired differences of the metrics in COLUMNS. Raises ValueError if the two are not about the same cases."""
     by_name = paired_differences(ours, theirs)
@@ -161,3 +149,128 @@ def distribution_of(outcomes: Sequence[Outcome]) -> Distribution:
     if not shots:
         raise ValueError("no outcome of a rewrite probe: retains are counted once per edit, at its rewrite probe")
     return Distribution(dict(sorted(Counter(shots).items())), fmean(shots), pstdev(shots))
+
+
+def deployed_tables(
+    counts: Mapping[str, tuple[Counts, Counts]], records: Sequence[GateRecord], title: str, *notes: str
+) -> list[Table]:
+    """All tables of an evaluation with many edits in force, by editor: every query under the edit; behind the gate."""
+    summaries = {editor: (summary_of(paper), summary_of(deployed)) for editor, (paper, deployed) in counts.items()}
+    rows: list[tuple[Cell, ...]] = []
+    for editor, (paper, deployed) in summaries.items():
+        tokens = (Number(summary.prompt_tokens, ".0f") for summary in (paper, deployed))
+        rows.append((editor, paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr, *tokens))
+    header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "deployed tokens")
+    meaning = (
+        "S: every query under its case's edit, as in the paper. Deployed: all edits are in force at once, and each "
+        "query is asked under those that the gate matches to it; where another edit changed a fact, its new object is "
+        "right.",
+        "tokens: mean length of a prompt.",
+    )
+    tables = [Table(f"Deployed: {title}", header, tuple(rows), (*meaning, INTERVALS, *notes))]
+    if further := aspects([deployed for _, deployed in summaries.values()]):
+        tables.append(replace(further, title="Deployed: aspects"))
+    return [*tables, gate_table(records), near_misses(records)]
+
+
+def gate_table(records: Sequence[GateRecord]) -> Table:
+    """How often the gate gives a question the edits it is about, and others, by kind of question."""
+    rows: list[tuple[Cell, ...]] = []
+    for kind in dict.fromkeys(record.kind for record in records):
+        of_kind = [record for record in records if record.kind == kind]
+        matched = _share([record for record in of_kind if record.concerns], lambda record: record.fires)
+        rows.append((kind, Number(len(of_kind)), matched, _share(of_kind, lambda record: bool(record.false))))
+    notes = (
+        "matched: of the questions about an edit in force, those that get it. false matches: questions that get an "
+        "edit they are not about.",
+        f"{INTERVALS} Of unrelated questions, over questions.",
+    )
+    return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), tuple(rows), notes)
+
+
+def near_misses(records: Sequence[GateRecord]) -> Table:
+    """The questions that the gate decided wrongly, then those it came nearest to deciding otherwise; worst first."""
+    missed = [(r.probability, r, "missed it", r.asks) for r in records if r.concerns and not r.fires]
+    false = [(r.nearest_probability, r, "matched it falsely", r.nearest) for r in records if r.false]
+    others = (r for r in records if not r.false and r.nearest_probability > 0)
+    close = [(r.nearest_probability, r, "nearly matched it", r.nearest) for r in others]
+    wrong = sorted(missed, key=lambda item: item[0]) + sorted(false, key=lambda item: -item[0])
+    ordered = [*wrong, *sorted(close, key=lambda item: -item[0])]
+    rows = dict.fromkeys((r.query, r.kind, what, edit or "", f"{p:.3f}") for p, r, what, edit in ordered)
+    header = ("question", "kind", "the gate", "edit", "p")
+    return Table("Nearest misses of the gate", header, tuple(rows)[:NEAREST], ("p: of that edit.",), wide=True)
+
+
+def _share(records: Sequence[GateRecord], holds: Callable[[GateRecord], bool]) -> Cell:
+    """The share of records for which something holds, with its interval over cases, and the counts."""
+    if not records:
+        return NOT_MEASURED
+    by_case: dict[str, list[bool]] = defaultdict(list)
+    for record in records:
+        by_case[record.case_id or record.query].append(holds(record))
+    return Noted(share_over_cases(by_case.values()), f"({sum(map(holds, records)):,} of {len(records):,})")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch of training, or as much of it as was done.
+
+    Means over the episodes: esr, whether the answer was right with the retains that the budget kept; reward, over all
+    prefixes; mean_k, of the retains kept. sigma: at the end of the epoch.
+    calls: prompts sent to the model. prompt_tokens: as if nothing were shared; None if not counted. seconds: wall time.
+    """
+
+    epoch: int
+    episodes: int
+    esr: float
+    reward: float
+    mean_k: float
+    sigma: float | None
+    share: float | None
+    calls: int
+    prompt_tokens: int | None
+    seconds: float
+
+    @property
+    def threshold(self) -> Number:
+        """What the budget cuts by: its fixed share, or its sigma, where it has one."""
+        return Number(self.sigma, ".4f") if self.share is None else Number(self.share, ".0%")
+
+
+def by_epoch(episodes: Sequence[Episode]) -> tuple[Epoch, ...]:
+    """Summarise the episodes of one training run, given in order."""
+    return epochs_of([EpisodeRecord.of(episode) for episode in episodes])
+
+
+def epochs_of(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:
+    """Summarise episodes in order."""
+    return tuple(_epoch(list(group)) for _, group in groupby(episodes, key=lambda episode: episode.epoch))
+
+
+def _epoch(episodes: Sequence[EpisodeRecord]) -> Epoch:
+    kept = [min(episode.kept, episode.k) for episode in episodes]
+    tokens = [episode.prompt_tokens for episode in episodes]
+    last = episodes[-1]
+    esr = fmean(episode.correct[k - 1] for episode, k in zip(episodes, kept, strict=True))
+    reward = fmean(fmean(episode.rewards) for episode in episodes)
+    read = None if None in tokens else sum(filter(None, tokens))
+    calls, seconds = sum(episode.k for episode in episodes), sum(episode.seconds for episode in episodes)
+    return Epoch(last.epoch, len(episodes), esr, reward, fmean(kept), last.sigma, last.share, calls, read, seconds)
+
+
+def epochs_table(runs: Mapping[str, Sequence[Epoch]]) -> Table:
+    """Training by epoch, a block of rows for each run."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, epochs in runs.items():
+        rows.append((name,))
+        for epoch in epochs:
+            means = (Number(epoch.esr, ".3f"), Number(epoch.reward, "+.3f"), Number(epoch.mean_k, ".2f"))
+            cut = epoch.threshold if epoch.share is None else f"share {as_text(epoch.threshold)}"
+            work = (Number(epoch.calls), Number(epoch.prompt_tokens), Number(epoch.seconds, ".1f"))
+            rows.append((str(epoch.epoch), *means, cut, *work))
+    header = ("epoch", "ESR", "mean reward", "mean k", "sigma", "calls", "prompt tokens", "seconds")
+    notes = (
+        "ESR: training edits answered right under the prompt the budget gives. reward: over all evaluated prefixes. k: "
+        "retains kept. sigma: at the end of the epoch. prompt tokens: as if every prompt were read by itself.",
+    )
+    return Table("Training by epoch", header, tuple(rows), notes)

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from drike.deployment.edited_model import BeforeAfter, EditedModel
 from drike.deployment.routing import write_prompts
 from drike.edits import EditCase
 from drike.prompts import Prompt
+from drike.report.page import rendered
 
-_HERE = Path(__file__).parent
 OTHERS = 100  # further edits that are in force
 TOURED = (("Felix Plater", "P27"), ("Uttar Pradesh", "P37"))  # subjects and relations of the edits that are asked for
 # Beside its query: how a question is put, and whether the edit is to change its answer.
@@ -49,17 +47,6 @@ class Stop:
         return bool(self.answers.decision.matched) is self.concerned
 
 
-@dataclass(frozen=True)
-class RecordedRow:
-    """What one way of editing does to a real model: shares of questions, and their harmonic means."""
-
-    name: str
-    paraphrase: str
-    unchanged: str
-    s_unchanged: str
-    s_clean: str
-
-
 def edits_of(cases: Sequence[EditCase]) -> list[EditCase]:
     """The toured edits, and so many others, one a subject."""
     by_fact = {(case.edit.subject, case.edit.relation): case for case in cases}
@@ -78,18 +65,16 @@ def stops(edited: EditedModel) -> list[Stop]:
     ]
 
 
-def recorded() -> list[RecordedRow]:
-    """The rows of docs/results/recorded.md that the tour shows."""
-    with (_HERE / "recorded.tsv").open(encoding="utf-8", newline="") as file:
-        return [RecordedRow(*row) for row in csv.reader(file, delimiter="\t")]
+def recorded() -> list[list[str]]:
+    """The rows of docs/results/recorded.md that the tour shows.
+
+    What one way of editing does to a real model: paraphrases and other questions right, as shares, and the harmonic
+    means S of both with the edits' own queries, by what others are to keep.
+    """
+    with Path(__file__).with_name("recorded.tsv").open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, delimiter="\t"))
 
 
 def html(toured: Sequence[EditCase], stops: Sequence[Stop], in_force: int) -> str:
     """The page; the same input gives the same text."""
-    environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    style = (_HERE / "style.css").read_text("utf-8")
-    return environment.get_template("tour.html").render(
-        toured=toured, stops=stops, in_force=in_force, rows=recorded(), style=style
-    )
+    return rendered("tour.html", toured=toured, stops=stops, in_force=in_force, rows=recorded())

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from drike.datasets import Dataset
+from drike.datasets.dataset import Split, SplitIds
 from drike.datasets.form import Paraphrases, Target
-from drike.datasets.splits import Split, SplitIds
 from drike.editors.pool import Pool, rotations
 from drike.editors.rankers import Ranker
 from drike.editors.retriever import Retriever

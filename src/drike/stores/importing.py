@@ -11,8 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from drike.datasets import own
 from drike.datasets.form import Form
-from drike.datasets.forms import FORMS, own
+from drike.datasets.forms import FORMS
 from drike.datasets.rows import Row, rows_in, shown
 from drike.errors import DataError
 from drike.stores import moves, records
@@ -155,7 +156,7 @@ def _published(row: Row) -> Form | None:
 
 def _record(row: Row) -> EditRecord:
     if form := _published(row):
-        edit = form.edit(row, "alt")
+        edit = form.edits(row, "alt")[0]
         true = edit.target_true or None
         return EditRecord(edit.subject or "", edit.query, edit.target_new, true, edit.relation, source=row.place)
     values: dict[str, Any] = {}

@@ -7,13 +7,13 @@ are paraphrases. What only a store of edits uses (`STORED`) is not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 
-from drike.datasets.form import Entry, Form, Target
-from drike.datasets.paraphrases import query_template
+from drike.datasets.form import Asked, Entry, Form, Target, neighbour, paraphrase
+from drike.datasets.paraphrases import Templates, query_template
 from drike.datasets.rows import Row, shown
 from drike.edits import Edit
 from drike.errors import DataError
@@ -76,49 +76,41 @@ def missing(row: Row) -> DataError | None:
     return DataError(f"{row.place} has no field {name!r}{hint}; {COLUMNS}")
 
 
-def texts(value: object) -> object:
-    """A list of texts from one text with separators; any other value as it is."""
-    if value is None:
-        return []
-    return [text.strip() for text in value.split(SEPARATOR) if text.strip()] if isinstance(value, str) else value
-
-
 def _has(row: Row, name: str) -> bool:
     return any(re.fullmatch(_PATTERNS[name], field) for field in row.values)
 
 
-def _edit(row: Row, target: Target) -> Edit:
+def _edits(row: Row, target: Target) -> list[Edit]:
     names = named(row)
     query, new = (row.text(*names.get(name, [name])) for name in NEEDED)
-    true, subject, relation = (_if_known(row, names.get(name)) for name in ("target_true", "subject", "relation"))
-    return Edit(query, new, true, subject, relation or (query_template(query, subject) if subject else None))
+    known = (names[name][0] if name in names else "" for name in ("target_true", "subject", "relation"))
+    true, subject, relation = (_if_any(row, field) or None for field in known)
+    return [Edit(query, new, true, subject, relation or (query_template(query, subject) if subject else None))]
 
 
-def _if_known(row: Row, fields: list[str] | None) -> str | None:
-    return (row.text(*fields) or None) if fields and row.values[fields[0]] is not None else None
+def _if_any(row: Row, field: str) -> str:
+    """The text of a field that a row may lack, or leave null."""
+    return "" if row.values.get(field) is None else row.text(field)
 
 
-def _paraphrases(entry: Entry) -> Iterator[str]:
-    row = entry.row
-    for field in named(row).get("paraphrase", ()):
-        yield from replace(row, values=row.values | {field: texts(row.values[field])}).texts(field)
-
-
-def _neighbours(entry: Entry) -> Iterator[tuple[str, str]]:
-    row = entry.row
-    for neighbour in row.objects("neighborhood"):
-        yield neighbour.text("prompt"), neighbour.text("answer")
-    for field in named(row).get("neighborhood_prompt", ()):
-        pair = [field, field.replace("prompt", "answer")]
-        query, answer = ("" if row.values.get(name) is None else row.text(name) for name in pair)
+def _asked(entry: Entry, known: Templates | None) -> Asked:
+    row, names = entry.row, named(entry.row)
+    for field in names.get("paraphrase", ()):
+        cell = row.values[field]
+        texts = [text for text in cell.split(SEPARATOR) if text.strip()] if isinstance(cell, str) else cell or []
+        for text in replace(row, values={**row.values, field: texts}).texts(field):
+            yield paraphrase(entry.edit, text)
+    for pair in row.objects("neighborhood"):
+        yield neighbour(entry.edit, pair.text("prompt"), pair.text("answer"))
+    for field in names.get("neighborhood_prompt", ()):
+        query, answer = (_if_any(row, name) for name in (field, field.replace("prompt", "answer")))
         if query or answer:
-            yield query, answer
+            yield neighbour(entry.edit, query, answer)
 
 
 FORM = Form(
-    name="own facts (prompt, target_new; where known subject, target_true, paraphrase, neighborhood_prompt, ...)",
-    recognises=lambda row: all(_has(row, name) for name in NEEDED),
-    edit=_edit,
-    paraphrases=lambda entry, known: _paraphrases(entry),
-    neighbours=_neighbours,
+    "own facts (prompt, target_new; where known subject, target_true, paraphrase, neighborhood_prompt, ...)",
+    lambda row: all(_has(row, name) for name in NEEDED),
+    _edits,
+    _asked,
 )
