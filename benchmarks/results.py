@@ -40,8 +40,7 @@ from drike.prompts import PromptStyle
 from drike.report.tables import COLUMNS, STARRED, costs, differences, table1
 from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import top
+from drike.training.rewards import rewrite_reward, top
 from lib import pages
 from lib.draws import renormalised, sampled, stopped_at_flip
 

@@ -103,8 +103,8 @@ from drike.support.table import Table as Table
 from drike.training.algorithm1 import Episode as Episode
 from drike.training.algorithm1 import train as train
 from drike.training.rewards import Rewards as Rewards
+from drike.training.rewards import Rollout as Rollout
 from drike.training.rewards import rewrite_reward as rewrite_reward
-from drike.training.rollouts import Rollout as Rollout
 
 load_checkpoint = _checkpoint.load
 load_dataset = _datasets.load

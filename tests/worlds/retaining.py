@@ -13,7 +13,7 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
-from drike.training.rollouts import Rollout
+from drike.training.rewards import Rollout
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object
 

@@ -13,8 +13,7 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.models.protocols import LanguageModel
-from drike.training.rewards import Rewards, rewrite_reward
-from drike.training.rollouts import Choose, Rollout, top
+from drike.training.rewards import Choose, Rewards, Rollout, rewrite_reward, top
 
 LANDS = 63  # seven old objects for nine lands each
 

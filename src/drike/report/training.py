@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
-from drike.runs.folder import EpisodeRecord
 from drike.support.table import Cell, Number, Table, as_text
 from drike.training.algorithm1 import Episode
+from drike.training.rewards import EpisodeRecord
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Epoch:
 
 def by_epoch(episodes: Sequence[Episode]) -> tuple[Epoch, ...]:
     """Summarise the episodes of one training run, given in order."""
-    return epochs_of([EpisodeRecord.of(episode) for episode in episodes])
+    return epochs_of(episodes)
 
 
 def epochs_of(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:

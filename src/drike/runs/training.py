@@ -30,7 +30,7 @@ from drike.runs.folder import usage_recorded
 from drike.runs.run import PhaseStarted, Prepared, Setup
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
-from drike.training.rewards import RecordedRollout, in_blocks, replayed, rewrite_reward
+from drike.training.rewards import EpisodeRecord, in_blocks, replayed, rewrite_reward
 from drike.training.s_objective import Expected, actions, certify, most_probes, train_query_policy, training_cases
 
 TrainingEvent = Prepared | PhaseStarted | Episode
@@ -85,7 +85,7 @@ def run_training(
     *,
     seed: int,
     described: Mapping[str, object],
-    past: Sequence[RecordedRollout] = (),
+    past: Sequence[EpisodeRecord] = (),
 ) -> Generator[TrainingEvent]:
     """Train the editor's retriever and budget; yield every episode after it is saved.
 
@@ -119,7 +119,7 @@ def run_training(
                 # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
                 budget, done, head = episode.budget, done + 1, deepcopy(retriever.head.state_dict())
                 if done > len(past):
-                    files.append(folder / "episodes.jsonl", [asdict(files.EpisodeRecord.of(episode))])
+                    files.append(folder / "episodes.jsonl", [episode.record])
                     if done % len(cases) == 0:
                         save()
                 yield episode
@@ -213,12 +213,12 @@ def scored_probes(method: Method, case: EditCase) -> list[Probe]:
     return [probe] if wrong is None else [probe, replace(probe, target=wrong)]
 
 
-def recovered_episodes(folder: Path) -> list[RecordedRollout]:
+def recovered_episodes(folder: Path) -> list[EpisodeRecord]:
     """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
     path = folder / "episodes.jsonl"
     records = files.read_episodes(path)
     files.keep_lines(path, len(records))
-    return [record.rollout for record in records]
+    return records
 
 
 def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> list[CaseAnswers]:
