@@ -14,7 +14,7 @@ from torch import Tensor
 
 from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget
-from drike.editors.rankers import best_first
+from drike.editors.selectors import best_first
 from drike.models.protocols import LanguageModel
 from drike.training.rewards import Choice, Choose, Reward, Rewards, Rollout, rewrite_reward, top
 

@@ -24,9 +24,8 @@ from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Budget, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate

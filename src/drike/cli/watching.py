@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from drike.cli.console import progress, say
 from drike.cli.dry_run import usage_sentence
-from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.evaluate import CaseAnswers
 from drike.models.protocols import LanguageModel
 from drike.runs.evaluating import CaseEvaluated
 from drike.runs.folder import add_usage

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from drike.demonstrations import Demonstration, Role
 from drike.deployment.routing import route_each, write_prompts
 from drike.editors.editor import Editor
-from drike.editors.explanation import EditorColumn, Retain, column_of
-from drike.editors.in_context import ranks_retains
+from drike.editors.in_context import EditorColumn, Retain, column_of, ranks_retains
 from drike.edits import Edit
 from drike.encoders import TextEncoder
-from drike.evaluation.completion import complete, write_answers
+from drike.evaluation.judge import complete, write_answers
 from drike.gates.by_name import EveryQuery
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex

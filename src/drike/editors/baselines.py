@@ -59,5 +59,4 @@ class EditCoT:
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One instruction per query. Raises ValueError for no edits."""
-        facts = facts_of(edits)
-        return [reasoning_prompt(facts, query) for query in queries]
+        return [reasoning_prompt(facts_of(edits), query) for query in queries]

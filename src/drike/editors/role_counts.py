@@ -1,7 +1,7 @@
 """How many demonstrations of each role a prompt shows: a mix (docs/method.md, "Past the paper").
 
-The paper's budget cuts the retains of an edit and always shows its copies and updates. A mix may leave out
-demonstrations of any role, and a policy may choose another mix for every query.
+The paper's budget cuts the retains and always shows copies and updates. A mix may leave out any role, and a policy may
+choose another mix for every query.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROLES, _ALONE = (Role.COPY, Role.UPDATE, Role.RETAIN), LeaveAlone()
 class RoleCounts(Selector):
     """A mix: how many copies, updates and retains are shown, those nearest to the edit; all where there are fewer.
 
-    It is also the selector that shows itself to every query.
+    It is also the selector that shows itself to every query. Raises ValueError for counts below 0.
     """
 
     copies: int
@@ -28,7 +28,6 @@ class RoleCounts(Selector):
     retains: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError for counts that are not whole numbers of at least 0."""
         if not all(type(count) is int and count >= 0 for count in astuple(self)):
             raise ValueError(f"a mix has three whole numbers of at least 0, not {astuple(self)!r}")
 
@@ -51,7 +50,7 @@ class RoleCounts(Selector):
 
 
 def copies_and_updates(roles: Sequence[Role], max_demonstrations: int | None = None) -> RoleCounts:
-    """All copies and updates of an edit, or the first `max_demonstrations` of them, given the roles it has.
+    """All copies and updates of an edit with these roles, or the first `max_demonstrations` of them.
 
     The best behind a gate, where every query concerns the edit.
     """

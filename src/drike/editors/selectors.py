@@ -1,17 +1,71 @@
-"""Which demonstrations a query is shown: the paper's ranking and cut for all queries, or a choice for each.
-
-A `Selector` chooses among the demonstrations of one edit; `merge` makes one selection of those for several edits.
-"""
+"""Which demonstrations a query is shown: a ranking of the retains and its cut for all queries, or a choice for each."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, interleave
 from drike.editors.budgets import Budget
-from drike.editors.rankers import Ranker, Ranking
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The retains of an edit, best first.
+
+    order: the index of each among the retains as they were ranked, [n]. probs: the probability of each, [n].
+    """
+
+    retains: tuple[Demonstration, ...]
+    order: tuple[int, ...]
+    probs: tuple[float, ...]
+
+
+class Ranker(Protocol):
+    """Orders the retains of an edit."""
+
+    def rank(self, candidates: DemonstrationSet) -> Ranking:
+        """All retains, best first."""
+
+
+def best_first(probs: Sequence[float]) -> list[int]:
+    """Indices in descending probability; ties keep their order, so that a ranking is reproducible."""
+    return sorted(range(len(probs)), key=lambda i: -probs[i])
+
+
+def ranking_of(retains: Sequence[Demonstration], log_probs: Sequence[float]) -> Ranking:
+    """Retains in descending probability."""
+    probs = [math.exp(log_p) for log_p in log_probs]
+    order = best_first(probs)
+    return Ranking(tuple(retains[i] for i in order), tuple(order), tuple(probs[i] for i in order))
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """The nearest record first, as in IKE. Probabilities are the softmax of cosine / temperature."""
+
+    temperature: float = 0.1
+
+    def rank(self, candidates: DemonstrationSet) -> Ranking:
+        """Rank by the cosine similarity of each record to the edit."""
+        scores = np.asarray(candidates.retain_similarities, dtype=np.float64) / self.temperature
+        return ranking_of(candidates.retains, (scores - np.logaddexp.reduce(scores)).tolist())
+
+
+@dataclass(frozen=True)
+class SameCount(Budget):
+    """Keep as many retains of any ranking as `budget` keeps of `ranker`'s: a control with the k of DR-IKE."""
+
+    ranker: Ranker
+    budget: Budget
+
+    def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+        """The k of `ranker`'s ranking."""
+        return self.budget.keep(self.ranker.rank(candidates).probs, candidates)
 
 
 @dataclass(frozen=True)
@@ -20,8 +74,8 @@ class Selection:
 
     candidates: those it was chosen from; where several edits are in force, those that the edits share. shown: with a
     ranking, copies, updates and the best retains, which the prompt style arranges; without one, in the order of the
-    prompt. ranking: all retains, best first; None if the selector ranks none. pruned: how many more were chosen but did
-    not fit into the prompt. alone: whether the model gets the query alone, without the edit.
+    prompt. ranking: all retains, best first; None if the selector ranks none. pruned: how many more did not fit into
+    the prompt. alone: whether the model gets the query alone, without the edit.
     """
 
     candidates: DemonstrationSet
@@ -47,7 +101,7 @@ class Selection:
 
     @property
     def prunable(self) -> int:
-        """How many demonstrations a token limit may prune from the end: all, or with a ranking the retains."""
+        """How many demonstrations a token limit may prune: all, or with a ranking the retains."""
         return len(self.shown) if self.ranking is None else self.k
 
     def without_last(self, count: int) -> Selection:
@@ -89,10 +143,7 @@ class LeaveAlone(Selector):
 
 
 def select_for(selector: Selector, candidates: Sequence[DemonstrationSet], queries: Sequence[str]) -> list[Selection]:
-    """The selection for each query under one edit or several in force, given the demonstrations of each edit.
-
-    Queries that share the selections of all edits share the merged one.
-    """
+    """The selection for each query under all edits in force; queries that share those of every edit share theirs."""
     rows = list(zip(*(selector.select(of_edit, queries) for of_edit in candidates), strict=True))
     distinct = {tuple(map(id, row)): row for row in rows}
     merged = {ids: merge(row) for ids, row in distinct.items()}
@@ -102,8 +153,8 @@ def select_for(selector: Selector, candidates: Sequence[DemonstrationSet], queri
 def merge(selections: Sequence[Selection]) -> Selection:
     """One selection for several edits in force, given that of each edit: its demonstrations are interleaved.
 
-    If all are ranked, so is the result: the best retains of each edit in turn, and as k the mean of theirs, rounded up.
-    A query is left alone if all leave it alone, else these say nothing.
+    If all are ranked, so is the result, with the mean k, rounded up. A query is left alone if all leave it alone, else
+    these say nothing.
     """
     first, *others = [selection for selection in selections if not selection.alone] or selections[:1]
     if not others:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drike.edits import EditCase, Probe
-from drike.evaluation.completion import complete
-from drike.evaluation.judge import Judge, Question, Rule
+from drike.evaluation.judge import Judge, Question, Rule, complete
 from drike.matching import first_line, matches, normalise
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from drike.evaluation.completion import complete
+from drike.evaluation.judge import complete
 from drike.gates.decision import YesOrNo
 from drike.gates.relations import answer_kind, contrary
 from drike.gates.verification import answer_of, question

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from drike.errors import UsageError
-from drike.evaluation.completion import complete
+from drike.evaluation.judge import complete
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.models.protocols import LanguageModel

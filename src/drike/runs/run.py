@@ -12,8 +12,8 @@ from drike.datasets import Dataset
 from drike.datasets.form import Paraphrases, Target
 from drike.datasets.splits import Split, SplitIds
 from drike.editors.pool import Pool, rotations
-from drike.editors.rankers import Ranker
 from drike.editors.retriever import Retriever
+from drike.editors.selectors import Ranker
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.errors import RunError

@@ -16,7 +16,7 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase, Probe, rewrite_probe
 from drike.encoders import TextEncoder
 from drike.errors import RunError, UsageError
-from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.evaluate import CaseAnswers, answers_under
 from drike.evaluation.judge import LIKELIHOOD, RULES, Rule, RuleName
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.gates.policy import QueryPolicy

@@ -18,8 +18,7 @@ from torch import Tensor
 from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.editors.budgets import Budget
 from drike.editors.in_context import InContextEditor
-from drike.editors.rankers import Ranking, ranking_of
-from drike.editors.selectors import RankAndCut, Selection
+from drike.editors.selectors import RankAndCut, Ranking, Selection, ranking_of
 from drike.edits import EditCase, rewrite_probe
 from drike.errors import ReplayError
 from drike.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right

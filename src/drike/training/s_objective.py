@@ -22,7 +22,7 @@ from drike.editors.selectors import LeaveAlone, Selector
 from drike.edits import Aspect, EditCase
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation import risk_control
-from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.evaluate import CaseAnswers
 from drike.evaluation.risk_control import CertifiedGuarantee, Counts, Guarantee, calibrate
 from drike.gates.calibrated import LogisticHead
 from drike.gates.decision import EQUAL, Candidate
