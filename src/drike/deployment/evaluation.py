@@ -1,7 +1,6 @@
 """Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
 
-Where a probe of one case happens to ask for the fact of another edit in force, that edit's new object is the right
-answer, and matching that edit is right.
+Where a probe of one case asks for the fact of another edit in force, that edit's new object is the right answer.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ UNRELATED = "unrelated"
 class SimulatedStores:
     """For each case a store that holds its edits and others.
 
-    edits: all that may be in force. Of two that answer the same question the first is, as in a store. size: edits in
-    force, drawn with the seed; None is all. A case's own edits are always among them, and what contradicts these is
-    not. encoder: for a gate that compares vectors. Raises UsageError for an edit without a subject.
+    edits: all that may be in force; of two that answer the same question the first is. size: edits in force, drawn with
+    the seed; None is all. A case's own edits are always among them, and what contradicts these is not. encoder: for a
+    gate that compares vectors. Raises UsageError for an edit without a subject.
     """
 
     def __init__(
@@ -143,9 +142,9 @@ class GateRecord:
     """What a gate decided about a question.
 
     case_id: "" for an unrelated question. kind: the probe's aspect, or "unrelated". asks: the fact of the edit in force
-    that the question asks for, or that its answer follows from; None if there is no such edit. fires: whether all edits
-    that it asks for match. false: the facts of other edits that match. probability: of the edit that it asks for; 0 if
-    that is no candidate. nearest, nearest_probability: the most probable of the other edits.
+    that the question asks for, or that its answer follows from, if any. fires: whether all edits that it asks for
+    match. false: the facts of other edits that match. probability: of the edit that it asks for; 0 if that is no
+    candidate. nearest, nearest_probability: the most probable of the other edits.
     """
 
     case_id: str

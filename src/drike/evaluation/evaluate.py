@@ -28,23 +28,16 @@ from drike.support.parallel import in_order
 
 
 def evaluate(
-    editor: Editor,
-    model: LanguageModel,
-    cases: Iterable[EditCase],
-    *,
-    rule: Rule | None = None,
-    write: bool = False,
-    parallel: int | None = None,
-    allow_trained: bool = False,
-) -> Generator[Outcome]:
+    editor: Editor, model: LanguageModel, cases: Iterable[EditCase], *, rule: Rule | None = None, write: bool = False,
+    parallel: int | None = None, allow_trained: bool = False,
+) -> Generator[Outcome]:  # fmt: skip
     """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
 
-    rule: the rule by which answers are right; default: greedy, or generate for a model without scores. Raises
-    UsageError for a rule that the model cannot be judged by. parallel: cases evaluated at once, each in a thread, which
-    also calls the editor; default: as many as the model takes (`info.calls_at_once`). Outcomes and their order are the
-    same, only `seconds` differ, as a case may wait for others. Raises ValueError if the model does not take so many.
-    allow_trained: also evaluate edits that the editor was trained on (`trained_on`); otherwise UsageError is raised
-    before the model is asked, since a test on training edits flatters the editor.
+    rule: by which answers are right; default: greedy, or generate for a model without scores. parallel: cases evaluated
+    at once, each in a thread, which also calls the editor; default: `info.calls_at_once`, beyond which ValueError is
+    raised. Outcomes and their order are the same, only `seconds` differ. allow_trained: also evaluate edits that the
+    editor was trained on, which flatters it. Raises UsageError for such edits otherwise, and for a rule that the model
+    cannot be judged by, before the model is asked.
     """
     cases, judge = list(cases), Judge(model, rule)
     trained = trained_on(editor)
@@ -121,15 +114,9 @@ class CaseAnswers:
 
 
 def answers_under(
-    choices: Sequence[Selector],
-    model: LanguageModel,
-    pool: Pool,
-    cases: Sequence[EditCase],
-    *,
-    style: PromptStyle = PromptStyle(),
-    limit: TokenLimit | None = None,
-    rule: Rule | None = None,
-) -> Generator[CaseAnswers]:
+    choices: Sequence[Selector], model: LanguageModel, pool: Pool, cases: Sequence[EditCase], *,
+    style: PromptStyle = PromptStyle(), limit: TokenLimit | None = None, rule: Rule | None = None,
+) -> Generator[CaseAnswers]:  # fmt: skip
     """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
     limit: prompts that are longer lose demonstrations from their end. rule: as in `evaluate`. Raises PoolError,

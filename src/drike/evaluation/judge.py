@@ -35,8 +35,8 @@ Returned = TypeVar("Returned")
 class Verdict:
     """A model's answer to a question, and whether it is right by a rule.
 
-    targets: the right answers. text: what it wrote, if it was asked to write. score, distractor: scores of a target and
-    the distractor, if they were scored. answered: False if it was to reason first and wrote no cue.
+    targets: the right answers. text: what it wrote, if it was asked to. score, distractor: scores of a target and the
+    distractor, if they were scored. answered: False if it was to reason first and wrote no cue.
     """
 
     rule: Rule
@@ -84,10 +84,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Rule:
-    """When an answer is right.
+    """When an answer is right: `meaning` says it in words, and `right` None where the rule cannot say.
 
-    meaning: in words, for captions. right: None where the rule cannot say. by_scores: whether it reads
-    log-probabilities. compares: whether it needs a distractor.
+    by_scores: whether it reads log-probabilities. compares: whether it needs a distractor.
     """
 
     name: RuleName
@@ -117,7 +116,7 @@ RULES: dict[str, Rule] = {rule.name: rule for rule in (GREEDY, GENERATE, LIKELIH
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, its right answer and, for margins, a wrong one. also: other right answers.
+    """A prompt, its right answer, other right ones (`also`) and, for margins, a wrong one.
 
     challenges: what the user says after each answer of the model; its last answer is judged.
     """
@@ -150,8 +149,8 @@ class Judge:
         """Ask the questions and judge the answers, in order.
 
         The model writes and scores what the rule needs. It also scores where a question has a distractor, if it can,
-        and writes every answer with `write=True`. Where several answers are right, the scores are those of the first
-        of them that is right by the rule, else of the target.
+        and writes every answer with `write=True`. Scores are those of the first right answer by the rule, else of the
+        target.
         """
         questions, written = self._write(questions, every=write)
         verdicts = []
@@ -172,7 +171,7 @@ class Judge:
     ) -> tuple[Sequence[Question], Mapping[int, WrittenAnswer]]:
         """The questions after their challenges, and what the model wrote, by the `id` of its prompt.
 
-        every: write all answers, not only those that the rule, a challenge or the scores after a reasoning need.
+        every: write all answers, not only those that the rule, a challenge or scores after a reasoning need.
         """
         written: dict[int, WrittenAnswer] = {}
         challenged: dict[tuple[int, str], Prompt] = {}  # so that questions challenged alike share their prompt
@@ -200,10 +199,7 @@ class Judge:
     def _score(
         self, questions: Sequence[Question], written: Mapping[int, WrittenAnswer]
     ) -> list[tuple[list[Score], Score | None]]:
-        """Scores of each question's right answers and distractor, as far as needed, in one call, to share prefixes.
-
-        written: by the `id` of the prompt; what follows reasoning is scored after it.
-        """
+        """Scores of each question's right answers and distractor, as far as needed, in one call, to share prefixes."""
         answers: list[list[str]] = []
         requests: list[Request] = []
         for question in questions:

@@ -89,7 +89,7 @@ class Checkpoint(Trained):
 def save(checkpoint: Checkpoint, path: str | Path) -> None:
     """Write a checkpoint to a file, or into a folder. Whatever interrupts it, `load` reads the old one or this one.
 
-    Raises TypeError for a budget that cannot be saved, OSError where the disk is full.
+    Raises TypeError for a budget that cannot be saved, OSError.
     """
     write_bytes(_file(Path(path)), _serialise(checkpoint))
 
@@ -153,7 +153,6 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
 
 
 def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:
-    """A safetensors file with a JSON object in its metadata and the SHA-256 of the file in that."""
     metadata = {_KEY: json.dumps({**described, "sha256": _ZEROS})}
     content = packed({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
     return content.replace(_ZEROS.encode(), hashlib.sha256(content).hexdigest().encode(), 1)

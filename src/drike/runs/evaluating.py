@@ -57,21 +57,15 @@ EvaluationEvent = AnsweredCases | Prepared | PhaseStarted | CaseEvaluated | Eval
 
 
 def run_evaluation(
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    editors: Sequence[Editor],
-    *,
-    rule: Rule | None = None,
-    write: bool = False,
-    sample: int = SAMPLE,
-) -> Generator[EvaluationEvent]:
+    folder: Path, setup: Setup, model: LanguageModel, editors: Sequence[Editor], *, rule: Rule | None = None,
+    write: bool = False, sample: int = SAMPLE,
+) -> Generator[EvaluationEvent]:  # fmt: skip
     """Evaluate every editor on the test edits; yield the outcomes of every case after they are saved, then all results.
 
-    If there are questions without a published answer, the cases with the unedited model's own answers come first.
-    The prompts of `sample` edits are kept, and these are judged by greedy and by generate if the model scores and runs
-    here or wrote its answers anyway. write: also record the text that the model generates. Raises UsageError if there
-    is no edit to test on, RunError for a damaged folder, and what the model raises.
+    Cases with the unedited model's own answers come first, if there are questions without a published one. The prompts
+    of `sample` edits are kept, and these are judged by greedy and by generate if the model scores and runs here or
+    wrote its answers anyway. write: also record the text that the model generates. Raises UsageError if there is no
+    edit to test on, RunError for a damaged folder, and what the model raises.
     """
     rule, both_ways = Judge(model, rule).rule, list[Outcome]()
     cases: Sequence[EditCase] = setup.split.test
@@ -104,16 +98,9 @@ def run_evaluation(
 
 
 def evaluate_rest(
-    folder: Path,
-    editor: Editor,
-    model: LanguageModel,
-    cases: Sequence[EditCase],
-    known: list[Outcome],
-    *,
-    rule: Rule,
-    write: bool = False,
-    part: str = OUTCOMES,
-) -> Generator[PhaseStarted | CaseEvaluated]:
+    folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase], known: list[Outcome], *,
+    rule: Rule, write: bool = False, part: str = OUTCOMES,
+) -> Generator[PhaseStarted | CaseEvaluated]:  # fmt: skip
     """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it."""
     name, done = editor.name if part == OUTCOMES else f"{editor.name}, {part}", _number_of_cases(known)
     yield PhaseStarted(name, len(cases), done)
@@ -130,9 +117,9 @@ def evaluate_rest(
 def answered_cases(
     folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None, file: str = OWN_ANSWERS
 ) -> AnsweredCases | None:
-    """The cases with the unedited model's own answers where none are published; None if there are no such questions.
+    """The cases with the unedited model's own answers, which are recorded in this file of the folder.
 
-    The answers are recorded in this file of the folder. Raises RunError for a damaged record.
+    None if no question lacks a published answer. Raises RunError for a damaged record.
     """
     answers = files.read_json(folder / file, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
@@ -225,14 +212,9 @@ class DeployedEvaluation:
 
 
 def run_deployed(
-    folder: Path,
-    deployment: Deployment,
-    model: LanguageModel,
-    editors: Sequence[Editor],
-    cases: Sequence[EditCase],
-    *,
-    rule: Rule,
-) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:
+    folder: Path, deployment: Deployment, model: LanguageModel, editors: Sequence[Editor], cases: Sequence[EditCase],
+    *, rule: Rule,
+) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:  # fmt: skip
     """Evaluate editors behind the gate; yield each case's outcomes after they are saved, then all. Raises RunError."""
     cases, outcomes = [with_stores(case, deployment.stores) for case in cases], dict[str, list[Outcome]]()
     for editor in deployment.editors(editors):

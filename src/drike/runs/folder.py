@@ -46,8 +46,6 @@ EVALUATIONS = "evaluations"
 
 @dataclass(frozen=True)
 class _UsageRecord(Usage):
-    """The work of a part as usage.json has it."""
-
     tokens_shared: object = None  # type: ignore[assignment]  # follows from the others
 
 

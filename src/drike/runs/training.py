@@ -77,16 +77,9 @@ class Method:
 
 
 def run_training(
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    editor: InContextEditor[RankAndCut],
-    method: Method,
-    *,
-    seed: int,
-    described: Mapping[str, object],
-    past: Sequence[EpisodeRecord] = (),
-) -> Generator[TrainingEvent]:
+    folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: Method, *,
+    seed: int, described: Mapping[str, object], past: Sequence[EpisodeRecord] = (),
+) -> Generator[TrainingEvent]:  # fmt: skip
     """Train the editor's retriever and budget; yield every episode after it is saved.
 
     The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work.
@@ -147,14 +140,9 @@ def _check_limit(editor: InContextEditor[RankAndCut], method: Method, cases: Seq
 
 
 def run_query_policy(
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    editor: InContextEditor[RankAndCut],
-    method: Method,
-    *,
+    folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: Method, *,
     guarantee: Guarantee | None = None,
-) -> Generator[QueryPolicyEvent]:
+) -> Generator[QueryPolicyEvent]:  # fmt: skip
     """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
 
     Yields the answers to every edit that are not in the folder yet, what training expects, and the certified guarantee
