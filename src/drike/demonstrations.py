@@ -79,12 +79,12 @@ def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe
         return (rewrite_probe(case.edit),)
     other_targets = {other.target_new for other in case.other_edits}
     updates = tuple(probe for probe in case.paraphrases if probe.target not in other_targets)
+
+    def asks_about(query: str, edit: Edit) -> bool:
+        return query == edit.query or (edit.subject is not None and mentions(query, edit.subject))
+
     probes = updates if role is Role.UPDATE else case.neighborhood
-    return tuple(probe for probe in probes if not any(_asks_about(probe, edit) for edit in edits))
-
-
-def _asks_about(probe: Probe, edit: Edit) -> bool:
-    return probe.query == edit.query or (edit.subject is not None and mentions(probe.query, edit.subject))
+    return tuple(probe for probe in probes if not any(asks_about(probe.query, edit) for edit in edits))
 
 
 def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:

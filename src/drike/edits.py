@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
 
 Key = tuple[str, str]  # identifies a new fact in any file: its query and its new object
 
@@ -141,23 +140,12 @@ class EditCase:
         return tuple(probe for probe in self.probes if probe.aspect is Aspect.NEIGHBORHOOD)
 
 
-@runtime_checkable
-class TrainedOnEdits(Protocol):
-    """A ranker, policy, budget, selector or editor that may have been trained on edits."""
-
-    @property
-    def trained_on(self) -> frozenset[Key]:
-        """Keys of the edits that it or a part of it was trained on."""
-
-
 def trained_on(*parts: object) -> frozenset[Key]:
-    """Keys of the edits that any of the parts, or a part of it, was trained on."""
-    keys: frozenset[Key] = frozenset()
+    """Keys of the edits that any of the parts was trained on, by its `trained_on` or else those of its fields."""
+    keys = frozenset[Key]()
     for part in parts:
-        if isinstance(part, TrainedOnEdits):
-            keys |= part.trained_on
-        elif is_dataclass(part):
-            keys |= trained_on(*(getattr(part, field.name, None) for field in fields(part)))
+        inner = [getattr(part, field.name, None) for field in fields(part)] if is_dataclass(part) else []
+        keys |= part.trained_on if hasattr(part, "trained_on") else trained_on(*inner)
     return keys
 
 

@@ -94,10 +94,7 @@ class GatedEditor:
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order, under the edits in force that it concerns."""
-        different = dict.fromkeys(queries)
-        decisions = route_each(self.gate, self.stores.of(edits), list(different), self.model)
-        prompt_of = dict(zip(different, write_prompts(self.editor, decisions), strict=True))
-        return [prompt_of[query] for query in queries]
+        return write_prompts(self.editor, route_each(self.gate, self.stores.of(edits), queries, self.model))
 
 
 def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:

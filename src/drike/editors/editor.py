@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Editor(Protocol):
     """Turns the edits in force and queries into prompts.
 
-    One that was trained on edits has `trained_on` (`drike.edits.TrainedOnEdits`), so it is not tested on them.
+    One that was trained on edits has `trained_on`, the keys of these edits, so that it is not tested on them.
     """
 
     @property

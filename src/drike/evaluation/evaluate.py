@@ -18,12 +18,12 @@ from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool, rotations
 from drike.editors.selectors import Selector
-from drike.edits import EditCase, Probe, trained_on
+from drike.edits import EditCase, trained_on
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge, Question, Rule, Verdict, ask_probes, is_right
+from drike.evaluation.judge import Judge, Question, Rule, ask_probes, is_right
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt, PromptStyle
+from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
 
 
@@ -60,45 +60,29 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
     queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
     by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
     prompts = [by_query[probe.query] for probe in case.asked]
-    asked = zip(prompts, case.asked, strict=True)
     questions = [
-        Question(prompt, probe.target, probe.distractor, probe.also, probe.challenges) for prompt, probe in asked
+        Question(prompt, probe.target, probe.distractor, probe.also, probe.challenges)
+        for prompt, probe in zip(prompts, case.asked, strict=True)
     ]
     verdicts = judge.ask(questions, write=write)
     share = (time.perf_counter() - began) / len(verdicts)
-    judged = zip(case.asked, prompts, verdicts, strict=True)
-    return [_outcome(editor.name, case.case_id, *of_probe, seconds=share) for of_probe in judged]
-
-
-def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:
-    """A verdict with its probe, and the margins that IKE reports if both targets were scored."""
-    score, distractor = verdict.score, verdict.distractor
-    prob_margin = logprob_margin = None
-    if score is not None and distractor is not None:
-        prob_margin = score.mean_probability - distractor.mean_probability
-        logprob_margin = score.logprob - distractor.logprob
-    return Outcome(
-        editor=editor,
-        case_id=case_id,
-        aspect=probe.aspect,
-        query=probe.asked,
-        target=probe.target,
-        distractor=probe.distractor,
-        correct=verdict.correct,
-        answer=verdict.text,
-        matched=verdict.matched,
-        exact=verdict.exact,
-        prefers=verdict.prefers,
-        prob_margin=prob_margin,
-        logprob_margin=logprob_margin,
-        logit_gap=None if score is None else score.logit_gap,
-        shots=prompt.shots,
-        pruned=prompt.pruned,
-        prompt_tokens=verdict.prompt_tokens,
-        calls=prompt.calls + len(probe.challenges),
-        seconds=seconds,
-        hops=probe.hops,
-    )
+    outcomes = []
+    for probe, prompt, verdict in zip(case.asked, prompts, verdicts, strict=True):
+        score, wrong = verdict.score, verdict.distractor
+        prob, logprob = (
+            (score.mean_probability - wrong.mean_probability, score.logprob - wrong.logprob)
+            if score is not None and wrong is not None
+            else (None, None)
+        )
+        outcomes.append(Outcome(
+            editor=editor.name, case_id=case.case_id, aspect=probe.aspect, query=probe.asked, target=probe.target,
+            distractor=probe.distractor, correct=verdict.correct, answer=verdict.text, matched=verdict.matched,
+            exact=verdict.exact, prefers=verdict.prefers, prob_margin=prob, logprob_margin=logprob,
+            logit_gap=None if score is None else score.logit_gap, shots=prompt.shots, pruned=prompt.pruned,
+            prompt_tokens=verdict.prompt_tokens, calls=prompt.calls + len(probe.challenges), seconds=share,
+            hops=probe.hops,
+        ))  # fmt: skip
+    return outcomes
 
 
 @dataclass(frozen=True)

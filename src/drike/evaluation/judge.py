@@ -1,7 +1,4 @@
-"""Ask a model questions and judge its answers, in the same way for rewards and metrics.
-
-A `Rule` says when an answer is right, and a `Judge` asks a model and judges its answers by a rule. There are three
-rules, and all rows of a table share one:
+"""Ask a model questions and judge its answers, in the same way for rewards and metrics, by one of three rules.
 
 greedy      every token of the target is the model's first choice, and the token after it ends the word; exact text,
             read from the scores of the target without writing anything
@@ -9,9 +6,8 @@ generate    the first line that the model writes (greedily, ANSWER_TOKENS at mos
             boundary, both normalised as in `drike.matching`
 likelihood  P(target) > P(distractor), both as geometric means of token probabilities (IKE's P(new) > P(old))
 
-If a prompt asks to reason first, the model reasons first under each of them, and target and distractor are scored
-after what it wrote and its cue. A question with challenges is a conversation: the model answers, is challenged ("Are
-you sure?"), and its last answer is judged by the same rule.
+If a prompt asks to reason first, target and distractor are scored after what the model wrote and its cue. A question
+with challenges is a conversation: the model answers, is challenged ("Are you sure?"), and its last answer is judged.
 """
 
 from __future__ import annotations

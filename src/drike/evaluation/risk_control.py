@@ -148,9 +148,9 @@ def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 
     `level`, K reaches 1 / (1 - confidence) with probability 1 - confidence at most (Waudby-Smith and Ramdas, arXiv
     2010.09686; Ville). Bets are sized to reach that capital by the last value (arXiv 2505.22422), so that few suffice.
 
-    That holds in an order that knows nothing of the values, so they are bet on in the order of `_shuffled`: an easy
-    batch that was given first would otherwise pay for all. As K may end below a goal that it once reached, the mean of
-    the values must be above `level` too: no guarantee is given that the answers themselves contradict.
+    That holds in an order that knows nothing of the values: an easy batch that was given first would otherwise pay for
+    all. As K may end below a goal that it once reached, the mean of the values must be above `level` too: no guarantee
+    is given that the answers themselves contradict.
     """
     if not len(values) or math.fsum(values) / len(values) <= level:
         return False
@@ -167,8 +167,5 @@ def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 
 
 
 def _shuffled(values: Sequence[float] | Counts) -> list[float]:
-    """The values in an order drawn with a fixed seed, in which the first n of more values keep theirs.
-
-    The seed is no option, as a certificate for which several were tried would not hold.
-    """
+    # The first n of more values keep their order. The seed is no option: with several tried no certificate would hold.
     return [float(values[i]) for i in np.random.default_rng(0).random(len(values)).argsort()]
