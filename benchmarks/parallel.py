@@ -19,9 +19,8 @@ from functools import partial
 
 from drike import datasets, tinyfacts
 from drike.datasets.splits import Split
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

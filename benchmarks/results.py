@@ -22,9 +22,8 @@ from statistics import fmean
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import TEST, TRAIN
 from drike.datasets.splits import Split
-from drike.editors.baselines import Unedited
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS, Form, Retriever

@@ -25,9 +25,8 @@ from typing import Literal
 
 from drike import datasets, tinyfacts
 from drike.datasets.splits import Split
-from drike.editors.baselines import Unedited
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

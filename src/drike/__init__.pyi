@@ -17,14 +17,14 @@ from drike.demonstrations import Role as Role
 from drike.deployment.edited_model import BeforeAfter as BeforeAfter
 from drike.deployment.edited_model import EditedModel as EditedModel
 from drike.deployment.edited_model import Explanation as Explanation
-from drike.editors.baselines import EditCoT as EditCoT
-from drike.editors.baselines import FactPrompt as FactPrompt
-from drike.editors.baselines import Unedited as Unedited
 from drike.editors.budgets import Budget as Budget
 from drike.editors.budgets import Fraction as Fraction
 from drike.editors.budgets import Threshold as Threshold
 from drike.editors.budgets import TokenLimit as TokenLimit
+from drike.editors.editor import EditCoT as EditCoT
 from drike.editors.editor import Editor as Editor
+from drike.editors.editor import FactPrompt as FactPrompt
+from drike.editors.editor import Unedited as Unedited
 from drike.editors.in_context import EditorColumn as EditorColumn
 from drike.editors.in_context import InContextEditor as InContextEditor
 from drike.editors.in_context import Retain as Retain

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, block, clean, defused
 from drike.demonstrations import Demonstration, Role
-from drike.editors.baselines import FactPrompt
+from drike.editors.editor import FactPrompt
 from drike.edits import Edit
 from drike.stores.records import as_stored
 from tests.worlds.gateways import FewShots

@@ -16,7 +16,7 @@ from benchmarks.lib.challenges import challenged_often
 from drike.datasets import load
 from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, choice, with_generated, yes_no
 from drike.datasets.own_facts import KINDS
-from drike.editors.baselines import FactPrompt, Unedited
+from drike.editors.editor import FactPrompt, Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate

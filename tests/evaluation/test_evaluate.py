@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from drike.editors.baselines import FactPrompt, Unedited
 from drike.editors.budgets import Fraction, Threshold
+from drike.editors.editor import FactPrompt, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

@@ -23,8 +23,8 @@ from pathlib import Path
 import pytest
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction, Threshold
+from drike.editors.editor import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

@@ -20,8 +20,8 @@ from benchmarks.lib.draws import sampled
 from benchmarks.lib.editcot import EditCoTFull
 from benchmarks.lib.feedback import disturbed
 from drike.demonstrations import DemonstrationSet
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Budget, Threshold
+from drike.editors.editor import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

@@ -9,9 +9,8 @@ import pytest
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.editcot import EditCoTFull
 from drike.demonstrations import Demonstration, Role, interleave
-from drike.editors.baselines import EditCoT, FactPrompt
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.editor import Editor
+from drike.editors.editor import EditCoT, Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

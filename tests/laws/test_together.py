@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction, Threshold
+from drike.editors.editor import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

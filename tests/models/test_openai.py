@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from drike import tinyfacts
 from drike.datasets import load
 from drike.deployment.edited_model import EditedModel
-from drike.editors.baselines import EditCoT, FactPrompt
 from drike.editors.budgets import Fraction, Threshold
+from drike.editors.editor import EditCoT, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

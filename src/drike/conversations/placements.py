@@ -14,8 +14,7 @@ from functools import cache
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement, Restating
 from drike.datasets import TINYFACTS, load
-from drike.editors.baselines import FactPrompt
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.role_counts import copies_and_updates

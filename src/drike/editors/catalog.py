@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from drike.demonstrations import Role
-from drike.editors.baselines import EditCoT, FactPrompt, Unedited
 from drike.editors.budgets import Fraction, TokenLimit
-from drike.editors.editor import Editor, Trained
+from drike.editors.editor import EditCoT, Editor, FactPrompt, Trained, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, copies_and_updates

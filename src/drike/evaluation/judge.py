@@ -99,11 +99,9 @@ class Rule:
 
 GREEDY = Rule("greedy", "greedy decoding would write exactly the target and then end the word", attrgetter("greedy"))
 GENERATE = Rule(
-    "generate",
-    f"the first line written, at most {ANSWER_TOKENS} tokens, starts with the target, both normalised",
-    attrgetter("matched"),
-    by_scores=False,
-)
+    "generate", f"the first line written, at most {ANSWER_TOKENS} tokens, starts with the target, both normalised",
+    attrgetter("matched"), by_scores=False,
+)  # fmt: skip
 LIKELIHOOD = Rule(
     "likelihood", "the target is more probable than its distractor (IKE's rule)", attrgetter("prefers"), compares=True
 )

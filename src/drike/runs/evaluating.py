@@ -14,8 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.baselines import Unedited
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, Unedited
 from drike.editors.in_context import ranks_retains
 from drike.edits import EditCase
 from drike.errors import RunError, UsageError

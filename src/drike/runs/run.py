@@ -173,21 +173,16 @@ class Run(Settings):
     ) -> None:  # fmt: skip
         """Write split.json and run.json."""
         encoders = {settings["encoder"], settings.get("policy_encoder") or settings["encoder"]}
-        record = {
-            "command": ["drike", *sys.argv[1:]],
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "options": None if options is None else dict(options),
-            "settings": dict(settings),
-            "model": dict(identity),
-            "trained_sha256": trained_sha256,
-            "data": [asdict(_File(s.given, s.sha256, s.rows, s.form)) for s in setup.dataset.sources],
-            "data_fingerprint": setup.dataset.fingerprint,
-            "encoders": {name: dict(load_encoder(str(name)).identity) for name in encoders},
-            "fallbacks": setup.pool.fallbacks,
-            "versions": versions(),
-        }
+        record = RunRecord(
+            command=("drike", *sys.argv[1:]), started=time.strftime("%Y-%m-%dT%H:%M:%S%z"), options=options,
+            settings=settings, model=identity, trained_sha256=trained_sha256,
+            data=tuple(_File(s.given, s.sha256, s.rows, s.form) for s in setup.dataset.sources),
+            data_fingerprint=setup.dataset.fingerprint,
+            encoders={str(name): load_encoder(str(name)).identity for name in encoders},
+            fallbacks=setup.pool.fallbacks, versions=versions(), sha256=None,
+        )  # fmt: skip
         setup.split.ids.save(folder / SPLIT)  # first, since a folder with run.json is a run
-        write_record(folder, FILE, with_checksum(record))
+        write_record(folder, FILE, with_checksum(asdict(record)))
 
     @classmethod
     def open(cls, folder: Path) -> Run:
