@@ -99,23 +99,21 @@ def certified(
     right: right answers under each setting, the safest first; neither may depend on these answers. probes: how many
     were asked. max_probes: as in `rates`.
     """
-
-    def passes(setting: Setting) -> bool:
-        values = rates(guarantee.metric, guarantee.level, right[setting], probes, max_probes)
-        return exceeds(values, guarantee.level, guarantee.confidence)
-
-    return list(takewhile(passes, right))
+    return list(takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right))
 
 
 def lower_bound(
     metric: Metric, right: Counts, probes: Counts, *, confidence: float = 0.95, max_probes: int | None = None
 ) -> float:
     """The largest level, in hundredths, that can be certified for a setting chosen without these answers."""
+    levels = (percent / 100 for percent in range(1, 100))
+    met = takewhile(lambda level: _meets(Guarantee(metric, level, confidence), right, probes, max_probes), levels)
+    return max(met, default=0.0)
 
-    def passes(level: float) -> bool:
-        return exceeds(rates(metric, level, right, probes, max_probes), level, confidence)
 
-    return max(takewhile(passes, (percent / 100 for percent in range(1, 100))), default=0.0)
+def _meets(guarantee: Guarantee, right: Counts, probes: Counts, max_probes: int | None) -> bool:
+    values = rates(guarantee.metric, guarantee.level, right, probes, max_probes)
+    return exceeds(values, guarantee.level, guarantee.confidence)
 
 
 def score(right: Counts, probes: Counts) -> float:

@@ -54,12 +54,21 @@ def write_record(folder: Path, name: str, record: Mapping[str, object]) -> None:
     write_text(folder / name, json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
+def _lines(records: Iterable[Mapping[str, object]]) -> str:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def write_lines(path: Path, records: Iterable[Mapping[str, object]]) -> None:
+    """Write a file of JSON lines, at once or not at all."""
+    write_text(path, _lines(records))
+
+
 def append(path: Path, records: Iterable[Mapping[str, object]]) -> None:
     """Append JSON lines and sync them to disk. Raises RunError for a symbolic link, OSError."""
     _refuse_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with named_in_errors(path), path.open("a", encoding="utf-8") as stream:
-        stream.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        stream.write(_lines(records))
         stream.flush()
         os.fsync(stream.fileno())
 
@@ -80,7 +89,7 @@ def outcomes_path(folder: Path, editor: str, part: str = OUTCOMES) -> Path:
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
-    """The outcomes of an editor, without a last line that a crash cut off. Raises RunError for any other line."""
+    """The outcomes of an editor, as `read_lines` reads them."""
     return read_lines(path, Outcome, "delete the file and evaluate again")
 
 
@@ -139,7 +148,7 @@ def has_begun(folder: Path) -> bool:
 
 
 def read_episodes(path: Path) -> list[EpisodeRecord]:
-    """Episodes of a training, without a last line that a crash cut off. Raises RunError for a line that is not one."""
+    """The episodes of a training, as `read_lines` reads them."""
     return read_lines(path, EpisodeRecord, "train again")
 
 
