@@ -30,8 +30,7 @@ from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Form, Retriever
-from drike.editors.role_counts import RoleCounts
-from drike.editors.selectors import RankAndCut, Ranker, Similarity
+from drike.editors.selectors import RankAndCut, Ranker, RoleCounts, Similarity
 from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit

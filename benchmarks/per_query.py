@@ -22,7 +22,7 @@ import numpy as np
 
 from drike import datasets, load_model
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts
+from drike.editors.selectors import RoleCounts
 from drike.edits import Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation.evaluate import CaseAnswers, answers_under

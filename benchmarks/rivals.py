@@ -31,8 +31,7 @@ from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, SameSize
-from drike.editors.selectors import RankAndCut, Selector, Similarity
+from drike.editors.selectors import RankAndCut, RoleCounts, SameSize, Selector, Similarity
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit

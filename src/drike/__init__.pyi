@@ -30,14 +30,14 @@ from drike.editors.in_context import InContextEditor as InContextEditor
 from drike.editors.in_context import Retain as Retain
 from drike.editors.pool import Pool as Pool
 from drike.editors.retriever import Retriever as Retriever
-from drike.editors.role_counts import RoleCounts as RoleCounts
-from drike.editors.role_counts import SubjectSwitch as SubjectSwitch
 from drike.editors.selectors import RankAndCut as RankAndCut
 from drike.editors.selectors import Ranker as Ranker
 from drike.editors.selectors import Ranking as Ranking
+from drike.editors.selectors import RoleCounts as RoleCounts
 from drike.editors.selectors import Selection as Selection
 from drike.editors.selectors import Selector as Selector
 from drike.editors.selectors import Similarity as Similarity
+from drike.editors.selectors import SubjectSwitch as SubjectSwitch
 from drike.edits import Aspect as Aspect
 from drike.edits import BaselineQuestion as BaselineQuestion
 from drike.edits import Edit as Edit

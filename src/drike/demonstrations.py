@@ -14,8 +14,8 @@ from drike.words import mentions
 class Role(StrEnum):
     """What a demonstration shows.
 
-    copy: the edit's own query, answered with the new object. update: the same for a paraphrase. retain: a question
-    about a neighbouring fact, answered with its old object.
+    copy, update: the edit's own query or a paraphrase, with the new object. retain: a neighbouring fact, with its old
+    one.
     """
 
     COPY = "copy"
@@ -72,8 +72,7 @@ class DemonstrationSet:
 def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe, ...]:
     """The probes of a case (with its first edit) that can be demonstrated in a role while `edits` are in force.
 
-    Probes about the subject of one of these edits are left out: as a retain, such a probe could state the very fact
-    that the edit replaces.
+    Those about the subject of such an edit are left out: as a retain, one could state the very fact that it replaces.
     """
     if role is Role.COPY:
         return (rewrite_probe(case.edit),)

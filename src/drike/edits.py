@@ -101,8 +101,7 @@ class EditCase:
     """A row of a benchmark: an edit and the probes that test it. Raises ValueError for a probe in the wrong list.
 
     probes: of the aspects in S, the rewrite probe first; training uses only these. further: of other aspects, for
-    evaluation alone. baseline_questions: they become further probes once the unedited model has answered them.
-    other_edits: edits in force at the same time.
+    evaluation alone, as baseline_questions are once the unedited model has answered them. other_edits: in force, too.
     """
 
     case_id: str

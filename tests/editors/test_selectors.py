@@ -11,14 +11,16 @@ from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch
 from drike.editors.selectors import (
     LeaveAlone,
     RankAndCut,
+    RoleCounts,
     SameCount,
+    SameSize,
     Selection,
     Selector,
     Similarity,
+    SubjectSwitch,
     merge,
     select_for,
 )

@@ -14,8 +14,7 @@ from drike.editors.editor import EditCoT, Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, SubjectSwitch
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import RankAndCut, RoleCounts, Similarity, SubjectSwitch
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import answers_under
 from drike.prompts import PromptStyle

@@ -25,7 +25,7 @@ from drike.demonstrations import Role
 from drike.editors.catalog import make
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch
+from drike.editors.selectors import RoleCounts, SameSize, SubjectSwitch
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import CaseAnswers, answers_under, evaluate

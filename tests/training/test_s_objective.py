@@ -12,7 +12,7 @@ import torch
 
 from drike.datasets import load
 from drike.editors.in_context import InContextEditor
-from drike.editors.role_counts import RoleCounts
+from drike.editors.selectors import RoleCounts
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.errors import UsageError
 from drike.evaluation.evaluate import answers_under, evaluate

@@ -17,7 +17,7 @@ from drike.datasets import TINYFACTS, load
 from drike.editors.editor import Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import copies_and_updates
+from drike.editors.selectors import copies_and_updates
 from drike.edits import Edit
 from drike.encoders import load_encoder
 from drike.prompts import Prompt, PromptStyle, facts_of

@@ -115,9 +115,9 @@ def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
 def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequence[EditVersion]:
     """The edits in force that a probe asks for: its case's, or one about the same fact if its answer should stay.
 
-    That is one whose subject the probe names, with its old or new object for an answer: data sets that name no
-    relations say no more. A distracting sentence may stand before either kind of question: those about the case's edits
-    name their subject.
+    That is one whose subject the probe names, with its old or new object for an answer, as data sets may name no
+    relations. A distracting sentence may stand before either kind of question: those about the case's edits name their
+    subject.
     """
     stays = probe.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
     if probe.aspect is Aspect.DISTRACTOR:

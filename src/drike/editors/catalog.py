@@ -7,8 +7,16 @@ from drike.editors.budgets import Fraction, TokenLimit
 from drike.editors.editor import EditCoT, Editor, FactPrompt, Trained, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, copies_and_updates
-from drike.editors.selectors import RankAndCut, SameCount, Selector, Similarity
+from drike.editors.selectors import (
+    RankAndCut,
+    RoleCounts,
+    SameCount,
+    SameSize,
+    Selector,
+    Similarity,
+    SubjectSwitch,
+    copies_and_updates,
+)
 from drike.errors import UsageError
 from drike.prompts import PromptStyle
 

@@ -1,9 +1,8 @@
 """The demonstrations that an edit may be shown with: the nearest records, each in a role (paper, sections 3.1 and 3.2).
 
 The records nearest to the edit in embedding space become IKE's 4 copies, 12 updates and 16 retains; a shuffle seeded by
-the edit assigns the roles. Records that share an edit's query, or its subject and relation, would repeat or contradict
-it, as at 47 of 2,000 edits of the published index. Where no record has a paraphrase or a neighbour (temporal edits),
-other demonstrations replace those (docs/method.md, row 30).
+the edit assigns the roles. Records that would repeat or contradict it, as at 47 of 2,000 edits of the published index,
+are left out. Where no record has a paraphrase or a neighbour, others replace those (docs/method.md, row 30).
 """
 
 from __future__ import annotations
@@ -165,8 +164,7 @@ def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tup
 def _collides(other: Edit, edit: Edit) -> bool:
     """Whether showing `other` would repeat or contradict the edit.
 
-    An edit without a subject collides with all whose subject its query names; one without a relation, with all about
-    its subject.
+    An edit without a subject collides with all whose subject its query names; without a relation, with all about it.
     """
     if other.query == edit.query:
         return True

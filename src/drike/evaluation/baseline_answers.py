@@ -31,11 +31,10 @@ class AnsweredCases:
 
 
 def baseline_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None) -> dict[str, str]:
-    """The first clause of the unedited model's answer to each baseline question, by query.
+    """The first clause of the unedited model's answer to each baseline question, by query; "" if it cannot be judged.
 
-    It must be right by the rule of the evaluation when the same model is judged by it. The limit on tokens may have cut
-    off its last word, so it is tried without that word too. "" where neither is right, or nothing is said. Raises
-    UsageError for a rule that the model cannot be judged by.
+    It must be right by the rule of the evaluation when the same model is judged by it, if need be without its last
+    word, which the limit on tokens may have cut off. Raises UsageError for a rule that the model cannot be judged by.
     """
     judge = Judge(model, rule)
     prompts = {question.query: Prompt(question.query) for case in cases for question in case.baseline_questions}

@@ -34,10 +34,10 @@ def evaluate(
     """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
 
     rule: by which answers are right; default: greedy, or generate for a model without scores. parallel: cases evaluated
-    at once, each in a thread, which also calls the editor; default: `info.calls_at_once`, beyond which ValueError is
-    raised. Outcomes and their order are the same, only `seconds` differ. allow_trained: also evaluate edits that the
-    editor was trained on, which flatters it. Raises UsageError for such edits otherwise, and for a rule that the model
-    cannot be judged by, before the model is asked.
+    at once, each in a thread, which also calls the editor; only `seconds` then differ; default: `info.calls_at_once`,
+    beyond which ValueError is raised. allow_trained: also evaluate edits that the editor was trained on, which flatters
+    it. Raises UsageError for such edits otherwise, and for a rule that the model cannot be judged by, before the model
+    is asked.
     """
     cases, judge = list(cases), Judge(model, rule)
     trained = trained_on(editor)

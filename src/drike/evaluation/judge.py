@@ -142,9 +142,8 @@ class Judge:
     def ask(self, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
         """Ask the questions and judge the answers, in order.
 
-        The model writes and scores what the rule needs. It also scores where a question has a distractor, if it can,
-        and writes every answer with `write=True`. Scores are those of the first right answer by the rule, else of the
-        target.
+        The model writes and scores what the rule needs. It scores also where a question has a distractor, if it can,
+        and writes all answers with `write`. Scores are those of the first right answer by the rule, else of the target.
         """
         questions, written = self._write(questions, every=write)
         verdicts = []

@@ -96,8 +96,7 @@ def certified(
 ) -> list[Setting]:
     """The settings that meet a guarantee: all before the first that fails its test.
 
-    right: right answers under each setting, the safest first; neither may depend on these answers. probes: how many
-    were asked. max_probes: as in `rates`.
+    right: right answers under each, the safest first; neither may depend on these answers. max_probes: as in `rates`.
     """
     return list(takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right))
 

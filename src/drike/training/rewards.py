@@ -104,10 +104,10 @@ RewardChannel = Callable[[Rollout, Rewards], Iterable[Arrival]]
 class EpisodeRecord:
     """A line of episodes.jsonl: an edit's retains in the order tried, and their rewards.
 
-    order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards: of the first k, [k]; with a
-    channel, the learner may get them later, or others. correct, prompt_tokens, seconds, probes: as in `Rewards`. loss:
-    -sum_j r_j log p_j. kept: how many retains the budget in force kept. sigma, share: of the budget afterwards for this
-    edit, if it has one. Raises ValueError for what no episode can be.
+    order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards, correct, prompt_tokens, seconds,
+    probes: as in `Rewards`, of k prefixes; with a channel, the learner may get rewards later, or others. loss: -sum_j
+    r_j log p_j. kept: how many retains the budget in force kept. sigma, share: of the budget afterwards for this edit,
+    if it has one. Raises ValueError for what no episode can be.
     """
 
     epoch: int
@@ -138,8 +138,8 @@ class EpisodeRecord:
 def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
     """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
 
-    All prefixes are asked in one call. rule: as in `drike.evaluate`. Raises UsageError for a rule that the model cannot
-    be judged by, the reward for such an edit.
+    rule: as in `drike.evaluate`. Raises UsageError for one that the model cannot be judged by, the reward for such an
+    edit.
     """
     judge = Judge(model, rule)
 
@@ -188,8 +188,7 @@ def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
 def in_blocks(size: int, threads: int = 1) -> Schedule:
     """Blocks of edits under the theta and sigma from before the block, rewards computed by up to `threads` at once.
 
-    The updates follow one edit after the other, as in Algorithm 1, so that threads do not change the result. Raises
-    ValueError for a size below 1.
+    Updates follow one edit after the other, whatever the threads do. Raises ValueError for a size below 1.
     """
     if size < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {size}")

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from drike.datasets.generated import with_generated
 from drike.demonstrations import Role
-from drike.editors.role_counts import policy_mixes
-from drike.editors.selectors import LeaveAlone, Selector
+from drike.editors.selectors import LeaveAlone, Selector, policy_mixes
 from drike.edits import Aspect, EditCase
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation import risk_control
@@ -103,8 +102,7 @@ def fit(
 ) -> QueryPolicy:  # fmt: skip
     """The policy with the weights of the largest S, by L-BFGS, as `train_query_policy` uses it.
 
-    candidates: of each probe. right, costs (in S): of each action [probes, actions]. strength: of the pull of all
-    weights to those of the given policy.
+    right, costs (in S): of each action [probes, actions]. strength: of the pull of all weights to the given policy's.
     """
     start = _weights(policy)
     (phi, forced), weights = _features(policy, candidates), start.clone().requires_grad_()
@@ -154,9 +152,8 @@ def certify(
 ) -> CertifiedGuarantee:  # fmt: skip
     """The shift of its logit with the largest S, less the price of its prompts, that meets a guarantee.
 
-    cases: edits that the policy was not trained on, in an order that does not depend on their answers. max_probes: the
-    most of the guaranteed aspect that an edit of the data has. Raises GuaranteeError, with the best level that can be
-    guaranteed, if no shift is certified.
+    cases: not trained on, in an order that does not depend on their answers. max_probes: the most of the guaranteed
+    aspect that an edit of the data has. Raises GuaranteeError, with the best level that can be guaranteed.
     """
     shifts = SHIFTS if guarantee.metric == "rr" else SHIFTS[::-1]  # the safest first
     right, probes, cost = count_right(policy, cases, answers, price=price, shifts=shifts)
