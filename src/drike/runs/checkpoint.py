@@ -142,7 +142,7 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
         format=2, form=retriever.form, encoder=_Encoder.of(retriever.encoder),
         budget={"kind": type(budget).__name__.lower(), **asdict(budget)}, style=checkpoint.style,
         training=dict(checkpoint.training), facts=tuple(sorted(retriever.trained_on)),
-        per_query=policy and _PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on))),
+        per_query=_PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on))) if policy else None,
         promise=checkpoint.promise, sha256=_ZEROS,
     )  # fmt: skip
     head = {f"head.{name}": weight.detach() for name, weight in retriever.head.state_dict().items()}
