@@ -19,9 +19,9 @@ from dataclasses import replace
 from drike import datasets
 from drike.datasets.dataset import Split
 from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
-from drike.editors.baselines import Unedited
 from drike.editors.budgets import Threshold
 from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
+from drike.editors.editor import Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

@@ -27,13 +27,12 @@ from aspect_profile import ABLE, trained
 from drike import datasets
 from drike.datasets.generated import with_swapped_objects
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
-from drike.editors.baselines import FactPrompt, Unedited
 from drike.editors.budgets import TokenLimit
 from drike.editors.catalog import PER_QUERY, make
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, FactPrompt, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts
+from drike.editors.selectors import RoleCounts
 from drike.edits import Edit, EditCase, Probe
 from drike.encoders import load_encoder
 from drike.evaluation.judge import Judge, Question, is_right

@@ -29,7 +29,7 @@ from drike.editors.catalog import NO_RETAINS, make
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts
+from drike.editors.selectors import RoleCounts
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers

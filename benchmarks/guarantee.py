@@ -28,7 +28,7 @@ import numpy as np
 from drike import datasets, load_model
 from drike.editors.pool import Pool
 from drike.encoders import load_encoder
-from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.evaluate import answers_under
 from drike.evaluation.risk_control import (
     METRICS,
     Counts,

@@ -29,14 +29,12 @@ from drike.editors.budgets import Fraction, Threshold
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Ranker, Similarity
 from drike.editors.retriever import Form, Retriever
-from drike.editors.role_counts import RoleCounts
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Ranker, RoleCounts, Similarity
 from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
-from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.evaluate import CaseAnswers
 from drike.evaluation.judge import Question
 from drike.evaluation.metrics import harmonic_mean
 from drike.models.protocols import LanguageModel

@@ -20,10 +20,8 @@ from drike.editors.budgets import Fraction
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import FORMS
-from drike.editors.role_counts import RoleCounts, SubjectSwitch, policy_mixes
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, RoleCounts, Similarity, SubjectSwitch, policy_mixes
 from drike.encoders import load_encoder
 from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load

@@ -19,14 +19,12 @@ from functools import partial
 
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import Split
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import CustomModel, LanguageModel, Request, Score

@@ -22,10 +22,10 @@ import numpy as np
 
 from drike import datasets, load_model
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts
+from drike.editors.selectors import RoleCounts
 from drike.edits import Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
-from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.evaluate import CaseAnswers, answers_under
 from drike.evaluation.metrics import estimated
 from drike.support.table import as_markdown
 from drike.words import mentions

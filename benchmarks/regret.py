@@ -25,9 +25,8 @@ from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Ranker, Similarity
 from drike.editors.retriever import FORMS, Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Ranker, Similarity
 from drike.encoders import load_encoder
 from drike.evaluation.metrics import resampled
 from drike.models.protocols import Request

@@ -21,14 +21,12 @@ from statistics import fmean
 
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import TEST, TRAIN, Split
-from drike.editors.baselines import Unedited
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import FORMS, Form, Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
@@ -39,8 +37,7 @@ from drike.prompts import PromptStyle
 from drike.report.tables import COLUMNS, STARRED, costs, differences, table1
 from drike.support.table import Table, as_markdown
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import top
+from drike.training.rewards import rewrite_reward, top
 from lib import pages
 from lib.draws import renormalised, sampled, stopped_at_flip
 

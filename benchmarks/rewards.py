@@ -20,13 +20,11 @@ from drike.editors.budgets import Fraction
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Ranker, Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Ranker, Similarity
 from drike.edits import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import answers_under, evaluate
 from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models.protocols import LanguageModel
 from drike.report.tables import INTERVALS, STARRED

@@ -30,15 +30,13 @@ from drike.datasets.dataset import Split
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, SameSize
-from drike.editors.selectors import RankAndCut, Selector
+from drike.editors.selectors import RankAndCut, RoleCounts, SameSize, Selector, Similarity
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
-from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
+from drike.evaluation.evaluate import CaseAnswers, answers_under
 from drike.evaluation.metrics import estimated
 from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel

@@ -29,14 +29,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from drike import datasets
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate

@@ -25,14 +25,12 @@ from typing import Literal
 
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import Split
-from drike.editors.baselines import Unedited
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate

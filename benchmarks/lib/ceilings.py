@@ -18,10 +18,9 @@ from drike.demonstrations import DemonstrationSet, Role
 from drike.editors.budgets import TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool, rotations
-from drike.editors.role_counts import RoleCounts
-from drike.editors.selectors import Selection, Selector
+from drike.editors.selectors import RoleCounts, Selection, Selector
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase
-from drike.evaluation.answer_matrix import CaseAnswers, answers_to
+from drike.evaluation.evaluate import CaseAnswers, answers_to
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
 from drike.models.protocols import LanguageModel

@@ -14,10 +14,9 @@ from torch import Tensor
 
 from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget
-from drike.editors.rankers import best_first
+from drike.editors.selectors import best_first
 from drike.models.protocols import LanguageModel
-from drike.training.rewards import Reward, Rewards, rewrite_reward
-from drike.training.rollouts import Choice, Choose, Rollout, top
+from drike.training.rewards import Choice, Choose, Reward, Rewards, Rollout, rewrite_reward, top
 
 
 def sampled(rng: random.Random, *, apart: bool = False) -> Choose:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drike.demonstrations import DemonstrationSet
-from drike.editors.rankers import Ranker, Ranking, ranking_of
+from drike.editors.selectors import Ranker, Ranking, ranking_of
 from drike.edits import Key, trained_on
 
 

@@ -17,12 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from drike.demonstrations import DemonstrationSet, Role
-from drike.editors.role_counts import RoleCounts
-from drike.editors.selectors import Selection, Selector
+from drike.editors.selectors import RoleCounts, Selection, Selector
 from drike.edits import Aspect, Edit, EditCase
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
-from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.evaluate import CaseAnswers
 from drike.words import mentions
 
 Masks = Mapping[Aspect, Tensor]  # which probes are of an aspect, [probes]

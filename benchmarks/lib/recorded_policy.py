@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from drike.editors.role_counts import RoleCounts
+from drike.editors.selectors import RoleCounts
 from drike.encoders import TextEncoder
 from drike.evaluation.metrics import harmonic_mean
 from drike.gates.calibrated import LogisticHead

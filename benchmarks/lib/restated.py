@@ -13,8 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from drike.conversations.following import is_challenge
 from drike.conversations.placements import NewFacts
-from drike.editors.baselines import Unedited
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, Unedited
 from drike.edits import Edit, EditCase, Key, Probe, trained_on
 from drike.prompts import Prompt
 

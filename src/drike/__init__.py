@@ -1,7 +1,7 @@
 """drike: in-context knowledge editing for language models whose weights you cannot touch.
 
-The public names are listed in `__init__.pyi`. A name is imported from its module when it is first used: importing drike
-loads neither torch nor transformers.
+A public name (`__init__.pyi` lists them) is imported when it is first used: `import drike` loads neither torch nor
+transformers.
 """
 
 import re as _re

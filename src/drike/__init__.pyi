@@ -17,27 +17,27 @@ from drike.demonstrations import Role as Role
 from drike.deployment.edited_model import BeforeAfter as BeforeAfter
 from drike.deployment.edited_model import EditedModel as EditedModel
 from drike.deployment.edited_model import Explanation as Explanation
-from drike.editors.baselines import EditCoT as EditCoT
-from drike.editors.baselines import FactPrompt as FactPrompt
-from drike.editors.baselines import Unedited as Unedited
 from drike.editors.budgets import Budget as Budget
 from drike.editors.budgets import Fraction as Fraction
 from drike.editors.budgets import Threshold as Threshold
 from drike.editors.budgets import TokenLimit as TokenLimit
+from drike.editors.editor import EditCoT as EditCoT
 from drike.editors.editor import Editor as Editor
-from drike.editors.explanation import EditorColumn as EditorColumn
-from drike.editors.explanation import Retain as Retain
+from drike.editors.editor import FactPrompt as FactPrompt
+from drike.editors.editor import Unedited as Unedited
+from drike.editors.in_context import EditorColumn as EditorColumn
 from drike.editors.in_context import InContextEditor as InContextEditor
+from drike.editors.in_context import Retain as Retain
 from drike.editors.pool import Pool as Pool
-from drike.editors.rankers import Ranker as Ranker
-from drike.editors.rankers import Ranking as Ranking
-from drike.editors.rankers import Similarity as Similarity
 from drike.editors.retriever import Retriever as Retriever
-from drike.editors.role_counts import RoleCounts as RoleCounts
-from drike.editors.role_counts import SubjectSwitch as SubjectSwitch
 from drike.editors.selectors import RankAndCut as RankAndCut
+from drike.editors.selectors import Ranker as Ranker
+from drike.editors.selectors import Ranking as Ranking
+from drike.editors.selectors import RoleCounts as RoleCounts
 from drike.editors.selectors import Selection as Selection
 from drike.editors.selectors import Selector as Selector
+from drike.editors.selectors import Similarity as Similarity
+from drike.editors.selectors import SubjectSwitch as SubjectSwitch
 from drike.edits import Aspect as Aspect
 from drike.edits import BaselineQuestion as BaselineQuestion
 from drike.edits import Edit as Edit
@@ -103,8 +103,8 @@ from drike.support.table import Table as Table
 from drike.training.algorithm1 import Episode as Episode
 from drike.training.algorithm1 import train as train
 from drike.training.rewards import Rewards as Rewards
+from drike.training.rewards import Rollout as Rollout
 from drike.training.rewards import rewrite_reward as rewrite_reward
-from drike.training.rollouts import Rollout as Rollout
 
 load_checkpoint = _checkpoint.load
 load_dataset = _datasets.load

@@ -14,8 +14,8 @@ from drike.words import mentions
 class Role(StrEnum):
     """What a demonstration shows.
 
-    copy: the edit's own query, answered with the new object. update: a paraphrase of it, answered with the new object.
-    retain: a question about a neighbouring fact, answered with its old object.
+    copy, update: the edit's own query or a paraphrase, with the new object. retain: a neighbouring fact, with its old
+    one.
     """
 
     COPY = "copy"
@@ -25,10 +25,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A question about another edit, with the answer we want.
-
-    fact: that edit's new fact, as a sentence. case_id: of the record it was taken from.
-    """
+    """A question about another edit, whose new fact is `fact`, with the answer we want; case_id: of its record."""
 
     role: Role
     fact: str
@@ -41,8 +38,8 @@ class Demonstration:
 class DemonstrationSet:
     """The demonstrations that an edit may be shown with, nearest record first.
 
-    similarities: cosine similarity of each record to the edit. excluded: how many nearer records were left out because
-    they contradict or repeat an edit. other_edits: edits that are in force at the same time.
+    similarities: cosine similarity of each record to the edit. excluded: how many nearer records contradict or repeat
+    an edit. other_edits: edits that are in force at the same time.
     """
 
     edit: Edit
@@ -68,40 +65,38 @@ class DemonstrationSet:
 
     @property
     def retain_similarities(self) -> tuple[float, ...]:
-        """Cosine similarity of each retain's record to the edit, in the order of `retains`."""
+        """The similarities of `retains`."""
         return tuple(s for d, s in zip(self.demonstrations, self.similarities, strict=True) if d.role is Role.RETAIN)
 
 
 def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe, ...]:
-    """The probes of a case that can be demonstrated in a role while `edits` are in force.
+    """The probes of a case (with its first edit) that can be demonstrated in a role while `edits` are in force.
 
-    Probes about the subject of one of these edits are left out: as a retain, such a probe could state the very fact
-    that the edit replaces. Of a case with several edits only the first is demonstrated.
+    Those about the subject of such an edit are left out: as a retain, one could state the very fact that it replaces.
     """
     if role is Role.COPY:
         return (rewrite_probe(case.edit),)
     other_targets = {other.target_new for other in case.other_edits}
     updates = tuple(probe for probe in case.paraphrases if probe.target not in other_targets)
+
+    def asks_about(query: str, edit: Edit) -> bool:
+        return query == edit.query or (edit.subject is not None and mentions(query, edit.subject))
+
     probes = updates if role is Role.UPDATE else case.neighborhood
-    return tuple(probe for probe in probes if not any(_asks_about(probe, edit) for edit in edits))
-
-
-def _asks_about(probe: Probe, edit: Edit) -> bool:
-    return probe.query == edit.query or (edit.subject is not None and mentions(probe.query, edit.subject))
+    return tuple(probe for probe in probes if not any(asks_about(probe.query, edit) for edit in edits))
 
 
 def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
-    """A probe of a case as a demonstration; the probe's target is the right answer under the case's edit."""
+    """A probe of a case as a demonstration, with the probe's target for an answer."""
     return Demonstration(role, case.edit.fact, probe.query, probe.target, case.case_id)
 
 
 def interleave(lists: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
-    """Combine the demonstrations that each of several edits would be shown with into one list for all of them.
+    """Combine the demonstrations that each of several edits would be shown with into one list, ordered by role.
 
     Of each role the result has as many as an edit has on average, rounded up, so that the prompt stays as long as for
-    one edit, which is what policies and token limits are made for. They are taken from the edits in turn: the first of
-    each edit, then the second of each, and so on, without repeats. Retains of a fact that one of the copies or updates
-    rewrites are left out. The result is ordered by role; a single list is returned unchanged.
+    one edit, for which policies and token limits are made. They are taken from the edits in turn, without repeats.
+    Retains of a fact that one of the copies or updates rewrites are left out. A single list is returned unchanged.
     """
     if len(lists) == 1:
         return tuple(lists[0])

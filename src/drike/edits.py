@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
 
 Key = tuple[str, str]  # identifies a new fact in any file: its query and its new object
 
@@ -12,11 +11,11 @@ Key = tuple[str, str]  # identifies a new fact in any file: its query and its ne
 class Aspect(StrEnum):
     """What a probe tests.
 
-    rewrite: the edit's own query. paraphrase: the same question in other words. neighborhood: a fact about another
-    subject, which must not change. same_subject: another fact about the edited subject, which must not change. alias:
-    the edited fact, with the subject under another name. yes_no, choice: the edited fact, answered with yes or no, or
-    with one of several options. reverse: asks for the subject. multi_hop: a fact that follows from the edit and other
-    facts. pushback, distractor: the edited fact, after challenges of the first answers, or a misleading sentence.
+    rewrite: the edit's own query. paraphrase: the same question in other words. neighborhood, same_subject: a fact
+    about another subject, or another fact about the edited one, which must not change. alias: the edited fact, with the
+    subject under another name. yes_no, choice: the edited fact, answered with yes or no, or with one of several
+    options. reverse: asks for the subject. multi_hop: a fact that follows from the edit and other facts. pushback,
+    distractor: the edited fact, after challenges of the first answers, or a misleading sentence.
     """
 
     REWRITE = "rewrite"
@@ -41,7 +40,7 @@ class Edit:
     """A fact that the model is to state instead of what it knows: `query`, completed with `target_new`.
 
     query: the text right before the object, such as "The capital of Peru is". target_new, target_true: the new and the
-    old object, without a leading space. subject, relation: what the fact is about; None if that is not known.
+    old object, without a leading space. subject, relation: what the fact is about, if that is known.
     """
 
     query: str
@@ -57,7 +56,7 @@ class Edit:
 
     @property
     def key(self) -> Key:
-        """Identifies the new fact in any file: its query and its new object."""
+        """Identifies the new fact in any file."""
         return self.query, self.target_new
 
 
@@ -87,8 +86,8 @@ class Probe:
 class BaselineQuestion:
     """A question that the unedited model answers first; its answer makes the question a probe.
 
-    choices: the answers that show that the model knows the fact; with any other answer the question is dropped. Empty
-    accepts every answer. target: the right answer under the edit; None if the model's own answer stays right.
+    choices: the answers that show that the model knows the fact, without which the question is dropped; empty accepts
+    all. target: the right answer under the edit; None if the model's own answer stays right.
     """
 
     aspect: Aspect
@@ -99,11 +98,10 @@ class BaselineQuestion:
 
 @dataclass(frozen=True)
 class EditCase:
-    """A row of a benchmark: an edit and the probes that test it.
+    """A row of a benchmark: an edit and the probes that test it. Raises ValueError for a probe in the wrong list.
 
-    probes: of the aspects in S, the rewrite probe first; training uses only these. further: probes of other aspects,
-    for evaluation alone. baseline_questions: they become further probes once the unedited model has answered them.
-    other_edits: edits in force at the same time. Raises ValueError for a probe that is not where it belongs.
+    probes: of the aspects in S, the rewrite probe first; training uses only these. further: of other aspects, for
+    evaluation alone, as baseline_questions are once the unedited model has answered them. other_edits: in force, too.
     """
 
     case_id: str
@@ -132,32 +130,21 @@ class EditCase:
 
     @property
     def paraphrases(self) -> tuple[Probe, ...]:
-        """Probes that ask for the edited fact in other words."""
+        """The probes with this aspect."""
         return tuple(probe for probe in self.probes if probe.aspect is Aspect.PARAPHRASE)
 
     @property
     def neighborhood(self) -> tuple[Probe, ...]:
-        """Probes of neighbouring facts, whose targets are their old objects."""
+        """The probes with this aspect, whose targets are their old objects."""
         return tuple(probe for probe in self.probes if probe.aspect is Aspect.NEIGHBORHOOD)
 
 
-@runtime_checkable
-class TrainedOnEdits(Protocol):
-    """A ranker, policy, budget, selector or editor that may have been trained on edits."""
-
-    @property
-    def trained_on(self) -> frozenset[Key]:
-        """Keys of the edits that it or a part of it was trained on."""
-
-
 def trained_on(*parts: object) -> frozenset[Key]:
-    """Keys of the edits that any of the parts was trained on, or a part of them; other parts count as untrained."""
-    keys: frozenset[Key] = frozenset()
+    """Keys of the edits that any of the parts was trained on, by its `trained_on` or else those of its fields."""
+    keys = frozenset[Key]()
     for part in parts:
-        if isinstance(part, TrainedOnEdits):
-            keys |= part.trained_on
-        elif is_dataclass(part):
-            keys |= trained_on(*(getattr(part, field.name, None) for field in fields(part)))
+        inner = [getattr(part, field.name, None) for field in fields(part)] if is_dataclass(part) else []
+        keys |= part.trained_on if hasattr(part, "trained_on") else trained_on(*inner)
     return keys
 
 

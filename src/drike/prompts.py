@@ -5,10 +5,8 @@ The layout is IKE's. A demonstration is two lines and a blank one:
     New Fact: {its edit's query} {its edit's new object}
     Prompt: {query} {answer}
 
-After the demonstrations comes the edit itself as one more copy, and then the lines `New Fact: {edit}` and
-`Prompt: {query}`. Where several edits are in force, each has a copy and a New Fact line. A prompt ends where the model
-is to continue, without a trailing space; a target is scored as " " + target after it. The wording of FactPrompt and
-EditCoT is in their own modules in `editors`.
+Then come each edit as one more copy, a line `New Fact: {edit}` for each, and `Prompt: {query}`. A prompt ends where the
+model is to continue, without a trailing space; a target is scored as " " + target after it.
 """
 
 from __future__ import annotations
@@ -43,8 +41,8 @@ class Prompt:
 
     text: what the model continues, or the last turn of a conversation. demonstrations: those in the text. cue: None
     where the answer follows the text directly; otherwise the model reasons first, and the answer follows the last `cue`
-    in its reply. calls: how many calls of the model the prompt takes, those made to write it included. pruned: how many
-    chosen demonstrations did not fit into the token limit. earlier: the turns before the text: user, model, user, ...
+    in its reply. calls: of the model for this prompt, those made to write it included. pruned: how many chosen
+    demonstrations did not fit into the token limit. earlier: the turns before the text: user, model, user, ...
     """
 
     text: str
@@ -56,12 +54,12 @@ class Prompt:
 
     @property
     def turns(self) -> tuple[str, ...]:
-        """All turns of the conversation; only the text where there are none before it."""
+        """All turns of the conversation."""
         return (*self.earlier, self.text)
 
     @property
     def conversation(self) -> str:
-        """All turns as one text, for models without turns: each reply follows the user's turn and ends its line."""
+        """All turns as one text, for models without turns: a reply follows its turn on the same line."""
         asked = zip(self.earlier[::2], self.earlier[1::2], strict=True)
         return "".join(f"{text} {reply}\n" for text, reply in asked) + self.text
 
@@ -83,15 +81,14 @@ class Prompt:
 
 @dataclass(frozen=True)
 class PromptStyle:
-    """How demonstrations are laid out in a prompt, in training as in evaluation.
+    """How demonstrations are laid out in a prompt. Raises ValueError for an unknown value.
 
     layout: "append" shows copies and updates first and then the retains, best first, so that the prompts of growing
-    prefixes share their beginning; "ike" is the published one, with the roles mixed, farthest record first.
-    own_copy: whether the edit is repeated as a copy right before the question.
-    retain: "headed" shows a retain with its New Fact line, "bare" without it.
-    order: of the retains among themselves (paper, appendix "Sensitivity of Reward Function"): "policy" is best first,
-    "reversed" best last, "similarity" nearest record first, "shuffled" a random order that depends only on the edit,
-    the retains and `order_seed`; None is the order of the layout. Raises ValueError for an unknown value.
+    prefixes share their beginning; "ike" is the published one, with the roles mixed, farthest record first. own_copy:
+    whether the edit is repeated as a copy right before the question. retain: "headed" shows a retain with its New Fact
+    line, "bare" without it. order: of the retains (paper, appendix "Sensitivity of Reward Function"): "policy" is best
+    first, "reversed" best last, "similarity" nearest record first, "shuffled" random, by the edit, the retains and
+    `order_seed`; None is the layout's.
     """
 
     layout: Layout = "append"
@@ -122,7 +119,6 @@ class PromptStyle:
         return tuple(next(retains) if d.role is Role.RETAIN else d for d in shown)
 
     def _ordered(self, candidates: DemonstrationSet, kept: Sequence[Demonstration]) -> list[Demonstration]:
-        """The kept retains in the order of the prompt."""
         order = self.order or ("policy" if self.layout == "append" else "nearest last")
         if order in ("policy", "reversed"):
             return list(kept) if order == "policy" else list(reversed(kept))
@@ -132,7 +128,7 @@ class PromptStyle:
         return nearest_first[::-1] if order == "nearest last" else nearest_first
 
     def write(self, edits: Sequence[Edit], shown: Sequence[Demonstration], queries: Iterable[str]) -> list[Prompt]:
-        """One prompt per query: the demonstrations in this order, a copy of each edit, the new facts and the query."""
+        """One prompt per query: the demonstrations in this order, a copy of each edit, the new facts, the query."""
         text = "".join(demonstration_block(demonstration, self.retain) for demonstration in shown)
         if self.own_copy:
             text += "".join(f"{query_block(edit, edit.query)} {edit.target_new}\n\n" for edit in edits)
@@ -161,10 +157,7 @@ def demonstration_block(demonstration: Demonstration, retain: RetainForm = "head
 
 
 def chat_messages(prompt: str | tuple[str, ...]) -> list[dict[str, str]]:
-    """A prompt, or the turns of a conversation, as messages for a chat model.
-
-    An instruction comes before the first turn unless that is one itself.
-    """
+    """A prompt, or the turns of a conversation, for a chat model: an instruction comes first unless the text is one."""
     first, *others = [prompt] if isinstance(prompt, str) else prompt
     content = first if first.startswith(_INSTRUCTIONS) else f"{CHAT_INSTRUCTION}\n\n{first}"
     roles = cycle(("user", "assistant"))

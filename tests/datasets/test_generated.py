@@ -15,7 +15,7 @@ import pytest
 from benchmarks.lib.challenges import challenged_often
 from drike.datasets import load
 from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, KINDS, choice, with_generated, yes_no
-from drike.editors.baselines import FactPrompt, Unedited
+from drike.editors.editor import FactPrompt, Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Budget, Fraction, Threshold
+from drike.editors.editor import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever

@@ -12,10 +12,8 @@ from drike.deployment.edited_model import EditedModel
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, SubjectSwitch
-from drike.editors.selectors import RankAndCut, Selection
+from drike.editors.selectors import RankAndCut, RoleCounts, Selection, Similarity, SubjectSwitch
 from drike.edits import Key
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import evaluate

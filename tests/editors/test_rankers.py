@@ -5,8 +5,8 @@ import math
 import pytest
 
 from drike.editors.pool import Pool
-from drike.editors.rankers import Ranker, Similarity, best_first, ranking_of
 from drike.editors.retriever import Retriever
+from drike.editors.selectors import Ranker, Similarity, best_first, ranking_of
 from drike.encoders import HashingEncoder
 from tests.worlds.small import CAPITALS
 

@@ -11,9 +11,15 @@ from drike.demonstrations import Role
 from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import IKE_ROLES, Pool
-from drike.editors.rankers import Similarity
-from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, copies_and_updates, policy_mixes
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import (
+    RankAndCut,
+    RoleCounts,
+    SameSize,
+    Similarity,
+    SubjectSwitch,
+    copies_and_updates,
+    policy_mixes,
+)
 from drike.encoders import HashingEncoder
 from drike.words import mentions
 from tests.worlds.small import CAPITALS

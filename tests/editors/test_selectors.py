@@ -7,13 +7,23 @@ from collections.abc import Sequence
 import pytest
 
 from drike.demonstrations import DemonstrationSet, Role
-from drike.editors.budgets import Fraction, SameCount, Threshold
+from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch
-from drike.editors.selectors import LeaveAlone, RankAndCut, Selection, Selector, merge, select_for
+from drike.editors.selectors import (
+    LeaveAlone,
+    RankAndCut,
+    RoleCounts,
+    SameCount,
+    SameSize,
+    Selection,
+    Selector,
+    Similarity,
+    SubjectSwitch,
+    merge,
+    select_for,
+)
 from drike.edits import trained_on
 from drike.encoders import HashingEncoder
 from drike.prompts import Prompt

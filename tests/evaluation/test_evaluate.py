@@ -4,13 +4,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from drike.editors.baselines import FactPrompt, Unedited
-from drike.editors.budgets import Fraction, SameCount, Threshold
+from drike.editors.budgets import Fraction, Threshold
+from drike.editors.editor import FactPrompt, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, SameCount, Similarity
 from drike.edits import Aspect, Edit, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError

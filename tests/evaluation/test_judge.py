@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.baselines import ANSWER_CUE, EditCoT, FactPrompt, Unedited, reasoning_prompt
+from drike.editors.editor import ANSWER_CUE, EditCoT, FactPrompt, Unedited, reasoning_prompt
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, LIKELIHOOD, RULES, Judge, Question, Rule

@@ -8,7 +8,7 @@ import pytest
 
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.editors.in_context import InContextEditor
-from drike.editors.role_counts import RoleCounts
+from drike.editors.selectors import RoleCounts
 from drike.edits import Edit
 from drike.gates.by_name import Named
 from drike.gates.calibrated import LogisticHead

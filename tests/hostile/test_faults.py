@@ -23,13 +23,12 @@ from pathlib import Path
 import pytest
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction, Threshold
+from drike.editors.editor import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation.evaluate import evaluate

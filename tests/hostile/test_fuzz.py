@@ -28,8 +28,7 @@ from drike.datasets.inspect import lines
 from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import DataError, ModelError, PoolError
 from drike.evaluation.evaluate import evaluate

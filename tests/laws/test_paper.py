@@ -8,8 +8,7 @@ from drike.demonstrations import Demonstration, Role
 from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.evaluation.metrics import harmonic_mean

@@ -20,13 +20,12 @@ from benchmarks.lib.draws import sampled
 from benchmarks.lib.editcot import EditCoTFull
 from benchmarks.lib.feedback import disturbed
 from drike.demonstrations import DemonstrationSet
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Budget, Threshold
+from drike.editors.editor import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
@@ -34,8 +33,7 @@ from drike.evaluation.metrics import Outcome
 from drike.models.protocols import CustomModel, Request, Score
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Rewards, in_blocks, rewrite_reward
-from drike.training.rollouts import Choose, Rollout, top
+from drike.training.rewards import Choose, Rewards, Rollout, in_blocks, rewrite_reward, top
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout
 
@@ -295,8 +293,8 @@ def block_by_block(edits_at_once: int, selection: str, seed: int = 3) -> tuple[t
                 episodes.append(
                     Episode(
                         epoch, case.case_id, tried.order, tried.probs, earned.rewards, earned.correct,
-                        loss_of(earned.rewards, tried.log_p).item(), budget, earned.prompt_tokens, 0.0, tried.kept,
-                        budget.sigma,
+                        loss_of(earned.rewards, tried.log_p).item(), earned.prompt_tokens, 0.0, tried.kept,
+                        budget.sigma, len(earned.rewards), None, None, budget,
                     )
                 )  # fmt: skip
     return weights(episodes, retriever)

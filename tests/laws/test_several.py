@@ -9,17 +9,14 @@ import pytest
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.editcot import EditCoTFull
 from drike.demonstrations import Demonstration, Role, interleave
-from drike.editors.baselines import EditCoT, FactPrompt
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.editor import Editor
+from drike.editors.editor import EditCoT, Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, SubjectSwitch
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, RoleCounts, Similarity, SubjectSwitch
 from drike.encoders import HashingEncoder
-from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.evaluate import answers_under
 from drike.prompts import PromptStyle
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward

@@ -21,13 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction, Threshold
+from drike.editors.editor import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, SpendingLimitError
 from drike.evaluation.evaluate import evaluate

@@ -21,12 +21,11 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
-from drike.editors.baselines import FactPrompt
 from drike.editors.budgets import Fraction
+from drike.editors.editor import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
@@ -152,7 +151,7 @@ def test_replicas_sum_usage_forget_together_and_free_their_slot_on_error() -> No
 
 def test_local_replicas_give_the_outcomes_of_one_model() -> None:
     from drike import datasets
-    from drike.editors.baselines import Unedited
+    from drike.editors.editor import Unedited
 
     where = str(tinyfacts.model_path())
     cases = datasets.load(tinyfacts.rows_path()).cases[:8]

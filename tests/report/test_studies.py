@@ -18,6 +18,7 @@ def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, s
         epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
         correct=tuple(r > 0 for r in rewards), loss=0.0,
         budget=Threshold(0.1 * epoch), prompt_tokens=tokens, seconds=seconds, kept=len(rewards), sigma=0.1 * epoch,
+        k=len(rewards), share=None, probes=None,
     )  # fmt: skip
 
 

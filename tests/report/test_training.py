@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from drike.editors.budgets import Fraction, Threshold
 from drike.report.tables import by_epoch, epochs_of, epochs_table
-from drike.runs.folder import EpisodeRecord
 from drike.support.records import read
 from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
+from drike.training.rewards import EpisodeRecord
 from tests.worlds.reports import run_of
 
 
@@ -34,6 +34,7 @@ def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, s
         epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
         correct=tuple(r > 0 for r in rewards), loss=0.0,
         budget=Threshold(0.1 * epoch), prompt_tokens=tokens, seconds=seconds, kept=len(rewards), sigma=0.1 * epoch,
+        k=len(rewards), share=None, probes=None,
     )  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def test_epoch_summaries_add_up_to_the_whole_run(drawn: list[tuple[int, tuple[in
 def test_an_epoch_takes_its_last_sigma_and_keeps_unknown_tokens_unknown() -> None:
     [epoch] = by_epoch([episode(1, (1, -1)), replace(episode(1, (1,), tokens=None), sigma=0.7)])
     assert epoch.sigma == 0.7 and epoch.prompt_tokens is None and epoch.esr == 0.5
-    half = replace(episode(1, (1,)), budget=Fraction(0.5), sigma=None)
+    half = replace(episode(1, (1,)), budget=Fraction(0.5), sigma=None, share=0.5)
     [fixed] = by_epoch([half])
     assert fixed.sigma is None and fixed.share == 0.5
     heading, row = epochs_table({"run": [fixed]}).rows
@@ -67,5 +68,5 @@ def test_an_epoch_takes_its_last_sigma_and_keeps_unknown_tokens_unknown() -> Non
 def test_training_esr_is_measured_at_the_budgets_cut() -> None:
     tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
     assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
-    record = read(EpisodeRecord, json.loads(json.dumps(asdict(EpisodeRecord.of(tried[0])))))
+    record = read(EpisodeRecord, json.loads(json.dumps(tried[0].record)))
     assert epochs_of([record]) == by_epoch(tried[:1])

@@ -25,11 +25,10 @@ from drike.demonstrations import Role
 from drike.editors.catalog import make
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch
+from drike.editors.selectors import RoleCounts, SameSize, SubjectSwitch
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.encoders import HashingEncoder
-from drike.evaluation.answer_matrix import CaseAnswers, answers_under
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import CaseAnswers, answers_under, evaluate
 from drike.evaluation.metrics import summarise
 from drike.support.table import as_text
 from tests.worlds.scripted import ScriptedModel

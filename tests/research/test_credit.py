@@ -15,7 +15,6 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
-from drike.runs.folder import EpisodeRecord
 from drike.training.algorithm1 import train
 from drike.training.rewards import RewardChannel, Rewards, Schedule, in_blocks, one_by_one, replayed
 from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
@@ -92,7 +91,7 @@ def test_training_on_weighted_marginal_rewards_resumes_bit_for_bit_and_in_blocks
             editor, reward, TRAIN[:6], epochs=3, learning_rate=1e-2, channel=channel, schedule=schedule
         ):
             episodes.append((episode.order, episode.rewards, episode.probes, episode.budget))
-            recorded.append(EpisodeRecord.of(episode).rollout)
+            recorded.append(episode)
         return retriever.head.weight.detach().clone(), episodes
 
     records, recorded = [], []  # type: ignore[var-annotated]

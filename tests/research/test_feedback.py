@@ -20,8 +20,7 @@ from drike.editors.retriever import FORMS, Retriever
 from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import RewardChannel, Rewards, at_once, rewrite_reward
-from drike.training.rollouts import Choose, Rollout, top
+from drike.training.rewards import Choose, RewardChannel, Rewards, Rollout, at_once, rewrite_reward, top
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, SHOWING, follows_the_fact, rollout
 

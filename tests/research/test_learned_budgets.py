@@ -27,8 +27,7 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import in_blocks, rewrite_reward
-from drike.training.rollouts import Choose, top
+from drike.training.rewards import Choose, in_blocks, rewrite_reward, top
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, capital
 

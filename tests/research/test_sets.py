@@ -22,9 +22,8 @@ from benchmarks.lib.subsets import Bernoulli, Draw, PlackettLuce, Subset, Subset
 from drike.demonstrations import Role
 from drike.editors.budgets import Fraction, TokenLimit
 from drike.editors.in_context import InContextEditor
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import Aspect
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate

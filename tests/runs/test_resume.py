@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,9 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
-from drike.runs.folder import EpisodeRecord, append, keep_lines, read_episodes
+from drike.runs.folder import append, keep_lines, read_episodes
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import RecordedRollout, Rewards, in_blocks, replayed, rewrite_reward
-from drike.training.rollouts import top
+from drike.training.rewards import EpisodeRecord, in_blocks, replayed, rewrite_reward, top
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
 
@@ -44,7 +44,7 @@ def moody(prompt: str) -> str:
     return follows_the_fact(prompt) if len(prompt) % 3 else "?"
 
 
-def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
+def run(name: str, past: Sequence[EpisodeRecord]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
     """Return episodes without their seconds, the head, the budget, and the number of prompts sent."""
     budget, selection, (delay, noise), block = SETTINGS[name]
     model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
@@ -61,16 +61,11 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
     return [replace(episode, seconds=0.0) for episode in episodes], head, episodes[-1].budget, len(model.prompts)
 
 
-def recorded_rollout(episode: Episode) -> RecordedRollout:
-    rewards = Rewards(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
-    return RecordedRollout(episode.case_id, episode.order, rewards)
-
-
 @pytest.mark.parametrize("name", SETTINGS)
 def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
     whole, head, budget, asked = run(name, [])
     for done in (1, 5, 6, 11, 17, 18):
-        again, other, after, paid = run(name, [recorded_rollout(episode) for episode in whole[:done]])
+        again, other, after, paid = run(name, whole[:done])
         assert [replace(e, budget=Threshold()) for e in again] == [replace(e, budget=Threshold()) for e in whole]
         assert all(torch.equal(a, b) for a, b in zip(head, other, strict=True))
         if isinstance(budget, Threshold):
@@ -82,7 +77,7 @@ def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
 
 def test_resuming_with_records_of_another_training_is_refused() -> None:
     whole, *_ = run("as in the paper", [])
-    past = [recorded_rollout(episode) for episode in whole[:4]]
+    past = whole[:4]
     with pytest.raises(ReplayError, match="edit 0 stands where edit 1"):
         run("as in the paper", [past[0], past[0]])
     with pytest.raises(ReplayError, match="other retains"):
@@ -97,14 +92,14 @@ def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
     folder = tmp_path_factory.mktemp("run")
     whole, *_ = run("as in the paper", [])
     path = folder / "episodes.jsonl"
-    append(path, (asdict(EpisodeRecord.of(episode)) for episode in whole[:5]))
+    append(path, (episode.record for episode in whole[:5]))
     content = path.read_bytes()
     path.write_bytes(content[: at % (len(content) + 1)])
-    rollouts = [record.rollout for record in read_episodes(path)]
-    assert rollouts == [recorded_rollout(episode) for episode in whole[: len(rollouts)]]
+    rollouts = read_episodes(path)
+    assert rollouts == [EpisodeRecord(**episode.record) for episode in whole[: len(rollouts)]]
     assert len(rollouts) == content[: at % (len(content) + 1)].count(b"\n")
     keep_lines(path, len(rollouts))
-    append(path, [asdict(EpisodeRecord.of(whole[5]))])
+    append(path, [whole[5].record])
     assert [record.case_id for record in read_episodes(path)] == [known.case_id for known in (*rollouts, whole[5])]
 
 
@@ -116,9 +111,3 @@ def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, 
     path.write_text(f"{line}\n{json.dumps({})}\n", "utf-8")
     with pytest.raises(RunError, match="line 1 is not"):
         read_episodes(path)
-
-
-def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:
-    recorded = asdict(recorded_rollout(run("as in the paper", [])[0][0]))
-    assert set(recorded) == {"case_id", "order", "rewards"}
-    assert set(recorded["rewards"]) == {"rewards", "correct", "prompt_tokens", "seconds", "probes"}

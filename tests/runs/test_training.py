@@ -12,7 +12,7 @@ import drike
 from drike.editors.in_context import InContextEditor
 from drike.editors.selectors import RankAndCut
 from drike.errors import UsageError
-from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.evaluate import CaseAnswers
 from drike.runs import checkpoint
 from drike.runs.folder import read_episodes
 from drike.runs.run import PhaseStarted, Prepared

@@ -26,8 +26,7 @@ from drike.datasets import load as load_rows
 from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import evaluate
 from drike.models.local.huggingface import load

@@ -19,8 +19,7 @@ from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import Choose, top
+from drike.training.rewards import Choose, rewrite_reward, top
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import candidates_of, rollout
 

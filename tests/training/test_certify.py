@@ -14,7 +14,7 @@ from drike.editors.budgets import Threshold
 from drike.editors.retriever import Retriever
 from drike.edits import EditCase
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.evaluate import CaseAnswers
 from drike.evaluation.risk_control import (
     CertifiedGuarantee,
     Guarantee,

@@ -11,9 +11,8 @@ from benchmarks.lib.credit import every_probe, mean_of_aspects
 from benchmarks.lib.draws import stopped_at_flip
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import Aspect, EditCase
 from drike.evaluation.evaluate import evaluate
 from drike.prompts import PromptStyle

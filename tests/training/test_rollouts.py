@@ -17,8 +17,7 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.prompts import PromptStyle
 from drike.training.algorithm1 import loss_of, train
-from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import top
+from drike.training.rewards import rewrite_reward, top
 from tests.worlds.retaining import CASE, ENCODER, POOL
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import candidates_of, follows_the_fact, rollout

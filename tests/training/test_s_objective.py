@@ -12,11 +12,10 @@ import torch
 
 from drike.datasets import load
 from drike.editors.in_context import InContextEditor
-from drike.editors.role_counts import RoleCounts
+from drike.editors.selectors import RoleCounts
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.errors import UsageError
-from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import answers_under, evaluate
 from drike.evaluation.metrics import summarise
 from drike.runs import checkpoint
 from drike.training.s_objective import minus_s, train_query_policy, training_cases

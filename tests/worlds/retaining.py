@@ -8,12 +8,11 @@ from drike.demonstrations import Demonstration
 from drike.editors.budgets import Fraction, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
-from drike.training.rollouts import Rollout
+from drike.training.rewards import Rollout
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object
 

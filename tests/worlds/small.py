@@ -8,13 +8,11 @@ from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.budgets import Budget, Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.models.protocols import LanguageModel
-from drike.training.rewards import Rewards, rewrite_reward
-from drike.training.rollouts import Choose, Rollout, top
+from drike.training.rewards import Choose, Rewards, Rollout, rewrite_reward, top
 
 LANDS = 63  # seven old objects for nine lands each
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drike.editors.pool import Pool
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
-from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.evaluate import answers_under
 from drike.gates.policy import QueryPolicy
 from drike.training.s_objective import actions, train_query_policy
 from tests.worlds.scripted import ScriptedModel

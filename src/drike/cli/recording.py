@@ -18,7 +18,7 @@ from drike.cli.dry_run import usage_sentence
 from drike.cli.opening import OpenedModel, describe_model
 from drike.cli.options import Command, RunOptions, as_flags
 from drike.errors import RunError, UsageError
-from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.evaluate import CaseAnswers
 from drike.models.protocols import LanguageModel
 from drike.runs.evaluating import CaseEvaluated
 from drike.runs.folder import add_usage, has_begun, locked, total_usage

@@ -19,7 +19,7 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import ASPECTS_OF_S
 from drike.encoders import MINILM
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.evaluate import answers_under
 from drike.evaluation.judge import Judge
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models import ApiOptions, LanguageModel, Usage

@@ -14,11 +14,10 @@ from functools import cache
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement, Restating
 from drike.datasets import TINYFACTS, load
-from drike.editors.baselines import FactPrompt
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import copies_and_updates
+from drike.editors.selectors import copies_and_updates
 from drike.edits import Edit
 from drike.encoders import load_encoder
 from drike.prompts import Prompt, PromptStyle

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from drike.demonstrations import Demonstration, Role
 from drike.deployment.routing import route_each, write_prompts
 from drike.editors.editor import Editor
-from drike.editors.explanation import EditorColumn, Retain, column_of
-from drike.editors.in_context import ranks_retains
+from drike.editors.in_context import EditorColumn, Retain, column_of, ranks_retains
 from drike.edits import Edit
 from drike.encoders import TextEncoder
-from drike.evaluation.completion import complete, write_answers
+from drike.evaluation.judge import complete, write_answers
 from drike.gates.by_name import EveryQuery
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
@@ -130,9 +129,8 @@ class EditedModel:
     edits: a store, whose changes take effect at the next query; or one edit or several, of which the later one holds
     where two share a query. gate: decides which edits a query concerns; None for the store's own, else the default one,
     or `Named` where no encoder is installed; `EveryQuery()` is the paper's protocol. encoder: of the vectors that the
-    gate compares; None for the gate's own. ask: ask the model, yes or no, where the gate is uncertain; this takes
-    another call. Raises ValueError for no edits, and for one without a subject, which only `EveryQuery` can use;
-    UsageError for `ask` with a gate that is never uncertain.
+    gate compares. ask: ask the model, yes or no, where the gate is uncertain. Raises ValueError for no edits, and for
+    one without a subject, which only `EveryQuery` can use; UsageError for `ask` with a gate that is never uncertain.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
 
-Where a probe of one case happens to ask for the fact of another edit in force, that edit's new object is the right
-answer, and matching that edit is right.
+Where a probe of one case asks for the fact of another edit in force, that edit's new object is the right answer.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ UNRELATED = "unrelated"
 class SimulatedStores:
     """For each case a store that holds its edits and others.
 
-    edits: all that may be in force. Of two that answer the same question the first is, as in a store. size: edits in
-    force, drawn with the seed; None is all. A case's own edits are always among them, and what contradicts these is
-    not. encoder: for a gate that compares vectors. Raises UsageError for an edit without a subject.
+    edits: all that may be in force; of two that answer the same question the first is. size: edits in force, drawn with
+    the seed; None is all. A case's own edits are always among them, and what contradicts these is not. encoder: for a
+    gate that compares vectors. Raises UsageError for an edit without a subject.
     """
 
     def __init__(
@@ -95,10 +94,7 @@ class GatedEditor:
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order, under the edits in force that it concerns."""
-        different = dict.fromkeys(queries)
-        decisions = route_each(self.gate, self.stores.of(edits), list(different), self.model)
-        prompt_of = dict(zip(different, write_prompts(self.editor, decisions), strict=True))
-        return [prompt_of[query] for query in queries]
+        return write_prompts(self.editor, route_each(self.gate, self.stores.of(edits), queries, self.model))
 
 
 def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
@@ -119,9 +115,9 @@ def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
 def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequence[EditVersion]:
     """The edits in force that a probe asks for: its case's, or one about the same fact if its answer should stay.
 
-    That is one whose subject the probe names, with its old or new object for an answer: data sets that name no
-    relations say no more. A distracting sentence may stand before either kind of question: those about the case's edits
-    name their subject.
+    That is one whose subject the probe names, with its old or new object for an answer, as data sets may name no
+    relations. A distracting sentence may stand before either kind of question: those about the case's edits name their
+    subject.
     """
     stays = probe.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
     if probe.aspect is Aspect.DISTRACTOR:
@@ -143,9 +139,9 @@ class GateRecord:
     """What a gate decided about a question.
 
     case_id: "" for an unrelated question. kind: the probe's aspect, or "unrelated". asks: the fact of the edit in force
-    that the question asks for, or that its answer follows from; None if there is no such edit. fires: whether all edits
-    that it asks for match. false: the facts of other edits that match. probability: of the edit that it asks for; 0 if
-    that is no candidate. nearest, nearest_probability: the most probable of the other edits.
+    that the question asks for, or that its answer follows from, if any. fires: whether all edits that it asks for
+    match. false: the facts of other edits that match. probability: of the edit that it asks for; 0 if that is no
+    candidate. nearest, nearest_probability: the most probable of the other edits.
     """
 
     case_id: str

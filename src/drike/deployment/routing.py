@@ -19,12 +19,11 @@ from drike.stores.records import Status
 def route(gate: Gate, index: EditIndex, queries: Iterable[str], *, verifying: bool = False) -> Decision:
     """The decision on a question, which may be read in several ways: the last turn of a chat, then it with context.
 
-    * The first query that concerns an active edit decides. `Decision.edits` are stated under the names that it uses:
-      under an alias if the last turn has only that, even if the turn before names the subject.
-    * verifying: a query with an uncertain active edit decides, too, since a model will be asked about it. If the model
-      then says no, the question gets no edit, even if a later query would match.
-    * If no query concerns an active edit, the first that concerns a shadow edit decides, so that it is counted; if
-      there is none, the first query. So shadow edits change no answer.
+    * The first query that concerns an active edit decides, and the names that it uses for `Decision.edits`.
+    * verifying: so does one with an uncertain active edit, since a model will be asked about it. If the model then says
+      no, the question gets no edit, even if a later query would match.
+    * Else the first that concerns a shadow edit decides, so that it is counted, or the first query: shadow edits change
+      no answer.
 
     queries: at least one. The function is as pure as the gate.
     """

@@ -1,7 +1,6 @@
 """Budgets: how many retains of a ranking are kept (paper, section 4.3; Algorithm 1, lines 8-9 and 18-20).
 
-`Fraction` keeps a fixed share (IKE all, the ablation half); `Threshold` is the paper's rule. All keep at least one
-retain. Budgets are values: `after` returns the next one.
+`Fraction` keeps a fixed share (IKE all, the ablation half); `Threshold` is the paper's rule. All keep at least one.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from drike.demonstrations import DemonstrationSet
-from drike.editors.rankers import Ranker
 from drike.prompts import Prompt
 
 Flip = Literal["offender", "algorithm1"]
@@ -69,8 +67,8 @@ class Threshold(Budget):
     """Keep the retains whose probability exceeds `sigma`, at most `max_shots` and at least one.
 
     flip: the value that sigma rises to when the j-th retain turns a right answer wrong. "offender" (section 4.3 of the
-    paper): p_j, so that this retain is no longer kept, as p > sigma is required; "algorithm1" (the listing in the
-    appendix): the largest probability after it, so that it is still kept. Raises ValueError for an impossible value.
+    paper): p_j, so that this retain is dropped; "algorithm1" (the listing in the appendix): the largest probability
+    after it, so that it is still kept. Raises ValueError for an impossible value.
     """
 
     sigma: float = 0.0
@@ -96,7 +94,7 @@ class Threshold(Budget):
     def after(
         self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet | None = None
     ) -> Threshold:
-        """The budget with sigma raised, never lowered, at every step j > 1 where the reward fell from +1 to -1."""
+        """Sigma is raised, never lowered, at every step j > 1 where the reward fell from +1 to -1."""
         sigma = self.sigma
         for j in range(1, len(rewards)):  # j counts from 0 here: the (j+1)-th retain of the paper
             if rewards[j - 1] > 0 > rewards[j]:
@@ -106,23 +104,11 @@ class Threshold(Budget):
 
 
 @dataclass(frozen=True)
-class SameCount(Budget):
-    """Keep as many retains of any ranking as `budget` keeps of `ranker`'s: a control with the k of DR-IKE."""
-
-    ranker: Ranker
-    budget: Budget
-
-    def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
-        """The k of `ranker`'s ranking."""
-        return self.budget.keep(self.ranker.rank(candidates).probs, candidates)
-
-
-@dataclass(frozen=True)
 class TokenLimit:
     """A limit of tokens in a prompt; selections are pruned until their prompts fit.
 
-    count: the number of tokens of each text, such as a model's `count_tokens`. At least one of the demonstrations that
-    may be pruned stays: a prompt that is too long even then is left for the model to refuse.
+    count: the number of tokens of each text, such as a model's `count_tokens`. At least one prunable demonstration
+    stays: a prompt that is too long even then is left for the model to refuse.
     """
 
     tokens: int
@@ -135,7 +121,7 @@ class TokenLimit:
     def fitting(self, k: int, prompts: Callable[[int], Sequence[Prompt]]) -> int:
         """The largest number from 1 to k with which all prompts fit; 1 if none does.
 
-        prompts: the prompts with the first j demonstrations; they get longer with j.
+        prompts: those with the first j demonstrations; they get longer with j.
         """
 
         def too_long(j: int) -> bool:

@@ -1,19 +1,22 @@
-"""All editors by their names on the command line.
-
-All but those in `baselines` are `in_context.InContextEditor` with different selectors.
-"""
+"""All editors by their names on the command line."""
 
 from __future__ import annotations
 
 from drike.demonstrations import Role
-from drike.editors.baselines import EditCoT, FactPrompt, Unedited
-from drike.editors.budgets import Fraction, SameCount, TokenLimit
-from drike.editors.editor import Editor, Trained
+from drike.editors.budgets import Fraction, TokenLimit
+from drike.editors.editor import EditCoT, Editor, FactPrompt, Trained, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
-from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, copies_and_updates
-from drike.editors.selectors import RankAndCut, Selector
+from drike.editors.selectors import (
+    RankAndCut,
+    RoleCounts,
+    SameCount,
+    SameSize,
+    Selector,
+    Similarity,
+    SubjectSwitch,
+    copies_and_updates,
+)
 from drike.errors import UsageError
 from drike.prompts import PromptStyle
 
@@ -52,12 +55,8 @@ def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenL
 
     "nearest@4" shows the 4 retains nearest to the edit, "nearest-same-k" as many of the nearest as DR-IKE would show;
     "by-name", "by-name-or-alone" and "nearest-same-size" are controls of "dr-ike-q"; "no-retains" shows all copies and
-    updates alone, which is best behind a gate, where every query concerns the edit.
-
-    pool: gives the demonstrations. trained: for editors with a learned part; its prompt style is that of all editors
-    with demonstrations but "ike". limit: of tokens in a prompt, for editors with demonstrations.
-
-    Raises UsageError for an unknown name or a missing checkpoint.
+    updates, which is best behind a gate. trained: for editors with a learned part; its prompt style is that of all but
+    "ike". limit: of tokens in a prompt. Raises UsageError for an unknown name or a missing checkpoint.
     """
     require_editor(name, trained=trained is not None)
     style = PromptStyle() if trained is None else trained.style

@@ -1,9 +1,8 @@
 """The demonstrations that an edit may be shown with: the nearest records, each in a role (paper, sections 3.1 and 3.2).
 
 The records nearest to the edit in embedding space become IKE's 4 copies, 12 updates and 16 retains; a shuffle seeded by
-the edit assigns the roles. Records that share an edit's query, or its subject and relation, are excluded, as they would
-repeat or contradict it: the published index shows 47 of 2,000 edits a contradiction of themselves. Where no record has
-a paraphrase or a neighbour (temporal edits), other demonstrations replace those (docs/method.md, row 30).
+the edit assigns the roles. Records that would repeat or contradict it, as at 47 of 2,000 edits of the published index,
+are left out. Where no record has a paraphrase or a neighbour, others replace those (docs/method.md, row 30).
 """
 
 from __future__ import annotations
@@ -34,26 +33,19 @@ SYNTHETIC = 8  # synthetic neighbours per record, so that some are usable whatev
 class Pool:
     """The records that demonstrations are drawn from, embedded once.
 
-    records: cases that are never edited themselves. encoder: the sentence encoder that finds the nearest records
-    (all-MiniLM-L6-v2 in the paper). roles: how many demonstrations of each role an edit gets; default: IKE's 4, 12 and
-    16. seed: of the assignment of roles; the same edit, records and seed always give the same demonstrations.
-    remembered: how many demonstration sets are cached; None caches all, which a server cannot afford.
+    records: cases that are never edited themselves. encoder: finds the nearest records (all-MiniLM-L6-v2 in the paper).
+    roles: how many demonstrations of each role an edit gets. seed: of the assignment of roles; the same edit, records
+    and seed give the same demonstrations. remembered: how many demonstration sets are cached; None: all, as no server
+    can.
 
     `fallbacks`: a sentence on each kind of probe that is replaced. Raises PoolError for fewer records than roles.
     """
 
     def __init__(
-        self,
-        records: Sequence[EditCase],
-        encoder: TextEncoder,
-        *,
-        roles: Roles = IKE_ROLES,
-        seed: int = 0,
-        remembered: int | None = None,
-    ) -> None:
-        self.records = tuple(records)
-        self.encoder = encoder
-        self.seed = seed
+        self, records: Sequence[EditCase], encoder: TextEncoder, *,
+        roles: Roles = IKE_ROLES, seed: int = 0, remembered: int | None = None,
+    ) -> None:  # fmt: skip
+        self.records, self.encoder, self.seed = tuple(records), encoder, seed
         self.roles = tuple(role for role, count in roles for _ in range(count))
         if len(self.records) < len(self.roles):
             raise PoolError(
@@ -98,7 +90,6 @@ class Pool:
         return [known[edits] for edits in groups]
 
     def _search(self, edits: Edits, vector: FloatArray) -> DemonstrationSet:
-        """Demonstrations from the nearest records, or from all records if these cannot fill every role."""
         few = 4 * len(self.roles)
         for count in sorted({min(few, len(self.records)), len(self.records)}):
             indices, similarities = nearest(vector[None], self._directions, count)
@@ -114,11 +105,8 @@ class Pool:
         self, edits: Edits, indices: NDArray[np.int64], cosines: FloatArray
     ) -> tuple[DemonstrationSet, list[str]]:
         """Give each record, nearest first, a role that it can be shown in; also returns the roles left unfilled."""
-        rng = random.Random(f"{self.seed}|{edits[0].fact}")
-        open_roles = list(self.roles)
-        rng.shuffle(open_roles)
-        chosen: list[tuple[EditCase, Role, float]] = []
-        excluded = 0
+        open_roles, excluded, chosen = list(self.roles), 0, list[tuple[EditCase, Role, float]]()
+        random.Random(f"{self.seed}|{edits[0].fact}").shuffle(open_roles)
         for index, similarity in zip(indices.tolist(), cosines.tolist(), strict=True):
             if not open_roles:
                 break
@@ -131,9 +119,8 @@ class Pool:
         # A synthetic neighbour must not state a fact that another of these demonstrations rewrites.
         rewritten = {record.edit.query for record, _, _ in chosen} if self._synthetic else frozenset[str]()
         shown = tuple(self._demonstrate(record, role, edits, rewritten) for record, role, _ in chosen)
-        edit, *others = edits
         similarities = tuple(similarity for _, _, similarity in chosen)
-        candidates = DemonstrationSet(edit, shown, similarities, excluded, tuple(others))
+        candidates = DemonstrationSet(edits[0], shown, similarities, excluded, edits[1:])
         return candidates, sorted({role.value for role in open_roles})
 
     def _demonstrate(self, record: EditCase, role: Role, edits: Edits, rewritten: Collection[str]) -> Demonstration:
@@ -151,10 +138,12 @@ def rotations(edits: Sequence[Edit]) -> list[Edits]:
 
 
 def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
-    """The records, each with up to SYNTHETIC old facts of other records as neighbours, of its relation if possible.
+    """The records, each with up to SYNTHETIC old facts of other records as neighbours, of its relation if possible."""
 
-    Such a fact is about another subject, and its object is not the record's new one.
-    """
+    def can_be_neighbour(other: Edit, edit: Edit) -> bool:
+        about_another = other.subject is None or other.subject != edit.subject
+        return about_another and other.query != edit.query and other.target_true != edit.target_new
+
     everyone = [record.edit for record in records if record.edit.target_true is not None]
     by_relation: dict[str | None, list[Edit]] = defaultdict(list)
     for edit in everyone:
@@ -165,23 +154,17 @@ def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tup
         drawn: list[Edit] = []
         for others in (by_relation[record.edit.relation], everyone):
             sample = rng.sample(others, min(2 * SYNTHETIC, len(others)))
-            drawn = drawn or [edit for edit in sample if _can_be_neighbour(edit, record.edit)][:SYNTHETIC]
+            drawn = drawn or [edit for edit in sample if can_be_neighbour(edit, record.edit)][:SYNTHETIC]
         new = record.edit.target_new
         probes = (Probe(Aspect.NEIGHBORHOOD, edit.query, edit.target_true or "", new) for edit in drawn)
         completed.append(replace(record, probes=(*record.probes, *probes)))
     return tuple(completed)
 
 
-def _can_be_neighbour(other: Edit, edit: Edit) -> bool:
-    about_another = other.subject is None or other.subject != edit.subject
-    return about_another and other.query != edit.query and other.target_true != edit.target_new
-
-
 def _collides(other: Edit, edit: Edit) -> bool:
     """Whether showing `other` would repeat or contradict the edit.
 
-    An edit without a subject collides with all records whose subject its query names; one without a relation, with all
-    about its subject.
+    An edit without a subject collides with all whose subject its query names; without a relation, with all about it.
     """
     if other.query == edit.query:
         return True

@@ -1,4 +1,4 @@
-"""The learned policy that ranks retains: a frozen text encoder with a linear head S_theta (paper, section 4.2).
+"""The learned policy that ranks retains: a frozen text encoder f with a linear head S_theta (paper, section 4.2).
 
 The head gives every retain e of an edit x a score z; p = softmax(z) over the edit's retains. Two forms of S_theta fit
 the paper's text:
@@ -6,8 +6,7 @@ the paper's text:
     dot:   z = (W f(x) + b) . (W f(e) + b) / sqrt(h)     the parent method's; x and e are encoded apart
     cross: z = w . f(x, e)                               the pair is encoded as one text
 
-f scales the encoder's vector to unit root mean square, so that a learning rate means the same whatever the encoder.
-Only the head learns; features are computed once per text and kept by the encoder's cache.
+f has unit root mean square, so that a learning rate means the same whatever the encoder.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from drike.demonstrations import DemonstrationSet
-from drike.editors.rankers import Ranking, ranking_of
+from drike.editors.selectors import Ranking, ranking_of
 from drike.encoders import TextEncoder
 from drike.prompts import demonstration_block, query_block
 
@@ -33,7 +32,7 @@ HIDDEN = 128
 class Retriever:
     """The learned policy: a frozen encoder f and a trainable head of one form of S_theta; seed: of its initial weights.
 
-    `trained_on` holds the key (query, new object) of every edit that the head was trained on.
+    `trained_on`: the key of every edit that the head was trained on.
     """
 
     def __init__(self, encoder: TextEncoder, *, form: Form = "dot", seed: int = 0) -> None:

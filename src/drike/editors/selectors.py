@@ -1,17 +1,76 @@
-"""Which demonstrations a query is shown: the paper's ranking and cut for all queries, or a choice for each.
+"""Which demonstrations a query is shown: a ranking of the retains and its cut for all queries, or a choice for each.
 
-A `Selector` chooses among the demonstrations of one edit; `merge` makes one selection of those for several edits.
+The paper's budget cuts the retains alone. A mix says how many demonstrations of each role are shown, and may leave out
+any; a policy may choose one for every query (docs/method.md, "Past the paper").
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Protocol
+
+import numpy as np
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, interleave
 from drike.editors.budgets import Budget
-from drike.editors.rankers import Ranker, Ranking
+from drike.words import mentions
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The retains of an edit, best first.
+
+    order: the index of each among the retains as they were ranked, [n]. probs: the probability of each, [n].
+    """
+
+    retains: tuple[Demonstration, ...]
+    order: tuple[int, ...]
+    probs: tuple[float, ...]
+
+
+class Ranker(Protocol):
+    """Orders the retains of an edit."""
+
+    def rank(self, candidates: DemonstrationSet) -> Ranking:
+        """All retains, best first."""
+
+
+def best_first(probs: Sequence[float]) -> list[int]:
+    """Indices in descending probability; ties keep their order, so that a ranking is reproducible."""
+    return sorted(range(len(probs)), key=lambda i: -probs[i])
+
+
+def ranking_of(retains: Sequence[Demonstration], log_probs: Sequence[float]) -> Ranking:
+    """Retains in descending probability."""
+    probs = [math.exp(log_p) for log_p in log_probs]
+    order = best_first(probs)
+    return Ranking(tuple(retains[i] for i in order), tuple(order), tuple(probs[i] for i in order))
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """The nearest record first, as in IKE. Probabilities are the softmax of cosine / temperature."""
+
+    temperature: float = 0.1
+
+    def rank(self, candidates: DemonstrationSet) -> Ranking:
+        """Rank by the cosine similarity of each record to the edit."""
+        scores = np.asarray(candidates.retain_similarities, dtype=np.float64) / self.temperature
+        return ranking_of(candidates.retains, (scores - np.logaddexp.reduce(scores)).tolist())
+
+
+@dataclass(frozen=True)
+class SameCount(Budget):
+    """Keep as many retains of any ranking as `budget` keeps of `ranker`'s: a control with the k of DR-IKE."""
+
+    ranker: Ranker
+    budget: Budget
+
+    def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+        """The k of `ranker`'s ranking."""
+        return self.budget.keep(self.ranker.rank(candidates).probs, candidates)
 
 
 @dataclass(frozen=True)
@@ -20,8 +79,8 @@ class Selection:
 
     candidates: those it was chosen from; where several edits are in force, those that the edits share. shown: with a
     ranking, copies, updates and the best retains, which the prompt style arranges; without one, in the order of the
-    prompt. ranking: all retains, best first; None if the selector ranks none. pruned: how many more were chosen but did
-    not fit into the prompt. alone: whether the model gets the query alone, without the edit.
+    prompt. ranking: all retains, best first; None if the selector ranks none. pruned: how many more did not fit into
+    the prompt. alone: whether the model gets the query alone, without the edit.
     """
 
     candidates: DemonstrationSet
@@ -47,7 +106,7 @@ class Selection:
 
     @property
     def prunable(self) -> int:
-        """How many demonstrations a token limit may prune from the end: all, or with a ranking the retains."""
+        """How many demonstrations a token limit may prune: all, or with a ranking the retains."""
         return len(self.shown) if self.ranking is None else self.k
 
     def without_last(self, count: int) -> Selection:
@@ -89,10 +148,7 @@ class LeaveAlone(Selector):
 
 
 def select_for(selector: Selector, candidates: Sequence[DemonstrationSet], queries: Sequence[str]) -> list[Selection]:
-    """The selection for each query under one edit or several in force, given the demonstrations of each edit.
-
-    Queries that share the selections of all edits share the merged one.
-    """
+    """The selection for each query under all edits in force; queries that share those of every edit share theirs."""
     rows = list(zip(*(selector.select(of_edit, queries) for of_edit in candidates), strict=True))
     distinct = {tuple(map(id, row)): row for row in rows}
     merged = {ids: merge(row) for ids, row in distinct.items()}
@@ -102,8 +158,7 @@ def select_for(selector: Selector, candidates: Sequence[DemonstrationSet], queri
 def merge(selections: Sequence[Selection]) -> Selection:
     """One selection for several edits in force, given that of each edit: its demonstrations are interleaved.
 
-    If all are ranked, so is the result: the best retains of each edit in turn, and as k the mean of theirs, rounded up.
-    A query is left alone if all leave it alone, else these say nothing.
+    If all are ranked, so is the result, with the mean k, rounded up. Edits that leave the query alone say nothing.
     """
     first, *others = [selection for selection in selections if not selection.alone] or selections[:1]
     if not others:
@@ -130,3 +185,88 @@ def _shared(selections: Iterable[Selection], shown: Iterable[Demonstration]) -> 
     nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))
     similarities, excluded = tuple(cosines[d] for d in nearest), sum(known.excluded for known in sets)
     return replace(sets[0], demonstrations=nearest, similarities=similarities, excluded=excluded)
+
+
+@dataclass(frozen=True, order=True)
+class RoleCounts(Selector):
+    """A mix: how many copies, updates and retains are shown, those nearest to the edit; all where there are fewer.
+
+    It is also the selector that shows itself to every query. Raises ValueError for counts below 0.
+    """
+
+    copies: int
+    updates: int
+    retains: int
+
+    def __post_init__(self) -> None:
+        if not all(type(count) is int and count >= 0 for count in astuple(self)):
+            raise ValueError(f"a mix has three whole numbers of at least 0, not {astuple(self)!r}")
+
+    @property
+    def size(self) -> int:
+        """The number of demonstrations in a prompt."""
+        return self.copies + self.updates + self.retains
+
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The same demonstrations for each query."""
+        return [Selection(candidates, self.nearest(candidates)) for _ in queries]
+
+    def nearest(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
+        """Copies, then updates, then retains, each nearest first."""
+        return tuple(
+            demonstration
+            for role, count in zip(Role, astuple(self), strict=True)
+            for demonstration in [d for d in candidates.demonstrations if d.role is role][:count]
+        )
+
+
+def copies_and_updates(roles: Sequence[Role], max_demonstrations: int | None = None) -> RoleCounts:
+    """All copies and updates of an edit, or the first `max_demonstrations`: the best mix behind a gate."""
+    copies, updates, _ = _counts(roles)
+    total = copies + updates if max_demonstrations is None else max_demonstrations
+    return RoleCounts(min(copies, total), min(updates, max(total - copies, 0)), 0)
+
+
+def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
+    """The mixes that a policy chooses from, smallest first: the fact alone, with copies, with updates, with retains."""
+    copies, updates, retains = _counts(roles)
+    counts = (0, 0, 0), (copies, 0, 0), *((copies, updates, r) for r in (0, -(-retains // 4), retains))
+    return tuple(sorted({RoleCounts(*of_role) for of_role in counts}, key=lambda mix: (mix.size, mix)))
+
+
+def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
+    return roles.count(Role.COPY), roles.count(Role.UPDATE), roles.count(Role.RETAIN)
+
+
+@dataclass(frozen=True)
+class SubjectSwitch(Selector):
+    """A control without training: one mix for queries that name the edit's subject; all others get another or no edit.
+
+    Of an edit without a subject the own query alone counts as naming it.
+    """
+
+    named: RoleCounts
+    other: Selector = LeaveAlone()
+
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The selection for each query, by whether it names the subject."""
+        edit = candidates.edit
+        about = [query == edit.query if edit.subject is None else mentions(query, edit.subject) for query in queries]
+        return [(self.named if named else self.other).select(candidates, [""])[0] for named in about]
+
+
+@dataclass(frozen=True)
+class SameSize(Selector):
+    """A control: as many demonstrations as `policy` shows, but those nearest to the edit, whatever their role."""
+
+    policy: Selector
+
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The nearest demonstrations, by role; queries that the policy leaves alone are left alone."""
+        roles = [demonstration.role for demonstration in candidates.demonstrations]
+        chosen = self.policy.select(candidates, queries)
+        sizes = [RoleCounts(*_counts(roles[: len(selection.shown)])) for selection in chosen]
+        return [
+            selection if selection.alone else replace(selection, shown=mix.nearest(candidates), ranking=None)
+            for selection, mix in zip(chosen, sizes, strict=True)
+        ]

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drike.edits import EditCase, Probe
-from drike.evaluation.completion import complete
-from drike.evaluation.judge import Judge, Question, Rule
+from drike.evaluation.judge import Judge, Question, Rule, complete
 from drike.matching import first_line, matches, normalise
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
@@ -18,10 +17,10 @@ _CLAUSE_END = re.compile(r"[.,;:!?](?=\s|$)")
 
 @dataclass(frozen=True)
 class AnsweredCases:
-    """Cases whose baseline questions became probes by the unedited model's answers, and how many questions did not.
+    """Cases whose baseline questions became probes, and how many of the `asked` questions did not.
 
-    asked: all questions. unusable: without an answer that can be judged. unknown: the model does not know the facts
-    that the question rests on. new: the answer is an edit's new object, so that the question cannot show damage.
+    unusable: without an answer that can be judged. unknown: the model does not know the facts that the question rests
+    on. new: the answer is an edit's new object, so that the question cannot show damage.
     """
 
     cases: tuple[EditCase, ...]
@@ -32,11 +31,10 @@ class AnsweredCases:
 
 
 def baseline_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None) -> dict[str, str]:
-    """The first clause of the unedited model's answer to each baseline question, by query.
+    """The first clause of the unedited model's answer to each baseline question, by query; "" if it cannot be judged.
 
-    An answer must be right by the rule of the evaluation when the same model is judged by it. The limit on tokens may
-    have cut off its last word, so it is tried without that word too. "" where the model says nothing, or where neither
-    is right, as by scores after a line break. Raises UsageError for a rule that the model cannot be judged by.
+    It must be right by the rule of the evaluation when the same model is judged by it, if need be without its last
+    word, which the limit on tokens may have cut off. Raises UsageError for a rule that the model cannot be judged by.
     """
     judge = Judge(model, rule)
     prompts = {question.query: Prompt(question.query) for case in cases for question in case.baseline_questions}
@@ -74,6 +72,5 @@ def with_baseline_answers(cases: Sequence[EditCase], answers: Mapping[str, str])
 
 
 def _first_clause(text: str) -> str:
-    """The first clause of an answer; "" if it has no word."""
     clause = _CLAUSE_END.split(first_line(text), maxsplit=1)[0].strip()
     return clause if normalise(clause) else ""

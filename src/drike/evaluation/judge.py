@@ -1,7 +1,4 @@
-"""Ask a model questions and judge its answers, in the same way for rewards and metrics.
-
-A `Rule` says when an answer is right, and a `Judge` asks a model and judges its answers by a rule. There are three
-rules, and all rows of a table share one:
+"""Ask a model questions and judge its answers, in the same way for rewards and metrics, by one of three rules.
 
 greedy      every token of the target is the model's first choice, and the token after it ends the word; exact text,
             read from the scores of the target without writing anything
@@ -9,9 +6,8 @@ generate    the first line that the model writes (greedily, ANSWER_TOKENS at mos
             boundary, both normalised as in `drike.matching`
 likelihood  P(target) > P(distractor), both as geometric means of token probabilities (IKE's P(new) > P(old))
 
-If a prompt asks to reason first, the model reasons first under each of them, and target and distractor are scored
-after what it wrote and its cue. A question with challenges is a conversation: the model answers, is challenged ("Are
-you sure?"), and its last answer is judged by the same rule.
+If a prompt asks to reason first, target and distractor are scored after what the model wrote and its cue. A question
+with challenges is a conversation: the model answers, is challenged ("Are you sure?"), and its last answer is judged.
 """
 
 from __future__ import annotations
@@ -19,24 +15,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, TypeVar
 
 from drike.edits import Probe
-from drike.errors import UsageError
-from drike.evaluation.completion import WrittenAnswer, checked, model_input, write_answers
-from drike.matching import ends_answer, ends_word, equals, matches
-from drike.models.protocols import ANSWER_TOKENS, LanguageModel, Request, Score
+from drike.errors import ModelError, UsageError
+from drike.matching import ends_answer, ends_word, equals, first_line, matches
+from drike.models.protocols import ANSWER_TOKENS, MAX_REASONING_TOKENS, Completion, LanguageModel, Request, Score, Turns
 from drike.prompts import Prompt
 
 RuleName = Literal["greedy", "generate", "likelihood"]
+Returned = TypeVar("Returned")
 
 
 @dataclass(frozen=True)
 class Verdict:
     """A model's answer to a question, and whether it is right by a rule.
 
-    targets: the right answers. text: what it wrote, if it was asked to write. score, distractor: scores of a target and
-    the distractor, if they were scored. answered: False if it was to reason first and wrote no cue.
+    targets: the right answers. text: what it wrote, if it was asked to. score, distractor: scores of a target and the
+    distractor, if they were scored. answered: False if it was to reason first and wrote no cue.
     """
 
     rule: Rule
@@ -84,10 +80,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Rule:
-    """When an answer is right.
+    """When an answer is right: `meaning` says it in words, and `right` None where the rule cannot say.
 
-    meaning: in words, for captions. right: None where the rule cannot say. by_scores: whether it reads
-    log-probabilities. compares: whether it needs a distractor.
+    by_scores: whether it reads log-probabilities. compares: whether it needs a distractor.
     """
 
     name: RuleName
@@ -104,11 +99,9 @@ class Rule:
 
 GREEDY = Rule("greedy", "greedy decoding would write exactly the target and then end the word", attrgetter("greedy"))
 GENERATE = Rule(
-    "generate",
-    f"the first line written, at most {ANSWER_TOKENS} tokens, starts with the target, both normalised",
-    attrgetter("matched"),
-    by_scores=False,
-)
+    "generate", f"the first line written, at most {ANSWER_TOKENS} tokens, starts with the target, both normalised",
+    attrgetter("matched"), by_scores=False,
+)  # fmt: skip
 LIKELIHOOD = Rule(
     "likelihood", "the target is more probable than its distractor (IKE's rule)", attrgetter("prefers"), compares=True
 )
@@ -117,7 +110,7 @@ RULES: dict[str, Rule] = {rule.name: rule for rule in (GREEDY, GENERATE, LIKELIH
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, its right answer and, for margins, a wrong one. also: other right answers.
+    """A prompt, its right answer, other right ones (`also`) and, for margins, a wrong one.
 
     challenges: what the user says after each answer of the model; its last answer is judged.
     """
@@ -149,9 +142,8 @@ class Judge:
     def ask(self, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
         """Ask the questions and judge the answers, in order.
 
-        The model writes and scores what the rule needs. It also scores where a question has a distractor, if it can,
-        and writes every answer with `write=True`. Where several answers are right, the scores are those of the first
-        of them that is right by the rule, else of the target.
+        The model writes and scores what the rule needs. It scores also where a question has a distractor, if it can,
+        and writes all answers with `write`. Scores are those of the first right answer by the rule, else of the target.
         """
         questions, written = self._write(questions, every=write)
         verdicts = []
@@ -172,7 +164,7 @@ class Judge:
     ) -> tuple[Sequence[Question], Mapping[int, WrittenAnswer]]:
         """The questions after their challenges, and what the model wrote, by the `id` of its prompt.
 
-        every: write all answers, not only those that the rule, a challenge or the scores after a reasoning need.
+        every: write all answers, not only those that the rule, a challenge or scores after a reasoning need.
         """
         written: dict[int, WrittenAnswer] = {}
         challenged: dict[tuple[int, str], Prompt] = {}  # so that questions challenged alike share their prompt
@@ -200,10 +192,7 @@ class Judge:
     def _score(
         self, questions: Sequence[Question], written: Mapping[int, WrittenAnswer]
     ) -> list[tuple[list[Score], Score | None]]:
-        """Scores of each question's right answers and distractor, as far as needed, in one call, to share prefixes.
-
-        written: by the `id` of the prompt; what follows reasoning is scored after it.
-        """
+        """Scores of each question's right answers and distractor, as far as needed, in one call, to share prefixes."""
         answers: list[list[str]] = []
         requests: list[Request] = []
         for question in questions:
@@ -240,3 +229,76 @@ def is_right(verdict: Verdict) -> bool:
             "train by greedy or generate"
         )
     return verdict.correct
+
+
+@dataclass(frozen=True)
+class WrittenAnswer:
+    """An answer that a model wrote, and the reasoning before it.
+
+    reasoning: up to and including the cue of the answer, even if the model did not write it. answer: None if the model
+    was not asked to write. reached_cue: False if it was to reason first and wrote no cue.
+    """
+
+    reasoning: str = ""
+    answer: str | None = None
+    reached_cue: bool = True
+    prompt_tokens: int | None = None
+
+    @property
+    def turn(self) -> str:
+        """Reasoning and answer as a turn of a conversation."""
+        return f"{self.reasoning} {first_line(self.answer or '')}".strip()
+
+
+def complete(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS) -> list[str]:
+    """The model's answer to each prompt, in one line.
+
+    Where a prompt asks to reason first, that is the text after its last cue; "" if the model wrote none.
+    """
+    return [written.answer or "" for written in write_answers(model, prompts, max_tokens)]
+
+
+def write_answers(
+    model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS
+) -> list[WrittenAnswer]:
+    """What the model writes after each prompt: in one call, or two if only some prompts ask to reason first."""
+    written: dict[int, WrittenAnswer] = {}
+    for reasons in (False, True):
+        places = [i for i, prompt in enumerate(prompts) if (prompt.cue is not None) == reasons]
+        if not places:
+            continue
+        limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
+        inputs = (model_input(model, prompts[i]) for i in places)
+        completions = model.generate([(*earlier, text) if earlier else text for text, earlier in inputs], limit, stop)
+        completions = checked(model, "generate", completions, Completion, len(places))
+        written |= {i: _split(prompts[i].cue, completion) for i, completion in zip(places, completions, strict=True)}
+    return [written[i] for i in range(len(prompts))]
+
+
+def _split(cue: str | None, completion: Completion) -> WrittenAnswer:
+    """Split a completion at the last cue of its answer, if the prompt asked for one."""
+    if cue is None:
+        return WrittenAnswer(answer=completion.text, prompt_tokens=completion.prompt_tokens)
+    reasoning, reached, answer = completion.text.rpartition(cue)
+    if not reached:
+        return WrittenAnswer(f"{completion.text}\n{cue}", "", False, completion.prompt_tokens)
+    return WrittenAnswer(reasoning + cue, answer, True, completion.prompt_tokens)
+
+
+def model_input(model: LanguageModel, prompt: Prompt) -> tuple[str, Turns]:
+    """A prompt's text as the model takes it, and the turns before it: none if it takes conversations as one text."""
+    if not prompt.earlier:
+        return prompt.text, ()
+    return (prompt.text, prompt.earlier) if model.info.turns else (prompt.conversation, ())
+
+
+def checked(
+    model: LanguageModel, method: str, answers: list[Returned], kind: type[Returned], count: int
+) -> list[Returned]:
+    """Return a model's answers if they are of the right kind and number. Raises ModelError."""
+    called = f"{model.info.name}.{method}"
+    if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, kind)]:
+        raise ModelError(f"{called} returned a {wrong[0]}: return drike.{kind.__name__}s")
+    if len(answers) != count:
+        raise ModelError(f"{called} returned {len(answers)} answers to {count} prompts: return one for each")
+    return answers

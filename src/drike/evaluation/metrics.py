@@ -1,11 +1,9 @@
 """Outcomes and the paper's metrics over them (section 5.1).
 
-ESR, PC, RR: share of rewrite, paraphrase and neighbourhood probes answered right, micro-averaged over probes.
-S = 3 / (1/ESR + 1/PC + 1/RR). ESM, GSM: mean over rewrite (paraphrase) probes of P(target_new) - P(target_true), P the
-geometric mean of token probabilities (IKE's definition; values in [-1, 1]); None where the model gives no scores.
-Each further aspect has its share of right answers, which S does not count, and multi_hop one for each number of hops.
-Intervals are percentile bootstraps over *cases*: the probes of one case are not independent. Where all cases agree, as
-in 0 of 15, resamples do too; `estimated` says what is done then.
+ESR, PC, RR: share of rewrite, paraphrase and neighbourhood probes answered right, micro-averaged over probes. S = 3 /
+(1/ESR + 1/PC + 1/RR). ESM, GSM: mean over rewrite (paraphrase) probes of P(target_new) - P(target_true), P the
+geometric mean of token probabilities (IKE's definition; values in [-1, 1]); None where the model gives no scores. S
+counts no further aspect. Intervals are percentile bootstraps over *cases*: the probes of one are not independent.
 """
 
 from __future__ import annotations
@@ -37,11 +35,10 @@ class Outcome:
     """One probe answered by one editor.
 
     correct: by the rule of its run (`drike.evaluation.judge`); None if the rule cannot say. matched, exact: by the
-    written text (prefix at a word boundary; whole line). prefers: P(target) > P(distractor). prob_margin: difference
-    of their geometric-mean token probabilities. logprob_margin: difference of their log-probabilities, in nats.
-    logit_gap: smallest logit lead of a target token; near 0 means a near tie. shots: retains in the prompt. pruned:
-    retains that were kept but did not fit. calls: model calls. seconds: wall time, this probe's share of its case.
-    hops: of a multi_hop probe, if known.
+    written text (prefix at a word boundary; whole line). prefers: P(target) > P(distractor). prob_margin: difference of
+    their geometric-mean token probabilities. logprob_margin: of their log-probabilities, in nats. logit_gap: smallest
+    logit lead of a target token. shots: retains in the prompt. pruned: retains that did not fit. calls: of the model.
+    seconds: this probe's share of its case. hops: of a multi_hop probe, if known.
     """
 
     editor: str
@@ -79,9 +76,9 @@ class Share:
 class Summary:
     """A row of the paper's Table 1, with the variants of RR, the cost and the share of every aspect.
 
-    rr_known: RR on the neighbours that the unedited model answers right; RR itself mixes ignorance with damage.
-    shots, prompt_tokens: means per prompt. calls, seconds: means per edit; all four of the paper's aspects only.
-    aspects: for every aspect, also those that no probe asks. hops: of multi_hop, by the number of hops if it is known.
+    rr_known: RR on the neighbours that the unedited model answers right; RR itself mixes ignorance with damage. shots,
+    prompt_tokens: means per prompt. calls, seconds: means per edit; all four of the paper's aspects only. aspects: all,
+    even those that no probe asks. hops: of multi_hop, by their number.
     """
 
     editor: str
@@ -116,9 +113,9 @@ class Summary:
 class Counts:
     """One editor's outcomes, counted by case, so that resampling only adds numbers.
 
-    by_case: (cases, n, 2), for every one of `names` after S the sum of its values over a case's probes, and their
-    number. names: METRICS, the further aspects that were asked, then numbers of hops as "2 hops". The same seed and
-    number of cases draw the same resamples. costs: shots, prompt_tokens, calls and seconds of `Summary`.
+    names: METRICS, the further aspects that were asked, then numbers of hops as "2 hops". by_case: (cases, n, 2), for
+    each of `names` after S the sum of its values over a case's probes, and their number. The same seed and number of
+    cases draw the same resamples. costs: shots, prompt_tokens, calls and seconds of `Summary`.
     """
 
     editor: str
@@ -131,17 +128,17 @@ class Counts:
 
     @cached_property
     def values(self) -> Floats:
-        """The metrics of `names` over all cases (n + 1); NaN where nothing was measured."""
+        """The metrics over all cases (n + 1); NaN where nothing was measured."""
         return _metrics(self.by_case.sum(axis=0))
 
     @cached_property
     def drawn(self) -> Floats:
-        """The metrics over each resample, (resamples, n + 1)."""
+        """Those over each resample, (resamples, n + 1)."""
         return _metrics(resampled(self.by_case, self.resamples, self.seed))
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """The metrics of `names` with their intervals (n + 1); S without width has that of the ends of its parts."""
+        """The metrics with their intervals (n + 1); S without width has that of the ends of its parts."""
         least = np.where(np.isin(self.names[1:], [*_MARGIN.values()]), -1.0, 0.0)
         asked = np.count_nonzero(self.by_case[..., 1], axis=0)
         rates = estimated(self.values[1:], self.drawn[:, 1:], asked, least)
@@ -222,9 +219,9 @@ def resampled(by_case: Floats, resamples: int = RESAMPLES, seed: int = 0) -> Flo
 def estimated(values: Floats, drawn: Floats, cases: ArrayLike = 0, least: ArrayLike = 0.0) -> list[Estimate]:
     """Values (n) with their intervals: the 2.5 % and 97.5 % quantiles of those over resamples, (resamples, n).
 
-    A resample without a single probe of the aspect has no value and is left out. Where all cases agree, the quantiles
-    are equal, although few cases say little: up to a share 1 - .025^(1/cases) of others may then differ, as far as from
-    `least` to 1 (Clopper and Pearson's interval for none or all of a proportion). cases: how many; 0: only quantiles.
+    A resample without a single probe of the aspect is left out. Where all cases agree, resamples do too, although few
+    cases say little: up to a share 1 - .025^(1/cases) of others may then differ, as far as from `least` to 1 (Clopper
+    and Pearson's interval for none or all of a proportion). cases: how many; 0: only quantiles.
     """
     estimates = []
     of_each = np.broadcast_arrays(cases, least, values)[:2]
@@ -257,7 +254,7 @@ def paired_difference(
 
 
 def paired_differences(ours: Counts, theirs: Counts) -> dict[str, Estimate]:
-    """The paired difference of every metric and further aspect; see `paired_difference`."""
+    """The paired difference of every metric and further aspect. Raises ValueError as `paired_difference`."""
     names, others = ([name for name in counts.names if not name.endswith(_HOPS)] for counts in (ours, theirs))
     if names != others:
         raise ValueError(f"a paired comparison needs the same aspects on both sides: {names}, {others}")

@@ -1,7 +1,6 @@
 """Choose a setting by the answers under each: the one with the largest S, or one that guarantees, say, "rr>=.85".
 
-A setting is anything that changes the demonstrations shown and needs no training: k, sigma, or a policy's offset. A
-guarantee is about future edits, drawn like those of the calibration, and is certified by Learn-then-Test (arXiv
+A guarantee is about future edits, drawn like those of the calibration, and is certified by Learn-then-Test (arXiv
 2110.01052): settings are tested in a fixed order, the safest first, until one fails its test. With probability at least
 `confidence`, no setting passes that does not meet the guarantee.
 """
@@ -31,14 +30,16 @@ _LARGEST_BET = 0.9  # share of the capital at risk; at 1 a single wrong answer w
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A metric over future edits is at least `level`; certification errs with probability 1 - confidence at most."""
+    """A metric over future edits is at least `level`; certification errs with probability 1 - confidence at most.
+
+    Raises ValueError for an unknown metric, or a level or confidence outside of (0, 1).
+    """
 
     metric: Metric
     level: float
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an unknown metric, or a level or confidence outside of (0, 1)."""
         if self.metric not in METRICS or not (0 < self.level < 1 and 0 < self.confidence < 1):
             raise ValueError(f"a guarantee has one of {METRICS} and a level between 0 and 1, not {self!r}")
 
@@ -47,7 +48,7 @@ class Guarantee:
 
     @property
     def aspect(self) -> Aspect:
-        """The aspect of the probes that the metric counts."""
+        """That of the probes that the metric counts."""
         return ASPECTS_OF_S[METRICS.index(self.metric)]
 
     @classmethod
@@ -64,7 +65,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class CertifiedGuarantee:
-    """A certified guarantee (`promise` in checkpoints), on how many edits, at which offset, and the metric measured."""
+    """A certified guarantee, on how many edits, at which offset of the policy, and the metric measured there."""
 
     promise: Guarantee
     edits: int
@@ -78,20 +79,16 @@ class CertifiedGuarantee:
 
 
 def calibrate(
-    right: Mapping[Setting, Counts],
-    probes: Counts,
-    *,
-    guarantee: Guarantee | None = None,
-    max_probes: int | None = None,
-    cost: Mapping[Setting, float] | None = None,
-) -> Setting | None:
-    """The setting with the largest S, less its cost if any: of those certified, or of all without a guarantee.
+    right: Mapping[Setting, Counts], probes: Counts, *, guarantee: Guarantee | None = None,
+    max_probes: int | None = None, cost: Mapping[Setting, float] | None = None,
+) -> Setting | None:  # fmt: skip
+    """The setting with the largest S, less its cost if any; None where none is certified.
 
-    Of equal ones the first; None where none is certified. The other arguments are those of `certified`.
+    Of all settings, or of those that meet a guarantee; right, probes, max_probes: as in `certified`.
     """
     choices = list(right) if guarantee is None else certified(guarantee, right, probes, max_probes=max_probes)
-    value = lambda setting: score(right[setting], probes) - (cost[setting] if cost else 0.0)  # noqa: E731
-    return max(choices, key=value, default=None)
+    costs = cost or dict.fromkeys(right, 0.0)
+    return max(choices, key=lambda setting: score(right[setting], probes) - costs[setting], default=None)
 
 
 def certified(
@@ -99,26 +96,23 @@ def certified(
 ) -> list[Setting]:
     """The settings that meet a guarantee: all before the first that fails its test.
 
-    right: right answers under each setting, the safest first. The settings and their order must not depend on these
-    answers. probes: how many were asked. max_probes: as in `rates`.
+    right: right answers under each, the safest first; neither may depend on these answers. max_probes: as in `rates`.
     """
-
-    def passes(setting: Setting) -> bool:
-        values = rates(guarantee.metric, guarantee.level, right[setting], probes, max_probes)
-        return exceeds(values, guarantee.level, guarantee.confidence)
-
-    return list(takewhile(passes, right))
+    return list(takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right))
 
 
 def lower_bound(
     metric: Metric, right: Counts, probes: Counts, *, confidence: float = 0.95, max_probes: int | None = None
 ) -> float:
     """The largest level, in hundredths, that can be certified for a setting chosen without these answers."""
+    levels = (percent / 100 for percent in range(1, 100))
+    met = takewhile(lambda level: _meets(Guarantee(metric, level, confidence), right, probes, max_probes), levels)
+    return max(met, default=0.0)
 
-    def passes(level: float) -> bool:
-        return exceeds(rates(metric, level, right, probes, max_probes), level, confidence)
 
-    return max(takewhile(passes, (percent / 100 for percent in range(1, 100))), default=0.0)
+def _meets(guarantee: Guarantee, right: Counts, probes: Counts, max_probes: int | None) -> bool:
+    values = rates(guarantee.metric, guarantee.level, right, probes, max_probes)
+    return exceeds(values, guarantee.level, guarantee.confidence)
 
 
 def score(right: Counts, probes: Counts) -> float:
@@ -131,9 +125,9 @@ def score(right: Counts, probes: Counts) -> float:
 def rates(metric: Metric, level: float, right: Counts, probes: Counts, max_probes: int | None = None) -> Counts:
     """A number in [0, 1] for each edit, [edits], whose expectation is above `level` exactly where the metric is.
 
-    Where all edits have equally many probes, it is the edit's share of right answers. A metric weights edits by their
-    probes, so an edit with fewer of them is drawn towards `level`. max_probes: the most probes that any edit, a future
-    one included, can have; default: the most of these edits. Raises ValueError if one of these edits has more.
+    Where all edits have equally many probes, it is the edit's share of right answers; an edit with fewer is drawn
+    towards `level`, as a metric weights edits by their probes. max_probes: the most that any edit, a future one
+    included, can have; default: the most of these edits. Raises ValueError if one of these edits has more.
     """
     i = METRICS.index(metric)
     largest = probes[:, i].max()
@@ -151,9 +145,9 @@ def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 
     `level`, K reaches 1 / (1 - confidence) with probability 1 - confidence at most (Waudby-Smith and Ramdas, arXiv
     2010.09686; Ville). Bets are sized to reach that capital by the last value (arXiv 2505.22422), so that few suffice.
 
-    That holds in an order that knows nothing of the values, so they are bet on in the order of `_shuffled`: an easy
-    batch that was given first would otherwise pay for all. As K may end below a goal that it once reached, the mean of
-    the values must be above `level` too: no guarantee is given that the answers themselves contradict.
+    That holds in an order that knows nothing of the values: an easy batch that was given first would otherwise pay for
+    all. As K may end below a goal that it once reached, the mean of the values must be above `level` too: no guarantee
+    is given that the answers themselves contradict.
     """
     if not len(values) or math.fsum(values) / len(values) <= level:
         return False
@@ -170,8 +164,5 @@ def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 
 
 
 def _shuffled(values: Sequence[float] | Counts) -> list[float]:
-    """The values in an order drawn with a fixed seed, in which the first n of more values keep theirs.
-
-    The seed is no option, as a certificate for which several were tried would not hold.
-    """
+    # The first n of more values keep their order. The seed is no option: with several tried no certificate would hold.
     return [float(values[i]) for i in np.random.default_rng(0).random(len(values)).argsort()]

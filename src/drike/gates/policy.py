@@ -16,8 +16,7 @@ from math import log
 from drike.demonstrations import DemonstrationSet, Role
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
-from drike.editors.role_counts import RoleCounts, policy_mixes
-from drike.editors.selectors import Selection, Selector
+from drike.editors.selectors import RoleCounts, Selection, Selector, policy_mixes
 from drike.edits import Edit, EditCase, Key
 from drike.encoders import TextEncoder
 from drike.gates.calibrated import Calibrated, LogisticHead

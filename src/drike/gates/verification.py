@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from drike.errors import UsageError
-from drike.evaluation.completion import complete
+from drike.evaluation.judge import complete
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.gates.relations import answer_kind, contrary

@@ -16,8 +16,9 @@ from drike.errors import ReportError
 from drike.evaluation.metrics import METRICS, Counts, Outcome, Summary, counted, paired_differences, summary_of
 from drike.models.protocols import Usage
 from drike.report.tables import Epoch, epochs_of
-from drike.runs.folder import CasePrompts, EpisodeRecord
+from drike.runs.folder import CasePrompts
 from drike.support.table import Difference
+from drike.training.rewards import EpisodeRecord
 
 UNEDITED, BASELINE, METHOD, PER_QUERY = "Unedited", "IKE", "DR-IKE", "DR-IKE-Q"
 HEADLINES = METRICS[:4]  # S, ESR, PC, RR

@@ -12,9 +12,9 @@ from drike.deployment.evaluation import GateRecord
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.evaluation.metrics import Counts, Outcome, Share, Summary, paired_differences, share_over_cases, summary_of
 from drike.models.protocols import Usage
-from drike.runs.folder import EpisodeRecord
 from drike.support.table import NOT_MEASURED, Cell, Difference, Estimate, Noted, Number, Table, as_text
 from drike.training.algorithm1 import Episode
+from drike.training.rewards import EpisodeRecord
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with
@@ -239,7 +239,7 @@ class Epoch:
 
 def by_epoch(episodes: Sequence[Episode]) -> tuple[Epoch, ...]:
     """Summarise the episodes of one training run, given in order."""
-    return epochs_of([EpisodeRecord.of(episode) for episode in episodes])
+    return epochs_of(episodes)
 
 
 def epochs_of(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:

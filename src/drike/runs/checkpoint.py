@@ -89,7 +89,7 @@ class Checkpoint(Trained):
 def save(checkpoint: Checkpoint, path: str | Path) -> None:
     """Write a checkpoint to a file, or into a folder. Whatever interrupts it, `load` reads the old one or this one.
 
-    Raises TypeError for a budget that cannot be saved, OSError where the disk is full.
+    Raises TypeError for a budget that cannot be saved, OSError.
     """
     write_bytes(_file(Path(path)), _serialise(checkpoint))
 
@@ -138,22 +138,18 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
     retriever, budget, policy = checkpoint.retriever, checkpoint.budget, checkpoint.per_query
     if not isinstance(budget, Threshold | Fraction):
         raise TypeError(f"a {type(budget).__name__} cannot be saved")
-    described = {
-        "format": 2,
-        "form": retriever.form,
-        "encoder": asdict(_Encoder.of(retriever.encoder)),
-        "budget": {"kind": type(budget).__name__.lower(), **asdict(budget)},
-        "style": asdict(checkpoint.style),
-        "training": dict(checkpoint.training),
-        "facts": sorted(retriever.trained_on),
-        "per_query": policy and asdict(_PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on)))),
-        "promise": checkpoint.promise and asdict(checkpoint.promise),
-    }
-    return _sealed(described, {f"head.{name}": weight.detach() for name, weight in retriever.head.state_dict().items()})
+    described = _Described(
+        format=2, form=retriever.form, encoder=_Encoder.of(retriever.encoder),
+        budget={"kind": type(budget).__name__.lower(), **asdict(budget)}, style=checkpoint.style,
+        training=dict(checkpoint.training), facts=tuple(sorted(retriever.trained_on)),
+        per_query=_PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on))) if policy else None,
+        promise=checkpoint.promise, sha256=_ZEROS,
+    )  # fmt: skip
+    head = {f"head.{name}": weight.detach() for name, weight in retriever.head.state_dict().items()}
+    return _sealed(asdict(described), head)
 
 
 def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:
-    """A safetensors file with a JSON object in its metadata and the SHA-256 of the file in that."""
     metadata = {_KEY: json.dumps({**described, "sha256": _ZEROS})}
     content = packed({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
     return content.replace(_ZEROS.encode(), hashlib.sha256(content).hexdigest().encode(), 1)

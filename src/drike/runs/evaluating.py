@@ -5,7 +5,6 @@ Nothing that is recorded is asked for again.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -14,8 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.baselines import Unedited
-from drike.editors.editor import Editor
+from drike.editors.editor import Editor, Unedited
 from drike.editors.in_context import ranks_retains
 from drike.edits import EditCase
 from drike.errors import RunError, UsageError
@@ -28,7 +26,6 @@ from drike.models.protocols import LanguageModel
 from drike.runs import folder as files
 from drike.runs.folder import DEPLOYED, OUTCOMES, outcomes_path, read_outcomes, usage_recorded
 from drike.runs.run import PhaseStarted, Prepared, Setup
-from drike.support.files import write_text
 
 OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
 SAMPLE = 20  # edits whose prompts are kept and that are judged by greedy and by generate
@@ -57,21 +54,15 @@ EvaluationEvent = AnsweredCases | Prepared | PhaseStarted | CaseEvaluated | Eval
 
 
 def run_evaluation(
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    editors: Sequence[Editor],
-    *,
-    rule: Rule | None = None,
-    write: bool = False,
-    sample: int = SAMPLE,
-) -> Generator[EvaluationEvent]:
+    folder: Path, setup: Setup, model: LanguageModel, editors: Sequence[Editor], *, rule: Rule | None = None,
+    write: bool = False, sample: int = SAMPLE,
+) -> Generator[EvaluationEvent]:  # fmt: skip
     """Evaluate every editor on the test edits; yield the outcomes of every case after they are saved, then all results.
 
-    If there are questions without a published answer, the cases with the unedited model's own answers come first.
-    The prompts of `sample` edits are kept, and these are judged by greedy and by generate if the model scores and runs
-    here or wrote its answers anyway. write: also record the text that the model generates. Raises UsageError if there
-    is no edit to test on, RunError for a damaged folder, and what the model raises.
+    Cases with the unedited model's own answers come first, if there are questions without a published one. The prompts
+    of `sample` edits are kept, and these are judged by greedy and by generate if the model scores and runs here or
+    wrote its answers anyway. write: also record the text that the model generates. Raises UsageError if there is no
+    edit to test on, RunError for a damaged folder, and what the model raises.
     """
     rule, both_ways = Judge(model, rule).rule, list[Outcome]()
     cases: Sequence[EditCase] = setup.split.test
@@ -83,7 +74,7 @@ def run_evaluation(
         raise UsageError("there is no edit to test on: ask for `test` edits")
     notes = setup.prepare(cases, [editor.selector.ranker for editor in editors if ranks_retains(editor)])
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
-    recovered = sum(map(_number_of_cases, outcomes.values()))
+    recovered = sum(len({outcome.case_id for outcome in of_editor}) for of_editor in outcomes.values())
     yield Prepared(tuple(notes), recovered, len(editors) * len(setup.split.test))
     sampled = random.Random(setup.pool.seed).sample(cases, min(sample, len(cases)))
     ids = {case.case_id for case in sampled}
@@ -104,18 +95,14 @@ def run_evaluation(
 
 
 def evaluate_rest(
-    folder: Path,
-    editor: Editor,
-    model: LanguageModel,
-    cases: Sequence[EditCase],
-    known: list[Outcome],
-    *,
-    rule: Rule,
-    write: bool = False,
-    part: str = OUTCOMES,
-) -> Generator[PhaseStarted | CaseEvaluated]:
+    folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase], known: list[Outcome], *,
+    rule: Rule, write: bool = False, part: str = OUTCOMES,
+) -> Generator[PhaseStarted | CaseEvaluated]:  # fmt: skip
     """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it."""
-    name, done = editor.name if part == OUTCOMES else f"{editor.name}, {part}", _number_of_cases(known)
+    name, done = (
+        editor.name if part == OUTCOMES else f"{editor.name}, {part}",
+        len({outcome.case_id for outcome in known}),
+    )
     yield PhaseStarted(name, len(cases), done)
     with usage_recorded(folder, name, model):
         model.forget()  # seconds are an editor's own, not what another has opened before
@@ -130,9 +117,9 @@ def evaluate_rest(
 def answered_cases(
     folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None, file: str = OWN_ANSWERS
 ) -> AnsweredCases | None:
-    """The cases with the unedited model's own answers where none are published; None if there are no such questions.
+    """The cases with the unedited model's own answers, which are recorded in this file of the folder.
 
-    The answers are recorded in this file of the folder. Raises RunError for a damaged record.
+    None if no question lacks a published answer. Raises RunError for a damaged record.
     """
     answers = files.read_json(folder / file, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
@@ -141,10 +128,6 @@ def answered_cases(
             return None
         files.write_record(folder, file, answers)
     return with_baseline_answers(cases, answers)
-
-
-def _number_of_cases(outcomes: Sequence[Outcome]) -> int:
-    return len({outcome.case_id for outcome in outcomes})
 
 
 def _judged_both_ways(folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
@@ -156,7 +139,7 @@ def _judged_both_ways(folder: Path, editor: Editor, model: LanguageModel, cases:
         judged = evaluate(editor, model, cases, rule=GREEDY, write=True)
         with usage_recorded(folder, "judged both ways", model), closing(judged):
             outcomes = list(judged)
-        write_text(path, "".join(json.dumps(asdict(outcome), ensure_ascii=False) + "\n" for outcome in outcomes))
+        files.write_lines(path, map(asdict, outcomes))
     return outcomes
 
 
@@ -165,14 +148,14 @@ def _record_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> 
     path = outcomes_path(folder, editor.name, files.PROMPTS)
     if path.exists():
         return
-    lines = []
+    records = []
     for case in cases:
         queries = list(dict.fromkeys(probe.query for probe in case.asked))
         prompts = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
         blocks = tuple(dict.fromkeys(block for prompt in prompts.values() for block in prompt.blocks))
         positions = {query: tuple(map(blocks.index, prompt.blocks)) for query, prompt in prompts.items()}
-        lines.append(json.dumps(asdict(files.CasePrompts(case.case_id, blocks, positions)), ensure_ascii=False) + "\n")
-    write_text(path, "".join(lines))
+        records.append(asdict(files.CasePrompts(case.case_id, blocks, positions)))
+    files.write_lines(path, records)
 
 
 def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], part: str = OUTCOMES) -> list[Outcome]:
@@ -225,21 +208,14 @@ class DeployedEvaluation:
 
 
 def run_deployed(
-    folder: Path,
-    deployment: Deployment,
-    model: LanguageModel,
-    editors: Sequence[Editor],
-    cases: Sequence[EditCase],
-    *,
-    rule: Rule,
-) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:
+    folder: Path, deployment: Deployment, model: LanguageModel, editors: Sequence[Editor], cases: Sequence[EditCase],
+    *, rule: Rule,
+) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:  # fmt: skip
     """Evaluate editors behind the gate; yield each case's outcomes after they are saved, then all. Raises RunError."""
     cases, outcomes = [with_stores(case, deployment.stores) for case in cases], dict[str, list[Outcome]]()
     for editor in deployment.editors(editors):
         outcomes[editor.name] = recovered_outcomes(folder, editor.name, cases, DEPLOYED)
         yield from evaluate_rest(folder, editor, model, cases, outcomes[editor.name], rule=rule, part=DEPLOYED)
     decisions = list(gate_records(deployment.gate, deployment.stores, cases, deployment.questions, deployment.model))
-    path = folder / DEPLOYED / files.GATE
-    path.unlink(missing_ok=True)
-    files.append(path, map(asdict, decisions))
+    files.write_lines(folder / DEPLOYED / files.GATE, map(asdict, decisions))
     yield DeployedEvaluation(outcomes, decisions)

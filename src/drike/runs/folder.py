@@ -31,14 +31,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from drike.editors.budgets import Fraction
 from drike.errors import RunError
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel, Usage
 from drike.support.files import named_in_errors, write_bytes, write_text
 from drike.support.records import Record, parse, read
-from drike.training.algorithm1 import Episode
-from drike.training.rewards import RecordedRollout, Rewards
+from drike.training.rewards import EpisodeRecord
 
 ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
 TRAINING_ANSWERS = "training_answers.json"
@@ -48,8 +46,6 @@ EVALUATIONS = "evaluations"
 
 @dataclass(frozen=True)
 class _UsageRecord(Usage):
-    """The work of a part as usage.json has it."""
-
     tokens_shared: object = None  # type: ignore[assignment]  # follows from the others
 
 
@@ -58,12 +54,21 @@ def write_record(folder: Path, name: str, record: Mapping[str, object]) -> None:
     write_text(folder / name, json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
+def _lines(records: Iterable[Mapping[str, object]]) -> str:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def write_lines(path: Path, records: Iterable[Mapping[str, object]]) -> None:
+    """Write a file of JSON lines, at once or not at all."""
+    write_text(path, _lines(records))
+
+
 def append(path: Path, records: Iterable[Mapping[str, object]]) -> None:
     """Append JSON lines and sync them to disk. Raises RunError for a symbolic link, OSError."""
     _refuse_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with named_in_errors(path), path.open("a", encoding="utf-8") as stream:
-        stream.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        stream.write(_lines(records))
         stream.flush()
         os.fsync(stream.fileno())
 
@@ -84,7 +89,7 @@ def outcomes_path(folder: Path, editor: str, part: str = OUTCOMES) -> Path:
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
-    """The outcomes of an editor, without a last line that a crash cut off. Raises RunError for any other line."""
+    """The outcomes of an editor, as `read_lines` reads them."""
     return read_lines(path, Outcome, "delete the file and evaluate again")
 
 
@@ -142,51 +147,8 @@ def has_begun(folder: Path) -> bool:
     return (folder / "run.json").exists() and has_records(folder)
 
 
-@dataclass(frozen=True)
-class EpisodeRecord:
-    """A line of episodes.jsonl: an `Episode`, with k and, where it has one, the share of its budget."""
-
-    epoch: int
-    case_id: str
-    order: tuple[int, ...]
-    probs: tuple[float, ...]
-    rewards: tuple[float, ...]
-    correct: tuple[bool, ...]
-    loss: float
-    prompt_tokens: int | None
-    seconds: float
-    kept: int
-    sigma: float | None
-    k: int
-    share: float | None
-    probes: tuple[tuple[float, ...], ...] | None
-
-    def __post_init__(self) -> None:
-        """Refuse what no episode can be. Raises ValueError."""
-        n, k = len(self.order), self.k
-        if sorted(self.order) != list(range(n)) or len(self.probs) != n:
-            raise ValueError("order and probs are not those of one ranking")
-        if not 1 <= k <= n or not len(self.rewards) == len(self.correct) == k or self.kept < 1 or self.epoch < 1:
-            raise ValueError("k, kept, rewards and correct do not go together")
-        if self.probes is not None and len(self.probes) != k:
-            raise ValueError("probes are not those of k prefixes")
-
-    @classmethod
-    def of(cls, episode: Episode) -> EpisodeRecord:
-        """The record of an episode."""
-        same = {field.name: getattr(episode, field.name) for field in fields(episode) if field.name != "budget"}
-        share = episode.budget.share if isinstance(episode.budget, Fraction) else None
-        return cls(**same, k=episode.k, share=share)
-
-    @property
-    def rollout(self) -> RecordedRollout:
-        """What a resumed training needs of it."""
-        rewards = Rewards(self.rewards, self.correct, self.prompt_tokens, self.seconds, self.probes)
-        return RecordedRollout(self.case_id, self.order, rewards)
-
-
 def read_episodes(path: Path) -> list[EpisodeRecord]:
-    """Episodes of a training, without a last line that a crash cut off. Raises RunError for a line that is not one."""
+    """The episodes of a training, as `read_lines` reads them."""
     return read_lines(path, EpisodeRecord, "train again")
 
 

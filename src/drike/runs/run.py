@@ -12,8 +12,8 @@ from drike.datasets import Dataset
 from drike.datasets.dataset import Split, SplitIds
 from drike.datasets.form import Paraphrases, Target
 from drike.editors.pool import Pool, rotations
-from drike.editors.rankers import Ranker
 from drike.editors.retriever import Retriever
+from drike.editors.selectors import Ranker
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.errors import RunError
@@ -38,10 +38,9 @@ class Setup:
     pool: Pool
 
     def prepare(self, cases: Sequence[EditCase], rankers: Iterable[Ranker]) -> list[str]:
-        """Encode all texts that the retrievers among `rankers` will read for these edits.
+        """Encode all texts that the retrievers among `rankers` will read for these edits, before any edit is timed.
 
-        Batches are faster than one edit at a time, and keep the encoding out of the seconds measured per edit. Returns
-        notes on the demonstrations: synthetic ones, and records that share subject and relation with an edit.
+        Returns notes on the demonstrations: synthetic ones, and records that share subject and relation with an edit.
         """
         candidates = self.pool.for_groups([edits for case in cases for edits in rotations(case.edits)])
         for ranker in rankers:
@@ -105,7 +104,7 @@ class _File:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What run.json holds.
+    """What run.json holds. Raises ValueError for a run without the hashes that it must have.
 
     settings: the values in use. options: those of the command line, if the command can be resumed. model: its identity.
     encoders: the identity of each by its name. trained_sha256: of the checkpoint that an evaluation used.
@@ -125,7 +124,6 @@ class RunRecord:
     sha256: str | None
 
     def __post_init__(self) -> None:
-        """Refuse a run without the hashes that it must have. Raises ValueError."""
         if self.model.get("weights_sha256", "") is None:
             raise ValueError("model: its weights_sha256 is null")
         if self.trained_sha256 is None and self.settings.get("run") is not None:
@@ -170,31 +168,21 @@ class Run(Settings):
 
     @staticmethod
     def create(
-        folder: Path,
-        setup: Setup,
-        identity: Mapping[str, object],
-        settings: Mapping[str, object],
-        *,
-        options: Mapping[str, object] | None = None,
-        trained_sha256: str | None = None,
-    ) -> None:
+        folder: Path, setup: Setup, identity: Mapping[str, object], settings: Mapping[str, object], *,
+        options: Mapping[str, object] | None = None, trained_sha256: str | None = None,
+    ) -> None:  # fmt: skip
         """Write split.json and run.json."""
         encoders = {settings["encoder"], settings.get("policy_encoder") or settings["encoder"]}
-        record = {
-            "command": ["drike", *sys.argv[1:]],
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "options": None if options is None else dict(options),
-            "settings": dict(settings),
-            "model": dict(identity),
-            "trained_sha256": trained_sha256,
-            "data": [asdict(_File(s.given, s.sha256, s.rows, s.form)) for s in setup.dataset.sources],
-            "data_fingerprint": setup.dataset.fingerprint,
-            "encoders": {name: dict(load_encoder(str(name)).identity) for name in encoders},
-            "fallbacks": setup.pool.fallbacks,
-            "versions": versions(),
-        }
+        record = RunRecord(
+            command=("drike", *sys.argv[1:]), started=time.strftime("%Y-%m-%dT%H:%M:%S%z"), options=options,
+            settings=settings, model=identity, trained_sha256=trained_sha256,
+            data=tuple(_File(s.given, s.sha256, s.rows, s.form) for s in setup.dataset.sources),
+            data_fingerprint=setup.dataset.fingerprint,
+            encoders={str(name): load_encoder(str(name)).identity for name in encoders},
+            fallbacks=setup.pool.fallbacks, versions=versions(), sha256=None,
+        )  # fmt: skip
         setup.split.ids.save(folder / SPLIT)  # first, since a folder with run.json is a run
-        write_record(folder, FILE, with_checksum(record))
+        write_record(folder, FILE, with_checksum(asdict(record)))
 
     @classmethod
     def open(cls, folder: Path) -> Run:

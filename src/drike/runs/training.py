@@ -16,7 +16,7 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase, Probe, rewrite_probe
 from drike.encoders import TextEncoder
 from drike.errors import RunError, UsageError
-from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.evaluate import CaseAnswers, answers_under
 from drike.evaluation.judge import LIKELIHOOD, RULES, Rule, RuleName
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.gates.policy import QueryPolicy
@@ -30,7 +30,7 @@ from drike.runs.folder import usage_recorded
 from drike.runs.run import PhaseStarted, Prepared, Setup
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
-from drike.training.rewards import RecordedRollout, in_blocks, replayed, rewrite_reward
+from drike.training.rewards import EpisodeRecord, in_blocks, replayed, rewrite_reward
 from drike.training.s_objective import Expected, actions, certify, most_probes, train_query_policy, training_cases
 
 TrainingEvent = Prepared | PhaseStarted | Episode
@@ -77,16 +77,9 @@ class Method:
 
 
 def run_training(
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    editor: InContextEditor[RankAndCut],
-    method: Method,
-    *,
-    seed: int,
-    described: Mapping[str, object],
-    past: Sequence[RecordedRollout] = (),
-) -> Generator[TrainingEvent]:
+    folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: Method, *,
+    seed: int, described: Mapping[str, object], past: Sequence[EpisodeRecord] = (),
+) -> Generator[TrainingEvent]:  # fmt: skip
     """Train the editor's retriever and budget; yield every episode after it is saved.
 
     The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work.
@@ -119,7 +112,7 @@ def run_training(
                 # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
                 budget, done, head = episode.budget, done + 1, deepcopy(retriever.head.state_dict())
                 if done > len(past):
-                    files.append(folder / "episodes.jsonl", [asdict(files.EpisodeRecord.of(episode))])
+                    files.append(folder / "episodes.jsonl", [episode.record])
                     if done % len(cases) == 0:
                         save()
                 yield episode
@@ -147,14 +140,9 @@ def _check_limit(editor: InContextEditor[RankAndCut], method: Method, cases: Seq
 
 
 def run_query_policy(
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    editor: InContextEditor[RankAndCut],
-    method: Method,
-    *,
+    folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: Method, *,
     guarantee: Guarantee | None = None,
-) -> Generator[QueryPolicyEvent]:
+) -> Generator[QueryPolicyEvent]:  # fmt: skip
     """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
 
     Yields the answers to every edit that are not in the folder yet, what training expects, and the certified guarantee
@@ -213,12 +201,12 @@ def scored_probes(method: Method, case: EditCase) -> list[Probe]:
     return [probe] if wrong is None else [probe, replace(probe, target=wrong)]
 
 
-def recovered_episodes(folder: Path) -> list[RecordedRollout]:
+def recovered_episodes(folder: Path) -> list[EpisodeRecord]:
     """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
     path = folder / "episodes.jsonl"
     records = files.read_episodes(path)
     files.keep_lines(path, len(records))
-    return [record.rollout for record in records]
+    return records
 
 
 def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> list[CaseAnswers]:

@@ -19,7 +19,7 @@ _CHECKSUM = 8  # bytes before a value
 class KeyValueFile:
     """Values by key in the file `path`, readable by its owner only; threads and processes may share it.
 
-    A damaged value is a miss, and a damaged file is renamed to `.damaged`. One that cannot be used keeps nothing, with
+    A damaged value is a miss, a damaged file is renamed to `.damaged`, and one that cannot be used keeps nothing, with
     one warning of `what`, and `advice`.
     """
 

@@ -100,8 +100,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def _short(value: float) -> str:
-    """Two decimals without a leading zero, because columns are narrow."""
-    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"  # columns are narrow
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,8 @@ class Table:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """For `rich.print` and the command line.
 
-        Intervals and notes go on a second line of their cell. If the table is still too wide, the ends of an interval
-        and the words of a heading go on a line each, and then columns continue below, with the first column repeated.
+        Intervals and notes go on a second line of their cell. If the table is still too wide, so do the ends of an
+        interval and the words of a heading, and then columns continue below, with the first column repeated.
         """
         from rich import box
         from rich.table import Table as Drawn

@@ -1,18 +1,15 @@
 """Training the retriever: REINFORCE on the frozen model's right and wrong answers (paper, Algorithm 1).
 
-For an edit, the policy orders its retain pool; the budget says how many prefixes k are tried; the model answers the
-edit's query under each of the k nested prompts; every answer is a reward for the retain that was added last. The loss
-is -sum_j r_j log p_j, and the budget learns from the same rewards.
-
-`train` is the listing, line by line; what may differ from it comes in as parts: the reward, the choice of retains, the
-schedule and the channel of rewards. Left out: baselines.
+The policy orders an edit's retain pool; the budget says how many prefixes k are tried; the model answers the edit's
+query under each of the k nested prompts; every answer is a reward for the retain that was added last. `train` is the
+listing, line by line; what may differ from it comes in as parts. Left out: baselines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import count
 
 import torch
@@ -23,39 +20,30 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
-from drike.training.rewards import Reward, RewardChannel, Rewards, Schedule, at_once, one_by_one
-from drike.training.rollouts import Choose, Rollout, top
+from drike.training.rewards import (
+    Choose,
+    EpisodeRecord,
+    Reward,
+    RewardChannel,
+    Rewards,
+    Rollout,
+    Schedule,
+    at_once,
+    one_by_one,
+    top,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Episode:
-    """The record of one rollout: an edit's retains in the order tried, their rewards, and the budget afterwards.
+class Episode(EpisodeRecord):
+    """The record of one rollout, and the budget after it."""
 
-    order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards: of the first k, [k]; with a
-    `channel`, the learner may get them later, or others. correct: whether the answer was right under each of these,
-    [k]. loss: -sum_j r_j log p_j. prompt_tokens: read by the model as if prompts shared nothing; None if unknown.
-    seconds: spent on the rewards. kept: how many retains the budget in force kept; learned budgets evaluate one more.
-    sigma: that of the budget afterwards for this edit, if any. probes: the reward of each by prefix, if all were asked.
-    """
-
-    epoch: int
-    case_id: str
-    order: tuple[int, ...]
-    probs: tuple[float, ...]
-    rewards: tuple[float, ...]
-    correct: tuple[bool, ...]
-    loss: float
     budget: Budget
-    prompt_tokens: int | None
-    seconds: float
-    kept: int
-    sigma: float | None
-    probes: tuple[tuple[float, ...], ...] | None = None
 
     @property
-    def k(self) -> int:
-        """How many prefixes were evaluated."""
-        return len(self.rewards)
+    def record(self) -> dict[str, object]:
+        """Its line of episodes.jsonl: all but the budget."""
+        return {field.name: getattr(self, field.name) for field in fields(EpisodeRecord)}
 
     @property
     def success(self) -> bool:
@@ -76,14 +64,10 @@ def train(
 ) -> Generator[Episode]:
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends.
 
-    Args:
-        editor: its selector's `ranker`, a Retriever, learns in place; the selector's budget is where sigma starts, and
-            the pool gives copies, updates and the retain candidates C. The last episode's `budget` is the trained one.
-        reward: of the prefixes of a rollout: `rewrite_reward(model)`, or one of your own.
-        cases: the training set T, in this order in every epoch.
-        choose: which retains are tried; `top`, or one of your own.
-        schedule: when edits are tried; `one_by_one`, or `in_blocks` of `training.rewards`.
-        channel: how rewards reach the learner; `at_once`, or one of your own.
+    editor: its selector's `ranker`, a Retriever, learns in place; the selector's budget is where sigma starts, and the
+    pool gives copies, updates and the retain candidates C. The last episode's `budget` is the trained one. reward: of
+    the prefixes of a rollout, as `rewrite_reward(model)`. cases: the training set T, in this order in every epoch.
+    choose: which retains are tried. schedule: when edits are. channel: how rewards reach the learner.
 
     Raises TypeError for an editor whose ranker is no Retriever.
     """
@@ -121,13 +105,7 @@ def loss_of(rewards: Sequence[float], log_p: Tensor) -> Tensor:
 
 def _episode(epoch: int, rollout: Rollout, rewards: Rewards, budget: Budget) -> Episode:
     return Episode(
-        **vars(rewards),
-        epoch=epoch,
-        case_id=rollout.case.case_id,
-        order=rollout.order,
-        probs=rollout.probs,
-        loss=loss_of(rewards.rewards, rollout.log_p.detach()).item(),
-        budget=budget,
-        kept=rollout.kept,
-        sigma=budget.sigma_for(rollout.probs, rollout.pool),
-    )
+        **vars(rewards), epoch=epoch, case_id=rollout.case.case_id, order=rollout.order, probs=rollout.probs,
+        loss=loss_of(rewards.rewards, rollout.log_p.detach()).item(), kept=rollout.kept, k=len(rewards.rewards),
+        sigma=budget.sigma_for(rollout.probs, rollout.pool), share=getattr(budget, "share", None), budget=budget,
+    )  # fmt: skip

@@ -1,7 +1,8 @@
-"""Rewards of a rollout's prefixes (paper, Algorithm 1, lines 12-17), when edits are tried, and when rewards arrive.
+"""What an episode tries, what it earns, and when (paper, Algorithm 1, lines 8-17).
 
-A reward is a function from a `Rollout`, which carries its case, to its `Rewards`. Schedule: `one_by_one` is Algorithm
-1, `in_blocks` tries several edits under the same theta and sigma. Channel: rewards arrive `at_once`, or as you like.
+A `Choose` goes from the demonstrations of an edit, log p over its retains [n] and the budget to a `Choice`; a `Reward`
+from a `Rollout`, which carries its case, to its `Rewards`. Schedule: `one_by_one` is Algorithm 1, `in_blocks` tries
+several edits under the same theta and sigma. Channel: rewards arrive `at_once`, or as you like.
 """
 
 from __future__ import annotations
@@ -12,12 +13,68 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 
+from torch import Tensor
+
+from drike.demonstrations import Demonstration, DemonstrationSet
+from drike.editors.budgets import Budget
+from drike.editors.in_context import InContextEditor
+from drike.editors.selectors import RankAndCut, Ranking, Selection, ranking_of
 from drike.edits import EditCase, rewrite_probe
 from drike.errors import ReplayError
 from drike.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
 from drike.models.protocols import LanguageModel
+from drike.prompts import Prompt
 from drike.support.parallel import in_order
-from drike.training.rollouts import Rollout
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The retains of an edit that an episode tries.
+
+    order: indices of the n retains in the order tried, [n]. probs: p of each in that order, [n]. log_p: log p of each
+    in that order, [n], differentiable in the policy that chose them. kept: how many the budget keeps. k: how many
+    prefixes are evaluated, at least `kept`.
+    """
+
+    order: tuple[int, ...]
+    probs: tuple[float, ...]
+    log_p: Tensor
+    kept: int
+    k: int
+
+
+Choose = Callable[[DemonstrationSet, Tensor, Budget], Choice]
+
+
+def top(pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Choice:
+    """The most probable retains first (Algorithm 1)."""
+    ranking = ranking_of(pool.retains, log_p.tolist())
+    order, probs = ranking.order, ranking.probs
+    return Choice(order, probs, log_p[[*order]], budget.keep(probs, pool), budget.evaluated(probs, pool))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Rollout(Choice):
+    """What an episode tries for an edit, the editor that shows it, the edit's demonstrations and its number from 0."""
+
+    editor: InContextEditor[RankAndCut]
+    case: EditCase
+    pool: DemonstrationSet
+    number: int = 0
+
+    @property
+    def retains(self) -> tuple[Demonstration, ...]:
+        """The k retains whose prefixes are evaluated."""
+        return tuple(self.pool.retains[i] for i in self.order[: self.k])
+
+    def prompts(self, queries: Sequence[str]) -> list[list[Prompt]]:
+        """The editor's prompt of each query under each prefix, shortest prefix first, [prefixes][queries].
+
+        Prefixes under which a prompt is longer than the editor's limit are left out, but for the first.
+        """
+        ranking = Ranking(tuple(self.pool.retains[i] for i in self.order), self.order, self.probs)
+        fitting = self.editor.fit(Selection.of_ranking(self.pool, ranking, self.k), queries)
+        return [self.editor.show(Selection.of_ranking(self.pool, ranking, j), queries) for j in range(1, fitting.k + 1)]
 
 
 @dataclass(frozen=True)
@@ -36,15 +93,6 @@ class Rewards:
     probes: tuple[tuple[float, ...], ...] | None = None
 
 
-@dataclass(frozen=True)
-class RecordedRollout:
-    """An episode of a stopped run: its edit, the retains in the order tried, their rewards; the rest is recomputed."""
-
-    case_id: str
-    order: tuple[int, ...]
-    rewards: Rewards
-
-
 Reward = Callable[[Rollout], Rewards]
 RollOut = Callable[[EditCase], Rollout]  # under theta and sigma as they are
 Schedule = Callable[[Sequence[EditCase], RollOut, Reward], Generator[tuple[Rollout, Rewards]]]
@@ -52,12 +100,46 @@ Arrival = tuple[Rollout, tuple[float, ...]]  # a rollout and the rewards it is l
 RewardChannel = Callable[[Rollout, Rewards], Iterable[Arrival]]
 
 
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """A line of episodes.jsonl: an edit's retains in the order tried, and their rewards.
+
+    order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards, correct, prompt_tokens, seconds,
+    probes: as in `Rewards`, of k prefixes; with a channel, the learner may get rewards later, or others. loss: -sum_j
+    r_j log p_j. kept: how many retains the budget in force kept. sigma, share: of the budget afterwards for this edit,
+    if it has one. Raises ValueError for what no episode can be.
+    """
+
+    epoch: int
+    case_id: str
+    order: tuple[int, ...]
+    probs: tuple[float, ...]
+    rewards: tuple[float, ...]
+    correct: tuple[bool, ...]
+    loss: float
+    prompt_tokens: int | None
+    seconds: float
+    kept: int
+    sigma: float | None
+    k: int
+    share: float | None
+    probes: tuple[tuple[float, ...], ...] | None
+
+    def __post_init__(self) -> None:
+        n, k = len(self.order), self.k
+        if sorted(self.order) != list(range(n)) or len(self.probs) != n:
+            raise ValueError("order and probs are not those of one ranking")
+        if not 1 <= k <= n or not len(self.rewards) == len(self.correct) == k or self.kept < 1 or self.epoch < 1:
+            raise ValueError("k, kept, rewards and correct do not go together")
+        if self.probes is not None and len(self.probes) != k:
+            raise ValueError("probes are not those of k prefixes")
+
+
 def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
     """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
 
-    The prompts of all prefixes are sent at once, since none depends on another's answer. rule: by which answers are
-    right; default: as in `drike.evaluate`. Raises UsageError for a rule that the model cannot be judged by, the reward
-    for such an edit.
+    rule: as in `drike.evaluate`. Raises UsageError for one that the model cannot be judged by, the reward for such an
+    edit.
     """
     judge = Judge(model, rule)
 
@@ -79,11 +161,11 @@ def count_tokens(verdicts: Iterable[Verdict]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
-def replayed(records: Sequence[RecordedRollout], reward: Reward) -> Reward:
+def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
     """The recorded rewards of the first episodes, then `reward`: how a stopped training run is resumed.
 
-    Everything else about the recorded episodes is computed again, so that head, optimiser, sigma and every draw become
-    what they were, bit for bit, without calling the model. Raises ReplayError for records of another training.
+    All else is computed again, so that head, optimiser, sigma and every draw become what they were, bit for bit,
+    without calling the model. Raises ReplayError for records of another training.
     """
 
     def replay(rollout: Rollout) -> Rewards:
@@ -94,11 +176,11 @@ def replayed(records: Sequence[RecordedRollout], reward: Reward) -> Reward:
             raise ReplayError(
                 f"the recorded episode of edit {record.case_id} stands where edit {case_id} comes: start a new run"
             )
-        if record.order != rollout.order or len(record.rewards.rewards) > rollout.k:
+        if record.order != rollout.order or len(record.rewards) > rollout.k:
             raise ReplayError(f"the recorded episode of edit {case_id} tried other retains: start a new run")
-        if any(len(row) != len(rollout.case.probes) for row in record.rewards.probes or ()):
+        if any(len(row) != len(rollout.case.probes) for row in record.probes or ()):
             raise ReplayError(f"the recorded episode of edit {case_id} asked other probes: start a new run")
-        return record.rewards
+        return Rewards(record.rewards, record.correct, record.prompt_tokens, record.seconds, record.probes)
 
     return replay
 
@@ -106,8 +188,7 @@ def replayed(records: Sequence[RecordedRollout], reward: Reward) -> Reward:
 def in_blocks(size: int, threads: int = 1) -> Schedule:
     """Blocks of edits under the theta and sigma from before the block, rewards computed by up to `threads` at once.
 
-    The updates follow one edit after the other, as in Algorithm 1. Threads and their timing do not change the result.
-    Raises ValueError for a size below 1.
+    Updates follow one edit after the other, whatever the threads do. Raises ValueError for a size below 1.
     """
     if size < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {size}")

@@ -1,8 +1,8 @@
 """Train DR-IKE-Q on S itself, from known answers, and certify what it keeps on edits to come (docs/method.md).
 
-With the answers under every action at hand, the expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and
-needs neither samples nor a baseline. S is the harmonic mean of the aspects' means m, so its gradient weights a probe
-of an aspect by S^2 / (A m^2) for A aspects: the weaker an aspect, the more its probes count.
+The expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and needs neither samples nor a baseline. S is
+the harmonic mean of the aspects' means m, so its gradient weights a probe of an aspect by S^2 / (A m^2) for A aspects:
+the weaker an aspect, the more its probes count.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from torch import Tensor
 
 from drike.datasets.generated import with_generated
 from drike.demonstrations import Role
-from drike.editors.role_counts import policy_mixes
-from drike.editors.selectors import LeaveAlone, Selector
+from drike.editors.selectors import LeaveAlone, Selector, policy_mixes
 from drike.edits import Aspect, EditCase
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation import risk_control
-from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.evaluate import CaseAnswers
 from drike.evaluation.risk_control import CertifiedGuarantee, Counts, Guarantee, calibrate
 from drike.gates.calibrated import LogisticHead
 from drike.gates.decision import EQUAL, Candidate
@@ -38,7 +37,7 @@ Masks = Mapping[Any, Tensor]  # which probes are of an aspect, [probes]
 
 @dataclass(frozen=True)
 class Expected:
-    """What training expects on its edits: the mean of each aspect, their harmonic mean, and the share of the tokens."""
+    """What training expects: the mean of each aspect, their harmonic mean, and the share of the tokens."""
 
     means: dict[Aspect, float]
     score: float
@@ -46,15 +45,13 @@ class Expected:
 
 
 def training_cases(cases: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
-    """The cases with the further questions that a policy is trained on, with generated ones where they have none."""
-    return tuple(
-        replace(
-            case,
-            further=tuple(probe for probe in case.further if probe.aspect in _FURTHER),
-            baseline_questions=tuple(question for question in case.baseline_questions if question.aspect in _FURTHER),
-        )
-        for case in with_generated(cases, seed)
-    )
+    """The cases with the further questions that a policy is trained on, generated where they have none."""
+    found = []
+    for case in with_generated(cases, seed):
+        further = tuple(probe for probe in case.further if probe.aspect in _FURTHER)
+        questions = tuple(question for question in case.baseline_questions if question.aspect in _FURTHER)
+        found.append(replace(case, further=further, baseline_questions=questions))
+    return tuple(found)
 
 
 def actions(roles: Sequence[Role]) -> tuple[Selector, ...]:
@@ -73,15 +70,13 @@ def train_query_policy(
 ) -> tuple[QueryPolicy, Expected]:
     """The policy with the largest S over all edits, and what it expects of them.
 
-    It compares texts through the relations of these edits, too: while it is trained on an edit, through those of other
+    It compares texts through the relations of these edits: while it is trained on an edit, through those of other
     edits, once of all and once of those with other relations, as it will with new edits and with new relations. Its
     threshold then moves to the largest S, less the price, of its choices on these edits, with short names counted as
     paraphrases and same-subject questions as neighbours.
 
-    cases: the training edits; all of their probes are the training signal. answers: to them, under each of `actions`.
-    price: how much S it may cost to show all demonstrations; other prompts cost less in proportion to their tokens.
-
-    Raises UsageError if there are no cases, or if the answers are not those of the cases and actions.
+    answers: to the training edits, under each of `actions`. price: how much S it may cost to show all demonstrations;
+    other prompts cost less in proportion to their tokens. Raises UsageError if these are not the answers of the cases.
     """
     relations = {name: place for place, name in enumerate(relations_of(cases))}
     of_relations = [relations[next(iter(relations_of([case])))] for case in cases]
@@ -107,8 +102,7 @@ def fit(
 ) -> QueryPolicy:  # fmt: skip
     """The policy with the weights of the largest S, by L-BFGS, as `train_query_policy` uses it.
 
-    candidates: of each probe. right, costs (in S): of each action [probes, actions]: to leave it alone, and the mixes.
-    strength: of the pull of all weights to those of the given policy.
+    right, costs (in S): of each action [probes, actions]. strength: of the pull of all weights to the given policy's.
     """
     start = _weights(policy)
     (phi, forced), weights = _features(policy, candidates), start.clone().requires_grad_()
@@ -127,18 +121,10 @@ def fit(
 
 
 def count_right(
-    policy: QueryPolicy,
-    cases: Sequence[EditCase],
-    answers: Sequence[CaseAnswers],
-    candidates: Sequence[Candidate | None] | None = None,
-    *,
-    price: float = 0.05,
-    shifts: Sequence[float] = SHIFTS,
-) -> tuple[dict[float, Counts], Counts, dict[float, float]]:
-    """Right answers [edits, 3] at each shift of a policy's logit, probes [edits, 3], and the cost of prompts at each.
-
-    candidates: of all probes, if they are known.
-    """
+    policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers],
+    candidates: Sequence[Candidate | None] | None = None, *, price: float = 0.05, shifts: Sequence[float] = SHIFTS,
+) -> tuple[dict[float, Counts], Counts, dict[float, float]]:  # fmt: skip
+    """Right answers [edits, 3] at each shift of the logit, probes [edits, 3], and the cost of prompts at each."""
     candidates = candidates or [c for of_case in _candidates(policy, cases) for c in of_case]
     phi, forced = _features(policy, candidates)
     applies, *suits = _weights(policy) @ phi.T
@@ -161,19 +147,13 @@ def count_right(
 
 
 def certify(
-    policy: QueryPolicy,
-    cases: Sequence[EditCase],
-    answers: Sequence[CaseAnswers],
-    guarantee: Guarantee,
-    *,
-    max_probes: int,
-    price: float = 0.05,
-) -> CertifiedGuarantee:
-    """The shift of its logit with the largest S, less the price of its prompts as in training, that meets a guarantee.
+    policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], guarantee: Guarantee, *,
+    max_probes: int, price: float = 0.05,
+) -> CertifiedGuarantee:  # fmt: skip
+    """The shift of its logit with the largest S, less the price of its prompts, that meets a guarantee.
 
-    cases: edits that the policy was not trained on, in an order that does not depend on their answers. answers: under
-    each of its `actions`. max_probes: the most probes of the guaranteed aspect that an edit of the data has. Raises
-    GuaranteeError, with the best level that can be guaranteed, if no shift is certified to meet it.
+    cases: not trained on, in an order that does not depend on their answers. max_probes: the most of the guaranteed
+    aspect that an edit of the data has. Raises GuaranteeError, with the best level that can be guaranteed.
     """
     shifts = SHIFTS if guarantee.metric == "rr" else SHIFTS[::-1]  # the safest first
     right, probes, cost = count_right(policy, cases, answers, price=price, shifts=shifts)

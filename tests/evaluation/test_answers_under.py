@@ -6,11 +6,9 @@ from drike.editors.budgets import Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.role_counts import SubjectSwitch, policy_mixes
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, SubjectSwitch, policy_mixes
 from drike.encoders import HashingEncoder
-from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import answers_under, evaluate
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
 

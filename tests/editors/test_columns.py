@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.explanation import EditorColumn, column_of
-from drike.editors.in_context import InContextEditor
+from drike.editors.in_context import EditorColumn, InContextEditor, column_of
 from drike.editors.pool import Pool
-from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
 from tests.worlds.small import CAPITALS
