@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drike.gates.relations import about_another, share_said, trimmed
+from drike.gates.relations import about_another, asks_value, share_said, trimmed
 from drike.stores.records import EditRecord
 from tests.worlds.indexes import GATE, indexed
 
@@ -91,3 +91,20 @@ def test_a_question_for_yes_or_no_with_an_object_says_what_it_asks() -> None:
 )
 def test_asides_are_left_out(question: str, left: str) -> None:
     assert trimmed(question).strip() == left
+
+
+@pytest.mark.parametrize(
+    ("asked", "only_value"),
+    [
+        ("How many days is your it?", True),
+        ("What's our it, in days?", True),
+        ("How much is it in euros?", False),  # another measure
+        ("Why is it so long?", False),
+        ("Is it long?", False),
+        ("Who decides on it?", False),
+    ],
+)
+def test_a_subject_that_says_what_it_measures_is_asked_for_by_itself(asked: str, only_value: bool) -> None:
+    edit = EditRecord("Return window", "How long is the return window?", "45 days")
+    assert asks_value(asked, edit) == only_value
+    assert not asks_value(asked, EditRecord("Amazon", "How long is the Amazon?", "6,400 km"))

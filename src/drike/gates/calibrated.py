@@ -13,9 +13,9 @@ from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.glossary import glossed
 from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
-from drike.gates.inventory import Relation
+from drike.gates.inventory import Agreement, Relation
 from drike.gates.names import Mention
-from drike.gates.relations import about_another, answer_kind, contrary, object_features, share_said
+from drike.gates.relations import about_another, answer_kind, asks_value, contrary, object_features, share_said
 from drike.gates.surroundings import continued
 from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
@@ -161,6 +161,8 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
         nearest = _nearest_parts(index, ids, {part: masked_of[part] for part in questions})
         for id, (margin, part) in nearest.items():
             mentions, agreement = mentions_of[id], agreeing[id][place[part]]
+            if valued := asks_value(part, index.edits[id].record):
+                agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
             name_features = _name_features(parsed, mentions)
             elsewhere = name_features["inside"] and name_features["continued"]  # surely of a longer name
             features = {
@@ -171,7 +173,7 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
                 "relation": agreement.relation,
                 "other": agreement.other,
                 "known": agreement.known,
-                "said": share_said(part, index.edits[id].record),
+                "said": 1.0 if valued else share_said(part, index.edits[id].record),
                 _ANOTHER: float(bool(elsewhere) or about_another(part, index.edits[id].record)),
                 **_relation_features(part, index.edits[id]),
                 **name_features,

@@ -239,6 +239,31 @@ def about_another(question: str, record: EditRecord) -> bool:
     return _exclude(asked, stored, _CASES)
 
 
+# Words of one line say how much of something that has such a measure, as do those of the last, whatever it is.
+_MEASURES = [
+    frozenset(line.split())
+    for line in (
+        "long day days week weeks month months hour hours minute minutes year years late period time",
+        "price cost costs euro euros dollar dollars pounds amount high",
+        "number count",
+        "many much our your my current currently exactly still now new again please big",
+    )
+]
+
+
+def asks_value(question: str, record: EditRecord) -> bool:
+    """Whether a question asks only for the measure of a subject whose name says of what: "our return window in days?".
+
+    Names in capitals say no such thing: "How long is the Amazon?" has many neighbours.
+    """
+    said = {word for word in words(question) if len(word) > 1 and not _EMPTY.fullmatch(word)}
+    if not is_open(question) or not said <= frozenset().union(*_MEASURES):
+        return False
+    common = [text for text in (record.query, *record.paraphrases) if record.subject.lower() in text]
+    stored = [{*_weights(wording, record.names)} for wording in common]
+    return any(own and any(own | said <= measure | _MEASURES[-1] for measure in _MEASURES[:-1]) for own in stored)
+
+
 def asks_relation(question: str, record: EditRecord) -> bool:
     """Whether a question asks, by its words, what an edit is about, whatever its subject is."""
     asked = _stems(words(question))
