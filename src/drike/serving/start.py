@@ -140,7 +140,8 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     if not (in_force := feed.index.edits.values()):
         notes.append("no edit is in force, so that every request passes as it is: add one (drike edits add)")
     # Decide once, so that no client waits, longer than the deadline, for what is made at first use.
-    feed.gate.decide(EXAMPLE.query, EditIndex.of(as_stored([EXAMPLE.edit]), feed.index.encoder))
+    two = as_stored([EXAMPLE.edit, replace(EXAMPLE.edit, query=f"The host of {EXAMPLE.subject} is")])  # to be compared
+    feed.gate.decide(f"Which network showed the episodes of {EXAMPLE.subject}?", EditIndex.of(two, feed.index.encoder))
     if (switch := feed.switch).mode:
         notes.append(f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode")
     if (room := max_connections()) < Limits().at_once:
