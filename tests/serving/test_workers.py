@@ -134,6 +134,33 @@ def test_a_worker_that_ends_is_started_again_and_again(monkeypatch: pytest.Monke
     ]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_once_all_workers_have_ended(number: signal.Signals, tmp_path: Path) -> None:
+    """They may have requests to answer; in a container nothing outlives the process that started them."""
+    worker = (
+        "import os, signal, sys, time\n"
+        "def end(number, frame):\n    time.sleep(0.3)\n"
+        "    os.rename(sys.argv[1], sys.argv[1] + '.ended')\n    os._exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "open(sys.argv[1], 'w').close()\n"
+        "time.sleep(60)"
+    )
+    commands = [[sys.executable, "-SEc", worker, str(tmp_path / name)] for name in "abcd"]
+    parent = (  # handles SIGTERM as the command line does
+        f"import signal; signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
+        f"from drike.serving import workers\ntry:\n    workers.run({commands!r})\nexcept KeyboardInterrupt:\n    pass"
+    )
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", parent], env=where) as process:
+        end = time.monotonic() + 20
+        while len(list(tmp_path.iterdir())) < len(commands):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        process.send_signal(number)
+        assert process.wait(20) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.ended" for name in "abcd"}
+
+
 def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:
     """Also one that is just starting, and does not listen to SIGTERM yet."""
     worker = (

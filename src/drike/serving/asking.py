@@ -60,7 +60,7 @@ class MeteredUpstream(Upstream):
             self.meter.sent()
             async with self._inner.exchange(call) as reply:
                 raw = await whole(reply)
-            if call.body and reply.status == 200 and (values := _object(raw)):
+            if call.body and reply.status == 200 and isinstance(values := _json(raw), dict):
                 self.meter.answered(text, token_counts(values, self.name), most)
         yield replace(reply, chunks=in_one(raw))
 

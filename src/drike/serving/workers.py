@@ -35,7 +35,8 @@ def run(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) 
             return ended.pop().result()
         finally:
             for worker in workers:
-                worker.cancel()
+                if not worker.cancelling():  # as asyncio has done after a signal; a second time would end its waiting
+                    worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
     return asyncio.run(keep_all())
