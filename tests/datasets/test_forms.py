@@ -360,6 +360,15 @@ def test_qaedit_asks_unrelated_questions_as_zsre_does(tmp_path: Path) -> None:
     assert reasons(data) == {("neighbour", "its answer is the new object"): 1}
 
 
+def test_a_neighbour_whose_first_answer_is_the_new_object_is_not_asked_with_its_second(tmp_path: Path) -> None:
+    twice = [{"loc": "who is ed fox", "loc_ans": answer} for answer in ("Oslo", "a singer")]
+    data = load(written(tmp_path, [asked_row(), asked_row(locality=twice)]))
+    assert [probe.aspect for probe in data.cases[1].probes] == [Aspect.REWRITE, Aspect.PARAPHRASE]
+    assert reasons(data) == {
+        ("neighbour", "its answer is the new object"): 1, ("neighbour", "is repeated in its row"): 1,
+    }  # fmt: skip
+
+
 class TestTemporal:
     def test_the_first_answer_is_the_old_object_and_the_last_the_new(self, tmp_path: Path) -> None:
         data = load(written(tmp_path, [group(), group("Bo", "Reds", "Blues", "Reds")]))

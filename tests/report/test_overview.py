@@ -66,6 +66,7 @@ def test_the_verdict_is_a_sentence_for_any_run() -> None:
         "nothing judged": verdict(answered({"IKE": none})),
         "other edits": verdict(grouped([run_of(0), run_of(1, editors=["DR-IKE"])])[0]),
         "two models": overall(grouped([run_of(0), run_of(0, model="another")])),
+        "two settings without a right answer": overall([answered({"IKE": [False] * 30})] * 2),
     }
     assert said["one editor"] == "IKE has S 1.000 [.69,1.00] on 10 test edits."
     assert said["one editor and the unedited model"].endswith(", significantly above Unedited.")
@@ -75,4 +76,5 @@ def test_the_verdict_is_a_sentence_for_any_run() -> None:
     assert said["nothing judged"] == "No answer of this run could be judged."
     assert said["other edits"].endswith(", but no other editor was measured on the same edits.")
     assert said["two models"] == "Highest S in 2 settings: DR-IKE in 2."
+    assert said["two settings without a right answer"] == "No editor is above 0 in any setting."
     assert all(re.fullmatch(r"[A-Z].*[^.]\.", sentence) and "n/a" not in sentence for sentence in said.values())

@@ -142,6 +142,7 @@ def _measuring(entry: Entry, asked: Asked) -> Asked:
             why = "names its own answer"
         if why:
             entry.drop(_NAMES.get(one.aspect, f"{one.aspect} probe"), why)
-        else:
-            seen[one.aspect, one.query] = "is repeated in its row"
+        if not why or one.aspect is Aspect.NEIGHBORHOOD:  # of a repeated neighbour only the first answer counts
+            seen.setdefault((one.aspect, one.query), "is repeated in its row")
+        if not why:
             yield one

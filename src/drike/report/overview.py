@@ -77,10 +77,11 @@ def overall(groups: Sequence[Group]) -> str:
     """The verdict on all groups together: which editor is highest in how many of them."""
     if len(groups) == 1:
         return verdict(groups[0])
-    first = Counter(group.ranked[0].editor for group in groups if group.ranked)
+    best = ((group.headline, group.ranked[0]) for group in groups if group.ranked)
+    first = Counter(of.editor for metric, of in best if of.metric(metric).value)
     won = ", ".join(f"{editor} in {times}" for editor, times in first.most_common())
     metric = " or ".join(dict.fromkeys(group.headline for group in groups))
-    return f"Highest {metric} in {len(groups)} settings: {won}." if won else "No answer of these runs could be judged."
+    return f"Highest {metric} in {len(groups)} settings: {won}." if won else "No editor is above 0 in any setting."
 
 
 def tables(group: Group) -> list[Table]:

@@ -153,7 +153,7 @@ def certify(
     """The shift of its logit with the largest S, less the price of its prompts, that meets a guarantee.
 
     cases: not trained on, in an order that does not depend on their answers. max_probes: the most of the guaranteed
-    aspect that an edit of the data has. Raises GuaranteeError, with the best level that can be guaranteed.
+    aspect that an edit of the data has. Raises GuaranteeError, with the best level that can be met, if none meets it.
     """
     shifts = SHIFTS if guarantee.metric == "rr" else SHIFTS[::-1]  # the safest first
     right, probes, cost = count_right(policy, cases, answers, price=price, shifts=shifts)
