@@ -56,6 +56,13 @@ REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
             {"type": "document", "source": {"type": "content", "content": "E"}}]}]},
         [("tool", "T\nU\nV"), ("user", "A"), ("tool", "D\nE")],
     ),
+    (
+        Api.MESSAGES,  # of what no upstream takes, only the outer one is read, so that depth is no matter
+        {"messages": [{"role": "user", "content": [
+            {"type": kind, "content": [{"type": "text", "text": "T"}, {"type": kind, "content": "U"}]}
+            for kind in ("tool_result", "search_result")]}]},
+        [("tool", "T\nT")],
+    ),
     (Api.MESSAGES, {"system": "S", "messages": [{"role": "user", "content": "A"}]}, [("system", "S"), ("user", "A")]),
     (Api.CHAT, {}, []),
     (Api.RESPONSES, {"previous_response_id": "resp_1"}, []),

@@ -76,6 +76,7 @@ def _messages(values: Values) -> Spoken:
         for kind in ("tool_result", "search_result", "text", "document"):
             if kind == "text":
                 yield Speaker.USER, _texts(content, place, kinds=("text",))
+                continue
             for at, block in blocks:
                 if block.get("type") == kind:
                     yield Speaker.TOOL, _source(block, at)
@@ -84,14 +85,22 @@ def _messages(values: Values) -> Spoken:
 def _source(block: object, path: JsonPath) -> Iterator[Text]:
     """The texts of a document or a tool's result, and of the documents in this."""
     match block:
+        case {"type": "tool_result", "content": content}:
+            yield from _texts(content, (*path, "content"), strict=False)
+            for i, part in enumerate(content if isinstance(content, list) else ()):
+                yield from _document(part, (*path, "content", i))
+        case _:
+            yield from _document(block, path)
+
+
+def _document(block: object, path: JsonPath) -> Iterator[Text]:
+    match block:
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
             yield Text((*path, "source", "data"), text)
         case {"type": "document", "source": {"type": "content", "content": content}}:
             yield from _texts(content, (*path, "source", "content"), strict=False)
-        case {"type": "search_result" | "tool_result", "content": content}:
+        case {"type": "search_result", "content": content}:
             yield from _texts(content, (*path, "content"), strict=False)
-            for i, part in enumerate(content if isinstance(content, list) else ()):
-                yield from _source(part, (*path, "content", i))
 
 
 _READERS: Mapping[Api, Callable[[Values], Spoken]] = {
