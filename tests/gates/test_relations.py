@@ -6,6 +6,7 @@ import pytest
 
 from drike.gates.relations import about_another, asks_value, share_said, trimmed
 from drike.stores.records import EditRecord
+from tests.gates.test_long_texts import least
 from tests.worlds.indexes import GATE, indexed
 
 
@@ -71,6 +72,11 @@ def test_no_edit_about_the_present_applies_to_a_past_year() -> None:
     index = indexed(EditRecord("France", "Who is the president of France?", "Ann Lee"))
     assert GATE.decide("Who is the president of France", index).matched
     assert GATE.candidates("Who was the president of France in 1985?", index)[0].probability == 0
+
+
+def test_verbs_of_the_past_are_looked_for_in_time_linear_in_the_text() -> None:
+    edit = EditRecord("France", "Who is the president of France?", "Ann Lee")
+    assert least(lambda: about_another("who " + "was " * 10_000, edit)) < 1
 
 
 def test_a_question_for_yes_or_no_with_an_object_says_what_it_asks() -> None:

@@ -275,8 +275,13 @@ def _passed_on(text: str, part: Span) -> list[Span]:
     if not quotes:
         return []
     outside, begun = QUOTED.sub(" ", said), _opening(text, Sentence(*part, part))
-    if begins(text, "finish", begun) or held(outside, "factual") is not None:
-        return [quote for quote in quotes if text[slice(*quote)].count(" ") > 1]
+    finish = begins(text, "finish", begun)
+    if finish or held(outside, "factual") is not None:
+        beside = own_name(outside) is not None or _TO_COMPLETE.search(outside.rstrip(" .…_")) is not None
+        beside = beside or (finish is not None and held(outside.replace(finish, " ", 1), "question") is not None)
+        asked = [quote for quote in quotes if text[slice(*quote)].count(" ") > 1]
+        # Where more is said, such as 'who wrote "..."', it is about a title, unless this is a question.
+        return [quote for quote in asked if not beside or _ASKS.search(text[slice(*quote)])]
     quotes = [quote for quote in quotes if _ASKS.search(text[slice(*quote)])]
     if not quotes or held(text[part[0] : quotes[0][0]], "asking") is None:
         return []

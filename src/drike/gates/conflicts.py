@@ -27,7 +27,7 @@ FEATURES = (  # the weights of the first two are given, not fitted
     *("distance", "opposite", "cosine", "same", "relation", "other", "less", "more"),
     *("same_kind", "other_kind", "contrary", "vague", "asks"),
 )
-_LITTLE, _LEAST, _NEAR = 0.5, 0.01, 0.1  # as in `calibrated` and `wordings`
+_LITTLE, _LEAST, _NEAR = 0.5, 0.01, 0.1  # as in `calibrated` and `inventory`
 _MOST = 64  # edits of a subject that are compared, those with the nearest wordings
 
 

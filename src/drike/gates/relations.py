@@ -160,7 +160,10 @@ _OPEN = re.compile(  # questions for a name; yes or no is no question for the su
     r"|[誰何谁哪]|どこ|いつ|кто|что|как(?:ой|ая|ое|ие)|где|когда|누구|무엇|어느|어디",
     re.IGNORECASE,
 )
-_PAST = re.compile(r"\b(?:was|were|did|had)\b.*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b", re.IGNORECASE)
+_PAST = re.compile(  # of a line the first such verb alone, so that a text of many is read in linear time
+    r"^(?>.*?\b(?:was|were|did|had)\b).*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 _PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.IGNORECASE)
 _OTHERS = re.compile(  # another than the one that an edit is about: a relative, who was it before, part of it
     r"\bit(?:['’]?s)? (?P<kin>brother|sister|father|mother|parent|wife|husband|spouse|son|daughter|uncle|aunt|cousin"
