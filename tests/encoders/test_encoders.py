@@ -355,6 +355,9 @@ class TestSources:
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         assert not sources._hub_has("some/encoder")
         sources._hub_has.cache_clear()
+        monkeypatch.setenv("ALL_PROXY", "socks5h://127.0.0.1:9")  # for which httpx2 may lack a package
+        assert not sources._hub_has("some/encoder")
+        sources._hub_has.cache_clear()
 
     def test_a_model_available_on_the_hub_is_mentioned_but_not_downloaded(
         self, offline: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -117,7 +117,7 @@ def _hub_has(name: str) -> bool:
     ask = partial(httpx2.head, address, timeout=_PROBE_SECONDS, follow_redirects=True)
     try:  # a resolver without a network may take half a minute, whatever the request's own timeout
         return run_with_timeout(_PROBE_SECONDS + 1, ask).is_success
-    except (OSError, httpx2.HTTPError, httpx2.InvalidURL):
+    except (OSError, ValueError, ImportError, httpx2.HTTPError, httpx2.InvalidURL):  # ImportError: of a SOCKS proxy
         return False
 
 

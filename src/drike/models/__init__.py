@@ -1,6 +1,6 @@
 """Frozen language models (`protocols.LanguageModel`), and `load`, which opens any of them.
 
-`local` runs weights here, `served` calls a model behind an API, `replicas` and `ray` run several copies as one model.
+`local` runs weights here, `served` calls a model behind an API, `ray` runs several copies as one model.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A packed tree is silently wrong if attention or positions depend on the index in the row (ALiBi, fixed local windows),
 if layers carry a state, or if the encoding of positions depends on the text's length (dynamic rope). `plan` recognises
-these by the config; for models it cannot know, `strategy` also checks the first results against plain forwards.
+these by the config; for models it cannot know, `Scorer` also checks the first results against plain forwards.
 transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type.
 """
 

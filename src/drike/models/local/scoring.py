@@ -212,7 +212,7 @@ class Scorer:
     def families(self, prompts: Sequence[Tokens]) -> list[list[int]]:
         """Groups of prompts, by index, that are read faster as one tree before they are completed; others are left out.
 
-        None if the plan is no tree. A single prompt may begin with a cached prefix.
+        There are none if the plan is no tree. A single prompt may begin with a cached prefix.
         """
         if self.plan.strategy != "tree":
             return []

@@ -167,9 +167,11 @@ class AnswerCache:
 
     def _write(self) -> None:
         """Write the unsaved answers, unless that failed a moment ago."""
+        if self._failed and time.monotonic() - self._failed < _RETRY_SECONDS:
+            return
         with self._changed:
             unsaved = dict(self._unsaved)
-        if not unsaved or (self._failed and time.monotonic() - self._failed < _RETRY_SECONDS):
+        if not unsaved:
             return
         written = False
         try:
