@@ -243,6 +243,14 @@ class ParsedQuery:
         This is each part that asks something about the subject or, of a long one, its end and the sentences that name
         the subject first and last.
         """
+        masked = (_plain(composed(self.words.replaced(spans, "it", *place))) for place in self._places(spans))
+        return tuple(zip(self.wholes(spans), masked, strict=True))
+
+    def wholes(self, spans: Collection[Span]) -> list[str]:
+        """The texts of `excerpts` as they are."""
+        return [composed(self.words.text[start:stop]) for start, stop in self._places(spans)]
+
+    def _places(self, spans: Collection[Span]) -> list[Characters]:
         text, words = self.words.text, self.words
         places = set[Characters]()
         for part in [part for part, about in self.parts if about.intersection(spans)] or [(0, len(text))]:
@@ -252,10 +260,7 @@ class ParsedQuery:
             around = (sentence_around(text, words.begins[begin], words.ends[end - 1]) for begin, end in sorted(spans))
             named = [span for span in around if part[0] <= span[0] < part[1]]
             places |= {*named[:1], *named[-1:], ending(text)}
-        return tuple(
-            (composed(text[start:stop]), _plain(composed(words.replaced(spans, "it", start, stop))))
-            for start, stop in sorted(places)
-        )
+        return sorted(places)
 
 
 def _plain(part: str) -> str:
@@ -301,7 +306,7 @@ def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[
     for mention in parsed.mentions:
         for id in mention.edits:
             spans[id].add((mention.begin, mention.end))
-    texts_of = {id: [text for text, _ in parsed.excerpts(spans[id])] for id in ids}
+    texts_of = {id: parsed.wholes(spans[id]) for id in ids}
     ids, texts = affordable(texts_of)
     if index.encoder is not None:
         vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
