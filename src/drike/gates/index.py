@@ -243,8 +243,11 @@ class ParsedQuery:
         This is each part that asks something about the subject or, of a long one, its end and the sentences that name
         the subject first and last.
         """
-        masked = (_plain(composed(self.words.replaced(spans, "it", *place))) for place in self._places(spans))
-        return tuple(zip(self.wholes(spans), masked, strict=True))
+        text, words = self.words.text, self.words
+        return tuple(
+            (composed(text[start:stop]), _plain(composed(words.replaced(spans, "it", start, stop))))
+            for start, stop in self._places(spans)
+        )
 
     def wholes(self, spans: Collection[Span]) -> list[str]:
         """The texts of `excerpts` as they are."""
