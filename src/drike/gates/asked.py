@@ -270,12 +270,10 @@ def _items(text: str, sentences: list[Sentence]) -> list[Span]:
 
 def _passed_on(text: str, part: Span) -> list[Span]:
     """The quotations in a part that are asked themselves: another's questions to answer, what to complete or verify."""
-    said = text[part[0] : min(part[1], part[0] + LINE)]
-    quotes = [(part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(said)]
+    quotes, outside = _quotations(text, part)
     if not quotes:
         return []
-    outside, begun = QUOTED.sub(" ", said), _opening(text, Sentence(*part, part))
-    finish = begins(text, "finish", begun)
+    finish = begins(text, "finish", _opening(text, Sentence(*part, part)))
     if finish or held(outside, "factual") is not None:
         beside = own_name(outside) is not None or _TO_COMPLETE.search(outside.rstrip(" .…_")) is not None
         beside = beside or (finish is not None and held(outside.replace(finish, " ", 1), "question") is not None)
@@ -290,9 +288,14 @@ def _passed_on(text: str, part: Span) -> list[Span]:
 
 def _sayings(text: str, part: Span) -> list[Span]:
     """Quotations of several words within a part that says more than they do."""
+    quotes, outside = _quotations(text, part)
+    return [quote for quote in quotes if text[slice(*quote)].count(" ") > 1] if _WORD.search(outside) else []
+
+
+def _quotations(text: str, part: Span) -> tuple[list[Span], str]:
+    """Where the quotations in a part stand, and what it says outside of them."""
     said = text[part[0] : min(part[1], part[0] + LINE)]
-    quotes = [(part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(said) if q[0].count(" ") > 1]
-    return quotes if quotes and _WORD.search(QUOTED.sub(" ", said)) else []
+    return [(part[0] + q.start(), part[0] + q.end()) for q in QUOTED.finditer(said)], QUOTED.sub(" ", said)
 
 
 def _split(text: str, sentence: Sentence) -> list[Span]:
