@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from drike.serving import watching
-from drike.serving.answers import PassingAnswer
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
+from drike.serving.relay import PassingAnswer
 from drike.serving.requests import EditedRequest
 from drike.serving.upstream import Reply
 from drike.serving.watching import Watch, redacted

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from drike.serving import workers
+from drike.serving import server
 from tests.worlds.commands import run
 from tests.worlds.gateways import ask, is_up, upstream
 
@@ -118,7 +118,7 @@ SERVES = "import os, time; os.write(int(os.environ['DRIKE_LIFELINE']), b'1')"
 
 
 def test_a_worker_that_ends_is_started_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_FIRST_DELAY", 0.01)
+    monkeypatch.setattr(server, "_FIRST_DELAY", 0.01)
     told: list[str] = []
 
     def tell(sentence: str) -> None:
@@ -128,7 +128,7 @@ def test_a_worker_that_ends_is_started_again_and_again(monkeypatch: pytest.Monke
 
     ending = [sys.executable, "-SEc", f"{SERVES}; raise SystemExit(9)"]
     with pytest.raises(KeyboardInterrupt):
-        workers.run([SLEEP, ending], tell)
+        server.run_workers([SLEEP, ending], tell)
     assert told == [
         f"a worker ended with exit code 9: it is started again in {delay} s" for delay in (0.02, 0.04, 0.08, 0.16)
     ]
@@ -148,7 +148,8 @@ def test_a_signal_ends_a_run_once_all_workers_have_ended(number: signal.Signals,
     commands = [[sys.executable, "-SEc", worker, str(tmp_path / name)] for name in "abcd"]
     parent = (  # handles SIGTERM as the command line does
         f"import signal; signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
-        f"from drike.serving import workers\ntry:\n    workers.run({commands!r})\nexcept KeyboardInterrupt:\n    pass"
+        f"from drike.serving import server\n"
+        f"try:\n    server.run_workers({commands!r})\nexcept KeyboardInterrupt:\n    pass"
     )
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", parent], env=where) as process:
@@ -164,13 +165,13 @@ def test_a_signal_ends_a_run_once_all_workers_have_ended(number: signal.Signals,
 def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:
     """Also one that is just starting, and does not listen to SIGTERM yet."""
     worker = (
-        "import os, signal, sys, time; from drike.serving import workers; workers._SECONDS_TO_END = 0.2; "
+        "import os, signal, sys, time; from drike.serving import server; server._SECONDS_TO_KILL = 0.2; "
         "signal.signal(signal.SIGTERM, signal.SIG_IGN) if sys.argv[1] == '1' else None; "
         f"open(os.path.join({str(tmp_path)!r}, str(os.getpid())), 'w').close(); "
-        "workers.follow_parent(); workers.say_serving(); time.sleep(60)"
+        "server.follow_parent(); server.say_serving(); time.sleep(60)"
     )
     commands = [[sys.executable, "-c", worker, i] for i in "01"]
-    parent = f"from drike.serving import workers; workers.run({commands!r})"
+    parent = f"from drike.serving import server; server.run_workers({commands!r})"
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", parent], env=where) as process:
         end = time.monotonic() + 20
@@ -193,7 +194,7 @@ def is_running(id: int) -> bool:
 
 def test_a_process_that_ends_before_it_has_served_ends_the_others() -> None:
     began = time.monotonic()
-    assert workers.run([SLEEP, [sys.executable, "-c", "raise SystemExit(7)"], SLEEP]) == 7
+    assert server.run_workers([SLEEP, [sys.executable, "-c", "raise SystemExit(7)"], SLEEP]) == 7
     assert time.monotonic() - began < 30
 
 

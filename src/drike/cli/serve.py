@@ -65,11 +65,11 @@ def _serve_together(workers: int, options: GatewayOptions) -> None:
         raise UsageError("--workers needs a --port, and an --admin-port from which so many are free: give other ports")
     if options.store is None and options.upstream is None:
         raise UsageError("the processes of --workers share a store: give --store")
-    from drike.serving import workers as processes
+    from drike.serving.server import run_workers
 
     # The last of an option counts.
     command = [sys.executable, "-P", "-m", "drike", *sys.argv[1:], "--workers", "1", "--reuse-port"]
-    raise SystemExit(processes.run([[*command, "--admin-port", str(admin_port + i)] for i in range(workers)], complain))
+    raise SystemExit(run_workers([[*command, "--admin-port", str(admin_port + i)] for i in range(workers)], complain))
 
 
 def _curl(url: str, question: str, *, key: bool) -> str:

@@ -23,7 +23,6 @@ from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
 from drike.serving import managing
 from drike.serving.admission import permit
-from drike.serving.answers import text_of
 from drike.serving.editing import TRIAL, RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.health import health, shadow_report
@@ -31,7 +30,7 @@ from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.managing import SECONDS_FOR_STORE, AdminCall, Json, edit_json
 from drike.serving.metrics import Metrics
 from drike.serving.options import switch, switches
-from drike.serving.relay import ClientDisconnectError, RequestError, read_values, while_connected
+from drike.serving.relay import ClientDisconnectError, RequestError, read_values, text_of, while_connected
 from drike.serving.requests import one_message
 from drike.serving.server import file_shortage
 from drike.serving.tenants import Tenants

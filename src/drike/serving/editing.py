@@ -23,11 +23,10 @@ from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError, encodable
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
-from drike.serving.answers import text_of
 from drike.serving.feed import Answers, EditFeed, UnansweredError, question_about
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
-from drike.serving.relay import RequestError
+from drike.serving.relay import RequestError, text_of
 from drike.serving.requests import CHAT, COUNTS_TOKENS, SMALL, EditableRequest, EditedRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
 

@@ -20,13 +20,12 @@ from starlette.types import Message, Receive, Scope, Send
 from drike.conversations.turns import Api, UnreadError
 from drike.serving import guardrail, relay
 from drike.serving.admission import FEEDBACK, PREFIX, WEBHOOKS, Admission, normal_path
-from drike.serving.answers import PassingAnswer, answered
 from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.keys import Principal
 from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
-from drike.serving.relay import ClientDisconnectError, Limits, RequestError
+from drike.serving.relay import ClientDisconnectError, Limits, PassingAnswer, RequestError, answered
 from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, EditedRequest, parse
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Headers, Reply, Upstream, UpstreamCall, UpstreamError

@@ -22,7 +22,7 @@ from drike.serving.options import Mode
 from drike.stores.records import EditVersion
 
 if TYPE_CHECKING:  # logs of requests are read without what a gateway needs
-    from drike.serving.answers import PassingAnswer
+    from drike.serving.relay import PassingAnswer
     from drike.serving.upstream import UpstreamCall
 
 # Below the address of an API: where requests are read, and the form of each.

@@ -29,7 +29,6 @@ from drike.gates.store_gate import encoder_of, open_gate, stored_gate
 from drike.gates.verification import require_uncertainty
 from drike.models import EMBEDDED
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, key_in
-from drike.serving import workers
 from drike.serving.admin import Admin, application
 from drike.serving.admission import Admission
 from drike.serving.editing import RequestEditor
@@ -41,7 +40,7 @@ from drike.serving.metrics import Metrics
 from drike.serving.notify import Notifier, webhook
 from drike.serving.options import GatewayOptions, Mode, Switch
 from drike.serving.relay import Limits
-from drike.serving.server import listen, max_connections, raise_file_limit, server
+from drike.serving.server import follow_parent, listen, max_connections, raise_file_limit, say_serving, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 from drike.serving.watching import Sampling
@@ -75,7 +74,7 @@ class Started:
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
-        workers.say_serving()
+        say_serving()
         if self.notifier:
             self.notifier.start()
         try:
@@ -97,7 +96,7 @@ class Deployed(NamedTuple):
 
 def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None] = encoder_of) -> Started:
     """Open everything and listen. encoder: opens that of a gate, with more relations. Raises DrikeError."""
-    workers.follow_parent()
+    follow_parent()
     raise_file_limit()
     _check(options)
     sends = webhook(options.notify) if options.notify else None

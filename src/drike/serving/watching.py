@@ -25,8 +25,8 @@ from drike.stores.records import EditVersion, Status
 from drike.stores.reports import LONGEST, Report, ReportState
 
 if TYPE_CHECKING:  # edits are replayed without what a gateway needs
-    from drike.serving.answers import PassingAnswer
     from drike.serving.metrics import Metrics
+    from drike.serving.relay import PassingAnswer
 
 _LOG = logging.getLogger(__name__)
 _MODEL, _NAME_LENGTH = re.compile(r"[\w./:@+,=-]+"), 100  # names of models; other texts may be a user's
