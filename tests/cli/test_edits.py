@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.conversations.placements import stored_choice
+from drike.conversations.tuning import stored_choice
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.conversations.placements import ChosenPlacement, save_choice
 from drike.conversations.rendering import AsBlock, Placement, Restating
+from drike.conversations.tuning import ChosenPlacement, save_choice
 from drike.conversations.turns import Api
 from drike.editors.in_context import InContextEditor
 from drike.errors import DrikeError

@@ -11,10 +11,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drike.conversations.dialects import read
 from drike.conversations.following import Earlier, Follower, Memory, Standing, TurnFacts
 from drike.conversations.rendering import AsPrompt, Occasion
-from drike.conversations.turns import Api
+from drike.conversations.turns import Api, read
 from drike.edits import Edit
 from drike.gates.by_name import Named
 from drike.gates.decision import Decision

@@ -12,9 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.conversations.placements import PAIRS, ChosenPlacement, placements, save_choice, stored_choice
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion
-from drike.conversations.tuning import Kind, Round, Tried, Tuning, TuningQuestion, gain, questions_of, tune
+from drike.conversations.tuning import (
+    PAIRS,
+    ChosenPlacement,
+    Kind,
+    Round,
+    Tried,
+    Tuning,
+    TuningQuestion,
+    gain,
+    placements,
+    questions_of,
+    save_choice,
+    stored_choice,
+    tune,
+)
 from drike.stores.records import EditRecord, EditVersion, StoreError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.scripted import ScriptedModel

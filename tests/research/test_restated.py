@@ -9,7 +9,7 @@ import pytest
 from benchmarks.lib.challenges import FURTHER_CHALLENGES, challenged_often
 from benchmarks.lib.restated import Restated, WritesTurns, as_written
 from drike.conversations.following import is_challenge
-from drike.conversations.placements import NewFacts
+from drike.conversations.tuning import NewFacts
 from drike.datasets.generated import CHALLENGES
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.editors.editor import Editor, FactPrompt, Unedited

@@ -13,8 +13,18 @@ from drike.cli.edits import in_force, store_at
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
 from drike.cli.options import FILE, METHOD, ModelOptions, RunOptions, command, flag, option
 from drike.cli.recording import metered
-from drike.conversations.placements import ChosenPlacement, Trial, placements, save_choice
-from drike.conversations.tuning import Kind, Round, Tuning, TuningQuestion, questions_of, tune
+from drike.conversations.tuning import (
+    ChosenPlacement,
+    Kind,
+    Round,
+    Trial,
+    Tuning,
+    TuningQuestion,
+    placements,
+    questions_of,
+    save_choice,
+    tune,
+)
 from drike.edits import Aspect
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun

@@ -50,7 +50,7 @@ def tour(
     """Show what drike does, on one page: answers before and after, how questions find edits, recorded results."""
     from drike import datasets
     from drike.cli.encoding import watched_encoder
-    from drike.conversations.placements import demonstrating
+    from drike.conversations.tuning import demonstrating
     from drike.deployment.edited_model import EditedModel
     from drike.gates.store_gate import open_gate
     from drike.models import EMBEDDED, load

@@ -1,1 +1,1 @@
-"""Edits in conversations: requests are read (`dialects`), followed (`following`) and written (`rendering`) by turns."""
+"""Edits in conversations: requests are read by `turns`, followed (`following`), and written around (`rendering`)."""

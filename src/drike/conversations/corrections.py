@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from drike.conversations.dialects import read
 from drike.conversations.following import Follower, Memory
 from drike.conversations.rendering import AsBlock
-from drike.conversations.turns import Api, JsonPath, UnreadError
+from drike.conversations.turns import Api, JsonPath, UnreadError, read
 from drike.deployment.routing import route
 from drike.errors import UsageError
 from drike.gates.decision import Gate

@@ -1,13 +1,7 @@
-"""Decide on every turn of a conversation, given only the turns up to it.
+"""Decide on every turn of a conversation, given only the turns up to it (docs/serving.md says what each gets).
 
 So an earlier turn is decided on, and written, the same in every later request: an edit stays present through any number
 of turns and tool calls, and the upstream's caches of prefixes hold. `Memory` only saves time.
-
-* A user's turn that concerns edits by itself gets their facts. One that leans on what was said before (`leans`) is
-  read together with it. One that names no subject may ask about an edit on a subject of the system's text.
-* A challenge of an answer under edits gets their facts again, said to stand.
-* A source (what a tool returned, a document) gets, at its end, the facts about subjects that it names: those that the
-  user's question asks for and that were not stated for it, and those that the source contradicts.
 """
 
 from __future__ import annotations

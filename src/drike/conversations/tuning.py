@@ -1,41 +1,133 @@
-"""Which placement of facts works on a model: successive elimination by its answers to a store's own questions.
-
-Three rates make S, as in the paper: an edit's own query and its wordings must be answered by the new object, and other
-questions, under the edit as if its gate had erred, must keep the answer that they have without it. What a placement
-adds to a prompt has a price. After each round, of twice as many questions as the one before, the best placement is
-compared with every other one, question by question; one that is surely worse is left out.
-
-S is concave, and no larger than its tangent at any rates, since it grows with them in proportion. So weights, its
-derivatives at the best placement's rates, make each pair of answers a bet on how far the best one leads in S, and
-`evaluation.risk_control.exceeds` tests the mean. All tests of all rounds hold together with the given confidence; only
-that the rates in the weights are themselves estimates is left out of account.
-"""
+"""Choose the placement of facts that a model obeys, by its answers to a store's own questions, and keep the choice."""
 
 from __future__ import annotations
 
+import json
 import random
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import cache
 from itertools import cycle, islice, zip_longest
 
-from drike.conversations.placements import Trial
-from drike.conversations.rendering import Facts, Placement
+from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Placement, Restating
+from drike.datasets import TINYFACTS, load
+from drike.editors.editor import Editor, FactPrompt
+from drike.editors.in_context import InContextEditor
+from drike.editors.pool import Pool
+from drike.editors.selectors import copies_and_updates
+from drike.edits import Edit
+from drike.encoders import load_encoder
 from drike.evaluation.metrics import harmonic_mean
 from drike.evaluation.risk_control import exceeds
 from drike.gates.naming import common_questions
 from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.models.served.spending import estimated_tokens
+from drike.prompts import Prompt, PromptStyle
 from drike.stated import Stated, stated
+from drike.stores.log import EditStore
 from drike.stores.opening import TENANT
-from drike.stores.records import EditVersion
+from drike.stores.records import EditVersion, StoreError
+from drike.support.records import parse, read
 
+_SETTING = "placement"  # of a store
+REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
+_DEMONSTRATIONS = (2, 4, 16)
+PAIRS = FactPrompt("Pairs", "{}\n")  # each query with its new object on a line: no word says what they are
 CHAT_TOKENS = 64  # of an answer in a chat
 _FIRST = 4  # questions of each kind in the first round
 _BRIEF = 6  # words of an answer that is compared as a whole
+
+
+@dataclass(frozen=True)
+class NewFacts:
+    """The New Fact line of each edit and the query, in the layout of demonstrations, without any of them."""
+
+    name: str = "New facts"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query. Raises ValueError for no edits."""
+        return PromptStyle(own_copy=False).write(edits, (), queries)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a placement achieved. rates: of right answers, by kind. tokens: that it adds to a question, on average.
+
+    gain: by how much it may be better than the best one, at most, in S less the price of tokens; 0 if it is surely not.
+    """
+
+    placement: str
+    rates: tuple[float, ...]
+    asked: int
+    tokens: float
+    s: float
+    gain: float
+
+
+@dataclass(frozen=True)
+class ChosenPlacement:
+    """The placement chosen for a store. chat: whether the model, at the address `server`, answered as one that chats.
+
+    edits: how many were asked about. grid: how many calls the choice would take without stopping early. better: with
+    probability `confidence`, no other placement is better by more than this (`Trial.gain`).
+    """
+
+    placement: str
+    model: str
+    server: str | None
+    chat: bool
+    chosen_at: str
+    edits: int
+    kinds: tuple[str, ...]
+    trials: tuple[Trial, ...]
+    calls: int
+    grid: int
+    confidence: float
+    better: float
+
+
+def placements(chat: bool) -> dict[str, Placement]:
+    """All that are compared, by name, for a model that chats, or that only completes."""
+    shown: dict[str, Editor] = {f"demonstrations-{count}": demonstrating(count) for count in _DEMONSTRATIONS}
+    if not chat:
+        alone: dict[str, Editor] = {"new-fact": NewFacts(), "question-answer": PAIRS, "imagine": FactPrompt()}
+        return {name: AsPrompt(editor) for name, editor in (alone | shown).items()}
+    pairs = AsBlock(state=lambda edits: [f"Q: {edit.query} A: {edit.target_new}" for edit in edits])
+    blocks = {name: AsBlock(editor) for name, editor in shown.items()}
+    return {"block": AsBlock(), "question-answer": pairs, "restated": Restating(AsBlock()), **blocks}
+
+
+@cache
+def _pool() -> Pool:
+    rows = load(TINYFACTS).split(seed=0, train=0, test=0).demonstrations
+    return Pool(rows, load_encoder("hashing"), remembered=REMEMBERED)
+
+
+def demonstrating(count: int | None = None) -> Editor:
+    """Shows the nearest copies and updates of TinyFacts, `count` at most."""
+    return InContextEditor("Copies and updates", _pool(), copies_and_updates(_pool().roles, count))
+
+
+def save_choice(store: EditStore, choice: ChosenPlacement | None) -> None:
+    """Give a store another placement; None for the usual one. Raises StoreError."""
+    store.save_setting(_SETTING, json.dumps(asdict(choice)) if choice else "")
+
+
+def stored_choice(store: EditStore) -> ChosenPlacement | None:
+    """The choice of a store; None if it has none. Raises StoreError for one that cannot be read."""
+    text = store.setting(_SETTING)
+    try:
+        choice = read(ChosenPlacement, parse(text)) if text else None
+        if choice and choice.placement not in placements(choice.chat):
+            raise ValueError(f"{choice.placement} is unknown")
+    except ValueError as problem:
+        remedy = "choose again (drike edits tune), or go back to the usual one (--remove)"
+        raise StoreError(f"the placement of {store.name} cannot be read ({problem}): {remedy}") from None
+    return choice
 
 
 class Kind(StrEnum):
@@ -57,9 +149,8 @@ class TuningQuestion:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What is asked, of what, and at what price.
+    """What is asked, of a model that chats or not. price: of a thousand tokens that a placement adds, in S.
 
-    chat: whether the model answers as one that chats. price: of a thousand tokens that a placement adds, in S.
     confidence: with which all tests hold together. tolerance: how much better another placement may be, in S.
     """
 
@@ -132,7 +223,11 @@ def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list
 
 
 def tune(tuning: Tuning) -> Iterator[Round]:
-    """Rounds until no placement that is left may be better by more than the tolerance. Raises ModelError."""
+    """Rounds until no placement that is left may be better by more than the tolerance. Raises ModelError.
+
+    After each, the best placement is compared with every other one, and those that are surely worse are left out. All
+    tests of all rounds hold together with the given confidence, but that the weights of `gain` are estimates.
+    """
     by_kind = [[question for question in tuning.questions if question.kind is kind] for kind in tuning.kinds]
     unedited: dict[str, str] = {}
     right: dict[str, list[bool]] = {name: [] for name in tuning.placements}
@@ -196,7 +291,11 @@ class Tried:
 
 
 def gain(best: Tried, other: Tried, level: float) -> float:
-    """By how much another placement may be better than the best one, at most; 0 if it is surely not, at a level."""
+    """By how much another placement may be better than the best one, at most; 0 if it is surely not, at a level.
+
+    S is concave, and proportional to its rates together, so never above its tangent. The weights, its derivatives at
+    the best one's rates, thus make each pair of answers a bet on how far that one leads in S.
+    """
     if not best.s:
         return 1.0
     rates, counts = best.rates, Counter(best.kinds)

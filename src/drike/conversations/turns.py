@@ -1,13 +1,19 @@
-"""Turns of a conversation, whatever the API that it was sent to."""
+"""Turns of a conversation, read from requests of four APIs of OpenAI and Anthropic, in the forms of imitators, too.
+
+Fields that hold no text of a turn are not looked at; a form is refused only where a text of a turn could be missed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple
 
+MAX_MESSAGES = 2_000  # or items
 JsonPath = tuple[str | int, ...]
+Values = Mapping[str, Any]
 
 
 class UnreadError(Exception):
@@ -83,3 +89,144 @@ class Conversation:
 def encodable(text: str) -> str:
     """A text with a question mark for each lone surrogate, which JSON may hold and UTF-8 may not."""
     return text.encode("utf-8", "replace").decode()
+
+
+_SPEAKERS = {
+    "system": Speaker.SYSTEM, "developer": Speaker.SYSTEM, "user": Speaker.USER,
+    "tool": Speaker.TOOL, "function": Speaker.TOOL, "ipython": Speaker.TOOL,
+}  # fmt: skip
+_LISTS = ("messages", "input")  # fields whose items are turns
+
+
+def read(api: Api, values: Values) -> Conversation:
+    """The conversation of a request. UnreadError if texts could be missed, ValueError for too many messages."""
+    pairs = ((speaker, text) for speaker, texts in _READERS[api](values) for text in texts)
+    spoken = groupby(pairs, key=lambda pair: (pair[0], pair[1].path[: 2 if pair[1].path[0] in _LISTS else 1]))
+    turns = tuple(Turn(speaker, tuple(text for _, text in texts)) for (speaker, _), texts in spoken)
+    conversation = values.get("conversation")
+    id = conversation.get("id") if isinstance(conversation, dict) else conversation
+    before = values.get("previous_response_id") or id  # a stored response or conversation that the request continues
+    return Conversation(api, turns, before if api is Api.RESPONSES and isinstance(before, str) else None)
+
+
+Spoken = Iterator[tuple[Speaker, Iterable[Text]]]
+
+
+def _chat(values: Values) -> Spoken:
+    for path, message in _items(values, "messages"):
+        yield _speaker(message), _texts(message.get("content"), (*path, "content"))
+
+
+def _completion(values: Values) -> Spoken:
+    prompt = values.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
+        yield Speaker.USER, [Text(("prompt", 0), prompt[0])]
+    elif isinstance(prompt, str):
+        yield Speaker.USER, [Text(("prompt",), prompt)]
+    elif prompt not in (None, []):
+        raise _unread("it has several prompts, or tokens")
+
+
+def _responses(values: Values) -> Spoken:
+    if isinstance(instructions := values.get("instructions"), str):
+        yield Speaker.SYSTEM, [Text(("instructions",), instructions)]
+    if isinstance(text := values.get("input"), str):
+        yield Speaker.USER, [Text(("input",), text)]
+        return
+    for path, item in _items(values, "input"):
+        kind = _kind(item, "type") or "message"
+        if kind == "message":
+            yield _speaker(item), _texts(item.get("content"), (*path, "content"))
+        elif "output" in item:  # of a function, a shell, a search, whatever the tool is
+            yield Speaker.TOOL, _texts(item["output"], (*path, "output"), strict=False)
+
+
+def _messages(values: Values) -> Spoken:
+    yield Speaker.SYSTEM, _texts(values.get("system"), ("system",))
+    for path, message in _items(values, "messages"):
+        content, place = message.get("content"), (*path, "content")
+        if _kind(message, "role") != "user" or not isinstance(content, list):
+            yield _speaker(message), _texts(content, place)
+            continue
+        blocks = [((*place, i), block) for i, block in enumerate(content) if isinstance(block, dict)]
+        # A document is read with the question that it comes with.
+        for kind in ("tool_result", "search_result", "text", "document"):
+            if kind == "text":
+                yield Speaker.USER, _texts(content, place, kinds=("text",))
+                continue
+            for at, block in blocks:
+                if block.get("type") == kind:
+                    yield Speaker.TOOL, _source(block, at)
+
+
+def _source(block: object, path: JsonPath) -> Iterator[Text]:
+    """The texts of a document or a tool's result, and of the documents in this; not of those in these."""
+    yield from _document(block, path)
+    match block:
+        case {"type": "tool_result", "content": content}:
+            yield from _texts(content, (*path, "content"), strict=False)
+            for i, part in enumerate(content if isinstance(content, list) else ()):
+                yield from _document(part, (*path, "content", i))
+
+
+def _document(block: object, path: JsonPath) -> Iterator[Text]:
+    match block:
+        case {"type": "document", "source": {"type": "text", "data": str(text)}}:
+            yield Text((*path, "source", "data"), text)
+        case {"type": "document", "source": {"type": "content", "content": content}}:
+            yield from _texts(content, (*path, "source", "content"), strict=False)
+        case {"type": "search_result", "content": content}:
+            yield from _texts(content, (*path, "content"), strict=False)
+
+
+_READERS: Mapping[Api, Callable[[Values], Spoken]] = {
+    Api.CHAT: _chat, Api.COMPLETIONS: _completion, Api.RESPONSES: _responses, Api.MESSAGES: _messages,
+}  # fmt: skip
+
+
+def _items(values: Values, name: str) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
+    items = values.get(name)
+    if items is None:
+        return
+    if not isinstance(items, list):
+        raise _unread(f"{name} is no list")
+    if len(items) > MAX_MESSAGES:
+        raise ValueError(f"there are {len(items):,} messages: send {MAX_MESSAGES:,} at most")
+    for i, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise _unread(f"{name} has an item that is no object")
+        yield (name, i), item
+
+
+def _texts(
+    content: object, path: JsonPath, *, strict: bool = True, kinds: Collection[object] | None = None
+) -> Iterator[Text]:
+    """The texts of a content: itself, or of its parts. kinds: of parts that count; None is any that has a text."""
+    if isinstance(content, str):
+        yield Text(path, content)
+    elif isinstance(content, list):
+        for i, part in enumerate(content):
+            if isinstance(part, str):  # as some servers take it
+                yield Text((*path, i), part)
+            elif isinstance(part, dict) and (kinds is None or part.get("type") in kinds):
+                if isinstance(part.get("text"), str):  # whatever its type is called
+                    yield Text((*path, i, "text"), part["text"])
+                elif part.get("type") in ("text", "input_text", "output_text"):
+                    raise _unread("a part of a message has no text")
+            elif not isinstance(part, dict) and strict:
+                raise _unread("a message has a part that is neither text nor object")
+    elif content is not None and strict:
+        raise _unread("a message has a content of another form")
+
+
+def _speaker(message: Values) -> Speaker:
+    return _SPEAKERS.get(_kind(message, "role"), Speaker.ASSISTANT)
+
+
+def _kind(values: Values, name: str) -> str:
+    kind = values.get(name)
+    return kind if isinstance(kind, str) else ""
+
+
+def _unread(why: str) -> UnreadError:
+    return UnreadError("form", f"the body is in another form: {why}")

@@ -13,9 +13,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from drike.conversations.dialects import read
 from drike.conversations.rendering import defused
-from drike.conversations.turns import Api
+from drike.conversations.turns import Api, read
 from drike.serving.relay import RequestError
 from drike.serving.requests import SMALL, parse
 from drike.serving.threads import in_daemon_thread

@@ -15,8 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drike.conversations.dialects import read
-from drike.conversations.turns import Api, UnreadError, encodable
+from drike.conversations.turns import Api, UnreadError, encodable, read
 from drike.errors import ModelError
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body

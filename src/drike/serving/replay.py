@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from drike.conversations.dialects import read
 from drike.conversations.following import Follower
-from drike.conversations.turns import Api, Conversation, Speaker, Text, Turn, UnreadError, encodable
+from drike.conversations.turns import Api, Conversation, Speaker, Text, Turn, UnreadError, encodable, read
 from drike.errors import DataError
 from drike.gates.decision import Candidate, Decision
 from drike.serving.requests import parse, read_json

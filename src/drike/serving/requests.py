@@ -16,8 +16,7 @@ from itertools import chain
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
-from drike.conversations.dialects import read
-from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, UnreadError
+from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, UnreadError, read
 from drike.serving.options import Mode
 from drike.stores.records import EditVersion
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from drike.conversations.placements import REMEMBERED, ChosenPlacement, demonstrating, placements, stored_choice
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
+from drike.conversations.tuning import REMEMBERED, ChosenPlacement, demonstrating, placements, stored_choice
 from drike.datasets import load
 from drike.editors.editor import Editor
 from drike.editors.pool import Pool

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drike.conversations.dialects import MAX_MESSAGES, read
-from drike.conversations.turns import Api, UnreadError
+from drike.conversations.turns import MAX_MESSAGES, Api, UnreadError, read
 
 IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]}
