@@ -16,8 +16,10 @@ from rich.cells import cell_len
 
 import drike
 from drike.cli import app
-from drike.cli.options import PANELS
+from drike.cli.options import OPTIONS, PANELS
+from drike.datasets import SUBSETS
 from drike.errors import UsageError
+from drike.stores.moves import MOST_APPROVALS
 from tests.worlds.commands import SMALL, commands, run
 
 EVERY = commands()
@@ -56,6 +58,18 @@ def test_help_lists_every_command_by_its_own_docstring() -> None:
             command.name: command.imported().help for command in listed
         }
         left += [command for command in group.commands.values() if hasattr(command, "commands")]
+
+
+def test_every_entry_of_the_options_belongs_to_a_command() -> None:
+    helped = "\n".join(str(getattr(option, "help", "")) for command in EVERY.values() for option in command.params)
+    assert [key for key, settings in OPTIONS.items() if settings["help"] not in helped] == []
+    names = {name.split()[-1] for name in EVERY}
+    assert [key for key in OPTIONS if " " in key and key.split()[0] not in names] == []
+
+
+def test_the_options_accept_what_the_library_does() -> None:
+    assert OPTIONS["subset"]["choices"] == list(SUBSETS)
+    assert OPTIONS["number"]["max"] == MOST_APPROVALS
 
 
 REFUSED = {

@@ -10,7 +10,6 @@ import typer
 
 from drike.cli import main as run
 from drike.cli.console import console, draw, progress
-from drike.cli.options import LARGEST_SEED
 from drike.errors import UsageError
 from drike.models import EMBEDDED, load
 from drike.support.table import Table
@@ -23,7 +22,7 @@ app = typer.Typer(help="Build and check the embedded model of TinyFacts.", no_ar
 @app.command("build")
 def build(
     out: Annotated[Path, typer.Option("--out", help="Folder for the model; an existing model there is replaced")],
-    seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Another seed gives another model")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Another seed gives another model")] = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; default: torch's")] = None,
     other: Annotated[
         bool, typer.Option("--other", help="Another model: narrower, other wordings, with its rows in rows.json")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
-from typing import Annotated
 
 from drike.cli.console import draw, say, this_command
 from drike.cli.edit import before_after
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.evaluate import watch_evaluation
 from drike.cli.opening import describe_model, new_run, open_setup
-from drike.cli.options import OUTPUT, command, option
+from drike.cli.options import command
 from drike.cli.recording import alone_at
 from drike.cli.train import watch_query_policy, watch_training
 from drike.datasets import TINYFACTS
@@ -35,7 +34,7 @@ from drike.runs.training import Method, new_editor
 @command()
 def demo(
     *, seed: int = 0, edits: int = 300, test: int = 100, epochs: int = 5, model: str = EMBEDDED, encoder: str = MINILM,
-    out: Annotated[Path | None, option("FOLDER", "Of the run (default: runs/demo, else -2, ...)", OUTPUT)] = None,
+    out: Path | None = None,
 ) -> None:  # fmt: skip
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     if test < 1:

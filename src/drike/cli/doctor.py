@@ -7,13 +7,12 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import distributions
 from importlib.util import find_spec
-from typing import Annotated
 
 import typer
 
 from drike import tinyfacts
 from drike.cli.console import draw, say
-from drike.cli.options import MODEL, VALUES_OF_DATA, VALUES_OF_MODEL, argument, as_flags, command, option
+from drike.cli.options import VALUES_OF_DATA, VALUES_OF_MODEL, as_flags, command
 from drike.datasets import Paraphrases, Target
 from drike.datasets import load as load_data
 from drike.datasets.inspect import lines
@@ -40,9 +39,8 @@ _EXTRAS = {
 
 @command(VALUES_OF_MODEL)
 def doctor(
-    *, model: Annotated[str | None, option("MODEL", "Also open this model, and say how it is scored", MODEL)] = None,
-    template: Template | None = None, allow_http: bool = False, deadline: float = 120.0, thinking_tokens: int = 0,
-    reasoning_effort: str | None = None,
+    *, model: str | None = None, template: Template | None = None, allow_http: bool = False, deadline: float = 120.0,
+    thinking_tokens: int = 0, reasoning_effort: str | None = None,
 ) -> None:  # fmt: skip
     """Print what drike finds on this machine; exits with code 1 if the demo or --model cannot run."""
     api = ApiOptions(
@@ -115,10 +113,7 @@ def _local(name: str) -> Iterator[Finding]:
 
 
 @command(VALUES_OF_DATA)
-def inspect(
-    sources: Annotated[list[str], argument("DATA", "Several are read as one")], *,
-    zsre_target: Target = "alt", paraphrases: Paraphrases | None = None,
-) -> None:  # fmt: skip
+def inspect(sources: list[str], *, zsre_target: Target = "alt", paraphrases: Paraphrases | None = None) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
     for line in lines(load_data(*sources, target=zsre_target, paraphrases=paraphrases)):
         say(line)

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 from drike.cli.console import NOTHING, console, draw, say
 from drike.cli.dry_run import count_only
 from drike.cli.edits import parse_fact
 from drike.cli.encoding import watched_encoder
 from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
-from drike.cli.options import DATA, RUN_DECIDES, VALUES, GateOptions, ModelOptions, RunOptions, command, option
+from drike.cli.options import RUN_DECIDES, VALUES, GateOptions, ModelOptions, RunOptions, command
 from drike.cli.recording import metered
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
@@ -29,13 +28,10 @@ from drike.words import mentions
 
 @command(f"{RUN_DECIDES}\n\n{VALUES}")
 def edit(
-    *, fact: list[str],
-    ask: Annotated[list[str] | None, option("QUERY", "A query to complete before and after (default: the fact's own); "
-                                            "repeatable", DATA)] = None,
-    subject: list[str] | None = None, run: Path | None = None, data: list[str] | None = None,
-    pool: list[str] | None = None, model: ModelOptions, editor: str | None = None, encoder: str | None = None,
-    gating: GateOptions, every_query: bool = False, explain: bool = False, show_prompt: bool = False, api: ApiOptions,
-    dry_run: bool = False,
+    *, fact: list[str], ask: list[str] | None = None, subject: list[str] | None = None, run: Path | None = None,
+    data: list[str] | None = None, pool: list[str] | None = None, model: ModelOptions, editor: str | None = None,
+    encoder: str | None = None, gating: GateOptions, every_query: bool = False, explain: bool = False,
+    show_prompt: bool = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
     base = open_trained_run(run) if run else None

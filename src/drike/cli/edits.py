@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from drike.cli.console import note, say, say_lines
-from drike.cli.options import DATA, FILE, METHOD, MODEL, OUTPUT, ModelOptions, argument, as_flags, command, flag, option
+from drike.cli.options import FILE, ModelOptions, as_flags, command
 from drike.edits import Edit, EditCase
 from drike.errors import UsageError
 from drike.models import ApiOptions, LanguageModel
@@ -37,7 +37,6 @@ if TYPE_CHECKING:  # they take long to import
 Texts = list[str] | None
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
 AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
-_PARAPHRASE = ("--paraphrase", "--wording")
 _LISTS = {"alias": "aliases", "object_alias": "object_aliases", "paraphrase": "paraphrases", "never": "negatives"}
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
@@ -74,11 +73,6 @@ def in_force(store: EditStore) -> tuple[EditVersion, ...]:
     return stores.snapshot(store).in_force(datetime.now(UTC))
 
 
-def edit_id(metavar: str) -> Any:
-    """An argument of typer that takes ids of edits."""
-    return argument(metavar, "As drike edits list shows it", min=1, max=2**63 - 1)
-
-
 def author() -> str | None:
     """Who uses the command line, by the operating system; None if it does not say."""
     with suppress(OSError, KeyError):  # a user of a container may have no name
@@ -102,20 +96,18 @@ def print_changes(changes: Iterable[EditVersion]) -> None:
 class EditFields:
     """The fields that an edit may have beside its fact."""
 
-    alias: Annotated[Texts, option("NAME", "Another name of the subject; repeatable", DATA)] = None
-    object_alias: Annotated[Texts, option("NAME", "Another name of the new object; repeatable", DATA)] = None
-    relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None
-    paraphrase: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA, *_PARAPHRASE)] = None
-    never: Annotated[Texts, option("QUERY", "A question that it does not concern; repeatable", DATA)] = None
-    only: Annotated[
-        Texts, option("COND", "Only for these requests, as model=gpt-* or x-region=eu; repeatable", METHOD)
-    ] = None
-    valid_from: Annotated[str | None, option("TIME", "When it begins to hold, as 2026-12-31", METHOD)] = None
-    valid_to: Annotated[str | None, option("TIME", "When it no longer holds", METHOD)] = None
-    owner: Annotated[str | None, option("NAME", "Who answers for it", METHOD)] = None
-    review_by: Annotated[str | None, option("TIME", "When it is to be reviewed", METHOD)] = None
-    review_every: Annotated[str | None, option("90d", "Days until each review", METHOD)] = None
-    source: Annotated[str | None, option("TEXT", "Where the fact comes from", OUTPUT)] = None
+    alias: Texts = None
+    object_alias: Texts = None
+    relation: str | None = None
+    paraphrase: Texts = None
+    never: Texts = None
+    only: Texts = None
+    valid_from: str | None = None
+    valid_to: str | None = None
+    owner: str | None = None
+    review_by: str | None = None
+    review_every: str | None = None
+    source: str | None = None
 
     def values(self) -> dict[str, Any]:
         """The fields of a record that are given. Raises UsageError."""
@@ -135,13 +127,9 @@ def days_in(text: str) -> int:
 
 @command()
 def add(
-    *,
-    fact: Annotated[str, option("FACT", 'The new fact, as "QUERY -> OBJECT"', DATA)],
-    subject: Annotated[str, option("NAME", "What the fact is about", DATA)], more: EditFields,
-    status: Annotated[_NewStatus, option("NAME", "active, shadow, proposed or draft", METHOD)] = "active",
-    propose: int | None = None,
-    model: Annotated[str | None, option("MODEL", "Proposes paraphrases: one that follows instructions", MODEL)] = None,
-    yes: bool = False, supersede: bool = False, reason: str | None = None, store: str = FILE, log: Path | None = None,
+    *, fact: str, subject: str, more: EditFields, status: _NewStatus = "active", propose: int | None = None,
+    model: str | None = None, yes: bool = False, supersede: bool = False, reason: str | None = None, store: str = FILE,
+    log: Path | None = None,
 ) -> None:  # fmt: skip
     """Add an edit."""
     from drike.gates.naming import common_questions, name_report, naming
@@ -186,8 +174,8 @@ def add(
 
 @command()
 def reword(
-    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *, propose: int = 4, store: str = FILE,
-    model: ModelOptions, yes: bool = False, api: ApiOptions,
+    edits: list[int] | None = None, *, propose: int = 4, store: str = FILE, model: ModelOptions, yes: bool = False,
+    api: ApiOptions,
 ) -> None:  # fmt: skip
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
     writer = open_writer(model, api, ask=not yes)
@@ -244,12 +232,7 @@ def _picked(texts: Sequence[str]) -> list[str]:
 
 
 @command()
-def calibrate(
-    *, false_fire: float = 0.002,
-    confidence: Annotated[float, option("X", "How sure the bound is", METHOD, minimum=0.5, maximum=0.9999)] = 0.95,
-    remove: Annotated[bool, flag("--remove", "Go back to the default gate instead", METHOD)] = False,
-    store: str = FILE,
-) -> None:  # fmt: skip
+def calibrate(*, false_fire: float = 0.002, confidence: float = 0.95, remove: bool = False, store: str = FILE) -> None:
     """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
     from drike.cli.encoding import watched_encoder
     from drike.gates import store_gate
@@ -277,9 +260,7 @@ class _GivenUpError(Exception):
 
 @command()
 def import_(
-    source: Annotated[Path, argument("FILE", "CSV, JSON lines or a data set")], *,
-    columns: str | None = None, refused: Path | None = None,
-    dry_run: Annotated[bool, flag("--dry-run", "Say what would be added; change nothing", METHOD)] = False,
+    source: Path, *, columns: str | None = None, refused: Path | None = None, dry_run: bool = False,
     supersede: bool = False, store: str = FILE,
 ) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
@@ -343,11 +324,7 @@ def _imported(rows: Sequence[ReadRow], store: str, *, supersede: bool, dry_run: 
 
 
 @command()
-def export(
-    out: Annotated[Path, argument("FILE", "A file of JSON lines")], *,
-    everything: Annotated[bool, flag("--all", "Everything: history, retired edits, gate and settings", OUTPUT)] = False,
-    store: str = FILE,
-) -> None:  # fmt: skip
+def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
     """Write the edits to FILE.jsonl, which drike edits import reads."""
     from drike.stores.portable import lines_of
 
@@ -363,11 +340,7 @@ def export(
 
 
 @command()
-def sync(
-    folder: Annotated[Path, argument("FOLDER", "A folder of JSON files")], *,
-    retire_missing: Annotated[bool, flag("--retire-missing", "Retire edits whose files were removed", METHOD)] = False,
-    store: str = FILE,
-) -> None:  # fmt: skip
+def sync(folder: Path, *, retire_missing: bool = False, store: str = FILE) -> None:
     """Keep one JSON file for each edit in FOLDER, and take over what changed there; fails if both sides changed."""
     from drike.stores import portable
 

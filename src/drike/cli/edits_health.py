@@ -10,11 +10,10 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated
 
 from drike.cli.console import draw, note, say, say_lines
 from drike.cli.edits import author, days_in, in_force, open_writer, print_changes, store_at
-from drike.cli.options import FILE, MODEL, OUTPUT, GateOptions, ModelOptions, argument, command, flag, option, page_name
+from drike.cli.options import FILE, GateOptions, ModelOptions, command, page_name
 from drike.datasets.rows import shown
 from drike.errors import DataError, UsageError
 from drike.gates import drafting
@@ -53,26 +52,22 @@ def health(*, days: int = 7, at_least: float = AT_LEAST, json_: bool = False, st
 
 
 @command()
-def report(
-    *, days: int = 7, price_in: float | None = None,
-    out: Annotated[Path | None, option("FILE", "Also write a page, as name.html", OUTPUT, "--out", "-o")] = None,
-    store: str = FILE,
-) -> None:  # fmt: skip
+def report(*, days: int = 7, price_in: float | None = None, page: Path | None = None, store: str = FILE) -> None:
     """Show what came while edits were in shadow, and what switching them on would do."""
-    if out:
-        page_name(out)
+    if page:
+        page_name(page)
     sentences, edits = shadow_report(*_read(store, days), price_in)
     for sentence in sentences:
         say(sentence)
     table = _table("Edits in shadow, the most asked first", edits[:_MOST_ROWS], shadow=True)
     if edits:
         draw(table)
-    if out:
+    if page:
         text = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        page, rows = files("drike.serving") / "page", as_html(table) if edits else ""
-        style, form = ((page / name).read_text("utf-8") for name in ("page.css", "report.html"))
-        write_text(out, Template(form).substitute(style=style, sentences=text, table=rows))
-        say(f"\nThe report is in {out}")
+        folder, rows = files("drike.serving") / "page", as_html(table) if edits else ""
+        style, form = ((folder / name).read_text("utf-8") for name in ("page.css", "report.html"))
+        write_text(page, Template(form).substitute(style=style, sentences=text, table=rows))
+        say(f"\nThe report is in {page}")
 
 
 def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
@@ -95,13 +90,9 @@ def _table(title: str, edits: Sequence[EditHealth], *, shadow: bool = False) -> 
 
 @command()
 def inbox(
-    report: Annotated[int | None, argument("[ID]", "As the list shows it", min=1)] = None, *,
-    draft: list[int] | None = None, close: list[int] | None = None, wrong: list[int] | None = None,
-    model: Annotated[str | None, option("MODEL", "Reads the report for --draft; what it finds must stand there",
-                                        MODEL)] = None,
-    reason: str | None = None, import_: Path | None = None,
-    samples: Annotated[bool, flag("--samples", "List the answers that serve --keep-samples kept", OUTPUT)] = False,
-    forget: bool = False, closed: bool = False, store: str = FILE,
+    report: int | None = None, *, draft: list[int] | None = None, close: list[int] | None = None,
+    wrong: list[int] | None = None, model: str | None = None, reason: str | None = None, import_: Path | None = None,
+    samples: bool = False, forget: bool = False, closed: bool = False, store: str = FILE,
 ) -> None:  # fmt: skip
     """List reports of wrong answers, or show one; draft an edit from one, or close it."""
     if sum(map(bool, (report, draft, close, import_, wrong, forget))) > 1:
@@ -175,10 +166,7 @@ def due(*, within: str = "0d", store: str = FILE) -> None:
 
 
 @command()
-def replay(
-    log: Annotated[Path, argument("LOG", "Requests as JSON lines")], *,
-    show: int = 20, store: str = FILE, gating: GateOptions,
-) -> None:  # fmt: skip
+def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions) -> None:
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
     from drike.cli.encoding import watched_encoder  # these take long to import
     from drike.conversations.rendering import AsBlock

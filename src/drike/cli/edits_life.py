@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Literal
 
 from drike.cli.console import say, say_lines
-from drike.cli.edits import EditFields, author, edit_id, parse_fact, print_changes, store_at
-from drike.cli.options import DATA, FILE, METHOD, OUTPUT, argument, command, flag, option
+from drike.cli.edits import EditFields, author, parse_fact, print_changes, store_at
+from drike.cli.options import FILE, command
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
@@ -17,19 +17,11 @@ from drike.stores.finding import ALL, Search, difference, find, moment
 from drike.stores.records import LISTS, Status, StoreError, to_values
 from drike.support.table import counted
 
-At = Annotated[str | None, option("TIME", "As it was then, such as 2026-12-31", DATA)]
-
 
 @command()
 def list_(
-    *,
-    search: Annotated[str | None, option("WORDS", "Only edits that have all of these words", DATA)] = None,
-    status: Annotated[str | None, option("NAME", "Only with this status; proposed: changes that wait", DATA)] = None,
-    owner: Annotated[str | None, option("NAME", "Only those of an owner", DATA)] = None,
-    subject: Annotated[str | None, option("NAME", "Only those of a subject or alias", DATA)] = None,
-    limit: Annotated[int | None, option("N", "Only the N latest", OUTPUT, minimum=1)] = None,
-    as_json: Annotated[bool, flag("--json", "Each edit as JSON on a line", OUTPUT)] = False,
-    retired: Annotated[bool, flag("--all", "Retired edits too", OUTPUT)] = False, store: str = FILE,
+    *, search: str | None = None, status: str | None = None, owner: str | None = None, subject: str | None = None,
+    limit: int | None = None, as_json: bool = False, retired: bool = False, store: str = FILE,
 ) -> None:  # fmt: skip
     """List the edits."""
     wanted = Search(search or "", status or (ALL if retired else None), owner, subject)
@@ -48,7 +40,7 @@ def list_(
 
 
 @command()
-def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, at: At = None, store: str = FILE) -> None:
+def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -> None:
     """Show an edit with its versions; without ID, show all changes of the store."""
     time = datetime.now(UTC) if at is None else moment(at)
     with store_at(store) as opened:
@@ -78,10 +70,7 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, at: At = None, 
 
 
 @command()
-def diff(
-    begin: Annotated[str, argument("A", "A time, such as 2026-11-22")],
-    end: Annotated[str, argument("B", "A later time, or now")], *, store: str = FILE,
-) -> None:  # fmt: skip
+def diff(begin: str, end: str, *, store: str = FILE) -> None:
     """Show what changed between two times: edits added, changed and retired."""
     first, last = (datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end))
     with store_at(store) as opened:
@@ -102,9 +91,8 @@ def _json(value: object) -> str:
 
 @command()
 def propose(
-    edit: Annotated[int, edit_id("ID")], *,
-    into: Literal["active", "shadow"] | None = None, reason: str | None = None, store: str = FILE,
-) -> None:  # fmt: skip
+    edit: int, *, into: Literal["active", "shadow"] | None = None, reason: str | None = None, store: str = FILE
+) -> None:
     """Propose a draft, what was rejected, or to put an edit into another status."""
     with store_at(store) as opened:
         print_changes(moves.propose(opened, edit, author=author(), reason=reason, into=Status(into) if into else None))
@@ -112,9 +100,8 @@ def propose(
 
 @command()
 def approve(
-    edit: Annotated[int, edit_id("ID")], *, version: int | None = None, reason: str | None = None,
-    supersede: bool = False, store: str = FILE,
-) -> None:  # fmt: skip
+    edit: int, *, version: int | None = None, reason: str | None = None, supersede: bool = False, store: str = FILE
+) -> None:
     """Approve what is proposed; it is in force once enough people have."""
     with store_at(store, watched=True) as opened:
         changes = moves.approve(opened, edit, author=author(), reason=reason, version=version, supersede=supersede)
@@ -124,10 +111,7 @@ def approve(
 
 
 @command()
-def reject(
-    edit: Annotated[int, edit_id("ID")], *, reason: Annotated[str, option("TEXT", "Why, for its author", OUTPUT)],
-    version: int | None = None, store: str = FILE,
-) -> None:  # fmt: skip
+def reject(edit: int, *, reason: str, version: int | None = None, store: str = FILE) -> None:
     """Reject what is proposed; what was in force before stays."""
     with store_at(store) as opened:
         print_changes(moves.reject(opened, edit, author=author(), reason=reason, version=version))
@@ -135,12 +119,9 @@ def reject(
 
 @command()
 def change(
-    edit: Annotated[int, edit_id("ID")], *,
-    fact: Annotated[str | None, option("FACT", 'The fact as it shall be, as "QUERY -> OBJECT"', DATA)] = None,
-    subject: Annotated[str | None, option("NAME", "What the fact is about", DATA)] = None, more: EditFields,
-    drop: list[str] | None = None,
-    propose: Annotated[bool, flag("--for-approval", "Propose it; the edit stays until it is approved", METHOD)] = False,
-    version: int | None = None, supersede: bool = False, reason: str | None = None, store: str = FILE,
+    edit: int, *, fact: str | None = None, subject: str | None = None, more: EditFields, drop: list[str] | None = None,
+    propose: bool = False, version: int | None = None, supersede: bool = False, reason: str | None = None,
+    store: str = FILE,
 ) -> None:  # fmt: skip
     """Change an edit, or what is proposed; repeatable options add to what it has."""
     changes = more.values() | ({} if subject is None else {"subject": subject})
@@ -165,11 +146,7 @@ def change(
 
 
 @command()
-def review(
-    edits: Annotated[list[int], edit_id("ID...")], *,
-    until: Annotated[str | None, option("TIME", "When to review it again (default: by --review-every)", METHOD)] = None,
-    reason: str | None = None, store: str = FILE,
-) -> None:  # fmt: skip
+def review(edits: list[int], *, until: str | None = None, reason: str | None = None, store: str = FILE) -> None:
     """Confirm edits that are in force, all or none, until their next review."""
     with store_at(store) as opened, opened.transaction():
         why = {"author": author(), "reason": reason, "until": until}
@@ -178,7 +155,7 @@ def review(
 
 
 @command()
-def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: str | None = None, store: str = FILE) -> None:
+def retire(edits: list[int], *, reason: str | None = None, store: str = FILE) -> None:
     """Take edits out of force."""
     with store_at(store) as opened, opened.transaction():
         changes = [change for edit in edits for change in stores.retire(opened, edit, author=author(), reason=reason)]
@@ -187,20 +164,15 @@ def retire(edits: Annotated[list[int], edit_id("ID...")], *, reason: str | None 
 
 @command()
 def rollback(
-    edit: Annotated[int, edit_id("ID")], *,
-    version: Annotated[int | None, option("N", "The version (default: the one before the latest)", METHOD)] = None,
-    reason: str | None = None, supersede: bool = False, store: str = FILE,
-) -> None:  # fmt: skip
+    edit: int, *, version: int | None = None, reason: str | None = None, supersede: bool = False, store: str = FILE
+) -> None:
     """Go back to an earlier version of an edit; this makes a new version."""
     with store_at(store, watched=True) as opened:
         print_changes(stores.rollback(opened, edit, version, author=author(), reason=reason, supersede=supersede))
 
 
 @command()
-def approvals(
-    number: Annotated[int | None, argument("[N]", "0 to 9", min=0, max=moves.MOST_APPROVALS)] = None, *,
-    store: str = FILE,
-) -> None:  # fmt: skip
+def approvals(number: int | None = None, *, store: str = FILE) -> None:
     """Show how many people other than its author must approve what an edit says; with N, require so many."""
     with store_at(store, create=number is not None) as opened:
         if number is not None:

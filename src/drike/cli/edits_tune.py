@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
 from drike.cli.console import draw, note, say
 from drike.cli.dry_run import count_only
 from drike.cli.edits import in_force, store_at
 from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
-from drike.cli.options import FILE, METHOD, ModelOptions, RunOptions, command, flag, option
+from drike.cli.options import FILE, ModelOptions, RunOptions, command
 from drike.cli.recording import metered
 from drike.conversations.tuning import (
     ChosenPlacement,
@@ -37,11 +36,8 @@ _KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIG
 
 @command()
 def tune_(
-    *, store: str = FILE, run: Path | None = None, model: ModelOptions,
-    questions: Annotated[int, option("N", "Most questions of each kind", METHOD, minimum=1, maximum=100_000)] = 128,
-    token_price: float = 0.05,
-    remove: Annotated[bool, flag("--remove", "Go back to the usual placement instead", METHOD)] = False,
-    api: ApiOptions, dry_run: bool = False,
+    *, store: str = FILE, run: Path | None = None, model: ModelOptions, questions: int = 128, token_price: float = 0.05,
+    remove: bool = False, api: ApiOptions, dry_run: bool = False,
 ) -> None:  # fmt: skip
     """Choose by a model's answers how facts are put before its questions, for drike serve."""
     with store_at(store) as opened_store:

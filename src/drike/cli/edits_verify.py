@@ -14,17 +14,15 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
-import typer
-
 from drike.cli.console import NOTHING, complain, draw, note, progress, say
 from drike.cli.dry_run import bound, token_counter, usage_sentence
-from drike.cli.edits import edit_id, in_force, store_at
+from drike.cli.edits import in_force, store_at
 from drike.cli.encoding import watched_encoder
-from drike.cli.options import FILE, METHOD, MODEL, OUTPUT, VALUES_OF_MODEL, GateOptions, command, option
+from drike.cli.options import FILE, VALUES_OF_MODEL, GateOptions, command
 from drike.conversations.turns import Api
 from drike.datasets.rows import shown
 from drike.errors import DrikeError, UsageError
@@ -58,24 +56,15 @@ _MAX_ROWS, _MAX_FAILURES = 60, 20  # edits of a table, and failures; of more edi
 _BEGINNING, _END = 200, 120  # characters of a long text that is shown
 _SUBJECT = 24  # characters of one in a table
 _STATES = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
-_GONE = typer.Option(help="Of earlier versions", metavar="", hidden=True)
 
 
 @command(VALUES_OF_MODEL)
 def verify(
-    edits: Annotated[list[int] | None, edit_id("[ID...]")] = None, *, store: str = FILE, run: Path | None = None,
-    gateway: Annotated[str | None, option("URL", "Ask a running drike serve: http://host:8800/v1", MODEL)] = None,
-    upstream: str | None = None,
-    model: Annotated[str | None, option("MODEL", "What to ask; with a URL, its name there (default: embedded)",
-                                        MODEL)] = None,
-    header: list[str] | None = None, device: str | None = None, demonstrations: int | None = None,
-    gating: GateOptions, ask: bool = False, samples: int = 1,
-    at_least: Annotated[float, option("X", "Exit with code 1 if a smaller share takes, or does not leak", METHOD,
-                                      minimum=0.0, maximum=1.0)] = 0.95,
-    junit: Annotated[Path | None, option("FILE", "Write the outcomes as JUnit's XML", OUTPUT)] = None,
-    json: Annotated[Path | None, option("FILE", "Write the outcomes as JSON", OUTPUT)] = None, compare: bool = False,
-    api: ApiOptions, dry_run: bool = False, editor: Annotated[str | None, _GONE] = None,
-    template: Annotated[str | None, _GONE] = None, prompt_tokens: Annotated[int | None, _GONE] = None,
+    edits: list[int] | None = None, *, store: str = FILE, run: Path | None = None, gateway: str | None = None,
+    upstream: str | None = None, model: str | None = None, header: list[str] | None = None, device: str | None = None,
+    demonstrations: int | None = None, gating: GateOptions, ask: bool = False, samples: int = 1, at_least: float = 0.95,
+    junit: Path | None = None, json: Path | None = None, compare: bool = False, api: ApiOptions, dry_run: bool = False,
+    editor: str | None = None, template: str | None = None, prompt_tokens: int | None = None,
 ) -> None:  # fmt: skip
     """Prove on a model that edits take and do not leak: requests go the way of drike serve, and answers are judged."""
     if editor or template or prompt_tokens:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated
 
 from drike.cli.console import draw, note, progress, say
-from drike.cli.options import OUTPUT, argument, command, flag, option, page_name
+from drike.cli.options import command, page_name
 from drike.report.groups import grouped
 from drike.report.paper import by_model
 from drike.report.reading import read_folders
@@ -15,12 +14,7 @@ from drike.support.files import write_text
 
 
 @command()
-def report(
-    runs: Annotated[list[Path], argument("RUN", "Folders of evaluated runs")],
-    out: Annotated[Path | None, option("FILE", "The page, as name.html (default: report.html in the first run)",
-                                       OUTPUT)] = None,
-    across: list[str] | None = None,
-) -> None:  # fmt: skip
+def report(runs: list[Path], *, out: Path | None = None, across: list[str] | None = None) -> None:
     """Write runs as one HTML page that needs no network, with their tables as Markdown beside it."""
     page = page_name(out or runs[0] / "report.html")
     reported, notes = read_folders(runs, across or ())
@@ -43,10 +37,7 @@ def report(
 
 
 @command()
-def tour(
-    *, out: Annotated[Path, option("FILE", "The page (default: drike-tour.html)", OUTPUT)] = Path("drike-tour.html"),
-    no_open: Annotated[bool, flag("--no-open", "Do not open it in a browser", OUTPUT)] = False,
-) -> None:  # fmt: skip
+def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     """Show what drike does, on one page: answers before and after, how questions find edits, recorded results."""
     from drike import datasets
     from drike.cli.encoding import watched_encoder

@@ -5,33 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from drike.cli.console import complain, say
-from drike.cli.options import API, DATA, FILE, METHOD, MODEL, VALUES_OF_MODEL, GateOptions, argument, command, option
+from drike.cli.options import FILE, VALUES_OF_MODEL, command
 from drike.errors import UsageError
 from drike.serving.keys import KeyRole, Keys, open_keys
 from drike.serving.options import GatewayOptions
 
-_HTTP = "Send requests to this host of your network unencrypted"
-_RUN = "Take demonstrations as this training run does (default: from tinyfacts)"
-_SHOWN = "Most demonstrations of an edit (default: 0 over --upstream, else 16)"
-
-
-@dataclass(frozen=True)
-class ServeOptions(GateOptions, GatewayOptions):
-    """The options of a gateway, with help where it differs from that of other commands."""
-
-    model: Annotated[str | None, option("MODEL", "Or a model to run here (default: embedded)", MODEL)] = None
-    allow_http: Annotated[str | None, option("HOST", _HTTP, API)] = None
-    run: Annotated[str | None, option("RUN", _RUN, DATA)] = None
-    demonstrations: Annotated[int | None, option("N", _SHOWN, METHOD, minimum=0)] = None
-
 
 @command(VALUES_OF_MODEL)
-def serve(*, options: ServeOptions, workers: int = 1) -> None:
+def serve(*, options: GatewayOptions, workers: int = 1) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
     if workers > 1:
         _serve_together(workers, options)
@@ -91,11 +76,8 @@ def _open(store: str, keys: Path | None) -> closing[Keys]:
 
 @command()
 def add(
-    *, role: _Role = "use",
-    name: Annotated[str, option("NAME", "Whose key it is, for the history of edits", METHOD)] = "",
-    tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
-    store: str = FILE, keys: Path | None = None,
-) -> None:  # fmt: skip
+    *, role: _Role = "use", name: str = "", tenant: str = "default", store: str = FILE, keys: Path | None = None
+) -> None:
     """Make a key and print it; only its SHA-256 is kept."""
     with _open(store, keys) as opened:
         say(opened.add(tenant, KeyRole(role), name))
@@ -112,10 +94,7 @@ def list_(*, store: str = FILE, keys: Path | None = None) -> None:
 
 
 @command()
-def revoke(
-    ids: Annotated[list[str], argument("ID...", "As drike keys list shows it")], *,
-    store: str = FILE, keys: Path | None = None,
-) -> None:  # fmt: skip
+def revoke(ids: list[str], *, store: str = FILE, keys: Path | None = None) -> None:
     """Revoke keys; a running gateway refuses them at once."""
     with _open(store, keys) as opened:
         for id in ids:
