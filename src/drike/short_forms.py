@@ -149,7 +149,7 @@ def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Itera
 @cache
 def lists(name: str) -> frozenset[str]:
     """A list of names.txt, compared as words are."""
-    items = [item for line in _lines()[name] for item in line.split(",")]
+    items = [item for line in sections("names.txt")[name] for item in line.split(",")]
     return frozenset(filter(None, (" ".join(item.folded()) for item in Words.of_each(items))))
 
 
@@ -162,7 +162,7 @@ def _last_of_legal_forms() -> frozenset[str]:
 def demonyms() -> dict[str, tuple[str, ...]]:
     """The adjectives and nouns for what is of a country, by the country's names as words are compared."""
     found = {}
-    for countries, of in ([part.split(",") for part in line.split(":")] for line in _lines()["countries"]):
+    for countries, of in ([part.split(",") for part in line.split(":")] for line in sections("names.txt")["countries"]):
         plurals = (f"{d.strip()}s" for d in of if not d.endswith(("h", "s", "e", "hman", "hmen")))
         names = (*(d.strip() for d in of), *plurals)
         found.update({" ".join(country.folded()): names for country in Words.of_each(countries)})
@@ -172,16 +172,17 @@ def demonyms() -> dict[str, tuple[str, ...]]:
 @cache
 def in_other_languages() -> dict[str, tuple[str, ...]]:
     """What places are called in other languages, by their English names."""
-    pairs = [line.split(": ") for line in _lines()["in other languages"]]
+    pairs = [line.split(": ") for line in sections("names.txt")["in other languages"]]
     return {" ".join(words(p)): tuple(others.split(", ")) for places, others in pairs for p in places.split(", ")}
 
 
 @cache
-def _lines() -> dict[str, list[str]]:
+def sections(file: str) -> dict[str, list[str]]:
+    """The lines of a file of this folder by the name in brackets above them, without comments."""
     found: dict[str, list[str]] = {}
-    for line in files("drike").joinpath("names.txt").read_text("utf-8").splitlines():
-        if line.startswith("["):
-            found[line[1:-1]] = own = []
+    for line in files("drike").joinpath(file).read_text("utf-8").splitlines():
+        if name := re.fullmatch(r"\[([a-z ]+)\]", line):
+            found[name[1]] = own = []
         elif line and not line.startswith("#"):
             own.append(line)
     return found

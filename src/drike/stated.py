@@ -1,7 +1,7 @@
 """What an answer in free text says of an edit: its new object, the old one, both, neither, or that it refuses.
 
 `matching` judges answers that begin with the object, as rewards and metrics ask for; this reads what a deployed model
-writes to a person. By rules, in time linear in the answer:
+writes to a person. By rules and the patterns of statements.txt, in time linear in the answer:
 
 * an object is named by its names, their short forms, and a number, date or quantity in any usual form; the longest name
   at a place counts, and what stands inside a name of the subject names no object;
@@ -13,16 +13,16 @@ writes to a person. By rules, in time linear in the answer:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import regex
 
 from drike.matching import first_line
-from drike.quantities import has_digits, uniform
-from drike.short_forms import PARTICLES, NameMatch, lists, short_forms
+from drike.short_forms import PARTICLES, NameMatch, lists, sections, short_forms
 from drike.words import Words
 from drike.words import words as words_of
 
@@ -68,14 +68,6 @@ _MARKS = _NEW, _OLD = "\ue000", "\ue001"  # stand for the objects where denials 
 _SUBJECT = ""
 _MARK = regex.compile(f"[{_NEW}{_OLD}]")
 _NAME, _SHORT = 2, 1  # ranks of forms
-_SMALL_WORDS = frozenset(words_of("a an the of de du des del von van der in at for and und y et or to by on"))
-_PREPOSITIONS = frozenset(words_of("of de du des del von van in at for"))
-_PLACES_AND_HOUSES = frozenset(
-    words_of(
-        "state province city county kingdom republic district region municipality department prefecture duchy empire"
-        " town commonwealth island isle diocese house battle siege university"
-    )
-)
 _TITLES = ("Mr", "Mrs", "Ms", "Dr")
 _NEAR = 100  # characters before an object, and behind it, in which a denial may stand
 _MOST_ALONE = 12  # words of an answer that is only part of a name
@@ -86,86 +78,6 @@ _THOUGHT_END = regex.compile(r"</think>", regex.I)
 _NEXT_TURN = regex.compile(r"\n\s*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
 _SPACES = regex.compile(rf"(?:[^\S\n]|[{_NEW}{_OLD}])+")
 _STRUCK = regex.compile(r"~~[^~\n]{1,200}~~")
-_LEAD = regex.compile(
-    r"\W*(?:(?:a|answer|antwort|respuesta|réponse)\s*:|(?:the (?:correct )?answer is|it is|it's|it was|that is|that's"
-    r"|this is|(?:s?he|they) (?:is|was|are|were)|(?:es|das|er|sie) (?:ist|war)|es|c'est)\b:?)?\s*",
-    regex.I,
-)
-_YES = regex.compile(r"\W*(?:yes|yeah|yep|correct|right|indeed|true|ja|sí|oui)\b(?!\s*:)", regex.I)
-_NO = regex.compile(r"\W*(?:no|nope|incorrect|wrong|false|nein|non)\b(?! longer)", regex.I)
-
-_M = "".join(_MARKS)
-_IN_CLAUSE = rf"[^{_M},;:!?.\n()—–]"
-_CONTRAST = r"\b(?:but|however|though|although|yet|think|believe|guess|aber|sondern|sino|pero|mais)\b"
-_HERE = (  # what a denial reaches over
-    rf"(?:(?!{_CONTRAST}|\b(?:and|because|since|as|which|who|where|while|und|et)\b){_IN_CLAUSE})"
-)
-_BEFORE = regex.compile(
-    rf"""(?:
-      \b(?:not(?!\ (?:only|just|merely|simply)\b)|\w+n't|never|no\ longer|neither|nor|rather\ than|instead\ of|unlike
-        |contrary\ to|contrarily\ to|opposed\ to|other\ than(?<!none\ other\ than)|former|formerly|previously|used\ to
-        |was\ once|once\ called|hitherto|until\ then|nicht(?!\ nur\b)|kein\w*|statt|anstatt|anders\ als|früher\w*
-        |ehemal\w+|vormals|pas(?!\ seulement\b)|n'(?:est|était)\ plus|au\ lieu\ de|contrairement\ à|ancien\w*
-        |no\ (?:es|era|fue|está|son|en|de|a)|et\ non|ya\ no|nunca|en\ (?:lugar|vez)\ de|anterior\w*|antes
-        |a\ diferencia\ de
-        |you\ (?:said|say|mentioned|mention|claimed|claim|suggested|stated|wrote|meant)|if\ you(?:'re)?\ mean\w*
-        |your\ (?:claim|statement|premise|assumption|suggestion|assertion)|misconception|mistakenly|incorrectly
-        |wrongly|(?:incorrect|wrong|false|inaccurate)\ to)\b
-        {_HERE}{{0,60}}?
-        (?:[{_M}]["'\s]*(?:\b(?:or|nor|oder|noch|ni|o|u|ou)\b){_HERE}{{0,20}}?){{0,3}}
-      |\b(?:people|many|some|most|commonly|often)\s(?:\w+\s){{0,2}}?(?:think|thought|believed?|assumed?|sa(?:y|id)|list|claim)\b
-        {_IN_CLAUSE}{{0,60}}?
-      |\b(?:(?:previously|formerly|historically|originally|in\ the\ past|früher|antes),?
-        |(?:old|former|previous)\ \w+,)\s
-      |\b(?:(?:took|takes|taking)\ over
-        |(?:extend|rais|chang|mov|relocat|increas|reduc|lower|renam|switch|transferr|updat)ed)\s(?:\w+\s){{0,3}}?from\s
-      |\b(?:to|into)\s[{_M}]\sfrom\s
-      |\b(?:replac|succe[e]?d|supersed)(?:ed|es|s|ing)\s(?:(?:the|le|la|el)\s)?
-      )["'*_\s]*$""",
-    regex.X,
-)
-_AFTER = regex.compile(
-    rf"""["'*_\s)]*(?:
-      (?:is|was|are|were|has|had)(?:n't|\ not|\ no\ longer|\ never)\b(?!\ (?:only|just|merely))
-      |(?:ist|war|sind)\ (?:nicht|kein)\b(?!\ nur)|(?:ya\ )?no\ (?:es|era|fue)\b|n'(?:est|était)\ (?:pas|plus)\b
-      |(?:is|was|are|were|would\ be|ist|es|est)\ (?:\w+\ ){{0,2}}?(?:incorrect|wrong|false|inaccurate|mistaken|outdated
-        |obsolete|out\ of\ date|falsch|veraltet|incorrect[oe]|fals[oe]|faux|erron\w+)\b
-      |used\ to\ be\b|has\ (?:historically|previously|traditionally)\ been\b
-      |(?:was|were)\ (?:formerly|previously|once|historically|originally
-        |the\ (?:former|old|previous|original))\b
-      |(?:was|were|has\ been|is|wurde|fue)\ (?:\w+\ )?(?:replaced|succeeded|superseded|abgelöst|ersetzt|reemplazad\w)\b
-      |(?:was|were|had\ been|served|remained|war|era|était)\b{_IN_CLAUSE}{{0,60}}?\b(?:until|before|bis|hasta|jusqu)
-      |\(\s*(?:now|today|heute|ahora|maintenant)\b
-      |\(\s*(?:former|previous|old|outdated|until|ehemal|früher)[^){_M}]{{0,40}}\)
-      )""",
-    regex.X,
-)
-_ORIGIN = regex.compile(rf"{_IN_CLAUSE}{{0,40}}?\b(?:to|into|nach|zu|a|à)\b{_IN_CLAUSE}{{0,40}}?[{_M}]")
-_FROM = regex.compile(r"\b(?:from|von|de|desde)\W*$")
-_WAS = regex.compile(rf"\b(?:was|were|had been|originally|initially|war|era|fue|était)\b{_IN_CLAUSE}{{0,40}}?$")
-_NOW = regex.compile(
-    rf"[^{_M}\n]{{0,80}}?\b(?:now|currently|today|nowadays|since then|heute|jetzt|nun|inzwischen|ahora|hoy|actualmente"
-    rf"|maintenant|aujourd'hui|désormais)\b[^{_M}\n]{{0,60}}?[{_M}]"
-)
-_SAYING = regex.compile(rf"\b(?:statement|claim|idea|notion|assertion|belief|assumption|premise)\b{_HERE}{{0,60}}?$")
-_FALSE = regex.compile(
-    rf"{_HERE}{{0,60}}?\b(?:is|was|seems) (?:\w+ )?(?:incorrect|wrong|false|inaccurate|mistaken|outdated)\b"
-)
-_UNTIL = regex.compile(rf"{_HERE}{{0,40}}?\b(?:until|before|bis|hasta|jusqu)")
-_OFFERED = regex.compile(r"\b(?:would|do|did|shall|should|can|could|möchte\w*|soll|quiere\w*|voulez)\b[^.!?\n]*$")
-_ASKED = regex.compile(r"[^.!?\n]{0,80}\?(?:\W*(?=\w)(?!yes|ja|oui|sí|correct)|(\W*$))")
-_CANNOT = (
-    r"\b(?:cannot|can't|can not|couldn't|could not|unable to|not able to|(?:don't|do not|doesn't|does not) (?:have|know"
-    r"|recall|provide)|not (?:sure|certain|aware|familiar|clear|known)|unsure|uncertain|won't be able|insufficient"
-    r"|no (?:\w+ )?(?:information|data|record|knowledge|access|idea)|no (?:(?:lo )?sé|puedo|tengo|dispongo"
-    r"|estoy segur\w)|unknown|keine (?:information|angabe|kenntnis|auskunft|daten)\w*|nicht sicher"
-    r"|(?:weiss|kann)(?: \w+){0,4} nicht"
-    r"|je ne (?:sais|peux|suis|dispose|connais)|je n'ai pas)\b"
-)
-_WITHHELD = regex.compile(rf"{_CANNOT}(?:(?!{_CONTRAST})[^.!?;:\n]){{0,90}}$")
-_REFUSED = regex.compile(
-    rf"{_CANNOT}|\b(?:as an? (?:ai|large|language)|sorry|i apologi[sz]e|tut mir leid|lo siento|désolée?)\b"
-)
 
 
 def stated(
@@ -179,8 +91,8 @@ def stated(
     text = _said(answer)
     marked = _read(text, named)
     states = {mark for mark, denied in _statements(marked) if not denied}
-    yes = _YES.match(text)
-    if question and (yes or _NO.match(text)):
+    yes = _pattern("yes").match(text)
+    if question and (yes or _pattern("no").match(text)):
         meant = set(_read(question, named)) & {_NEW, _OLD}
         if len(meant) == 1:
             states = states | meant if yes else states - meant
@@ -188,7 +100,7 @@ def stated(
         states = _alone(text, named, question)
     if states:
         return Stated.BOTH if len(states) > 1 else Stated.NEW if _NEW in states else Stated.OLD
-    return Stated.REFUSED if _REFUSED.search(marked) else Stated.NEITHER
+    return Stated.REFUSED if _pattern("refused").search(marked) else Stated.NEITHER
 
 
 def _said(answer: str) -> str:
@@ -281,19 +193,22 @@ def _statements(marked: str) -> Iterator[tuple[str, bool]]:
     for match in _MARK.finditer(marked):
         before, after = marked[max(0, match.start() - _NEAR) : match.start()], marked[match.end() :][:_NEAR]
         denied = (
-            (_BEFORE.search(before) or _AFTER.match(after) or _WITHHELD.search(before))
-            or (_FROM.search(before) and _ORIGIN.match(after))
-            or (_SAYING.search(before) and _FALSE.match(after))
-            or (_WAS.search(before) and (_UNTIL.match(after) or _NOW.match(after)))
-            or ((asked := _ASKED.match(after)) and (asked[1] is None or _OFFERED.search(before)))
+            (_pattern("before").search(before) or _pattern("after").match(after) or _pattern("withheld").search(before))
+            or (_pattern("from").search(before) and _pattern("to another").match(after))
+            or (_pattern("the claim").search(before) and _pattern("is wrong").match(after))
+            or (
+                _pattern("was").search(before)
+                and (_pattern("until then").match(after) or _pattern("now another").match(after))
+            )
+            or ((asked := _pattern("asked").match(after)) and (asked[1] is None or _pattern("offered").search(before)))
         )
         yield match[0], bool(denied)
 
 
 def _alone(text: str, named: Mapping[str, _Names], question: str) -> set[str]:
     """The marks of the objects of whose name an answer is nothing but a part, which the question does not hold."""
-    part = Words.of(uniform(_LEAD.sub("", first_line(text), count=1), named[_NEW].numbers))
-    folded = set(part.folded()) - _SMALL_WORDS
+    part = Words.of(uniform(_pattern("lead").sub("", first_line(text), count=1), named[_NEW].numbers))
+    folded = set(part.folded()) - lists("small words")
     if not 0 < len(part) <= _MOST_ALONE or folded <= named[_SUBJECT].folded | set(words_of(question)):
         return set()
     new, old = (max((_rank(part, form) for form in named[mark].forms), default=0) for mark in _MARKS)
@@ -305,4 +220,103 @@ def _rank(part: Words, form: _Form) -> int:
     if form.words.folded() == part.folded():
         return 2
     befores = [form.words.folded(0, begin + 1) for begin, _ in form.words.spans(part)] if form.rank == _NAME else ()
-    return int(any(_PREPOSITIONS.isdisjoint(before) or not _PLACES_AND_HOUSES.isdisjoint(before) for before in befores))
+    of, tells_little = lists("prepositions"), lists("places and houses")
+    return int(any(of.isdisjoint(before) or not tells_little.isdisjoint(before) for before in befores))
+
+
+@cache
+def _pattern(name: str) -> regex.Pattern[str]:
+    """A pattern of statements.txt."""
+    return regex.compile(_source(name))
+
+
+def _source(name: str) -> str:
+    alternatives = "|".join(sections("statements.txt")[name])
+    return f"(?:{re.sub('<([a-z ]+)>', lambda other: _source(other[1]), alternatives)})"
+
+
+def _forms(name: str) -> dict[str, str]:
+    """The first of the forms of each thing in a list, by each of them."""
+    things = [line.split(", ") for line in sections("statements.txt")[name]]
+    return {form: forms[0] for forms in things for form in forms}
+
+
+def _any(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+_DIGITS, _MONTHS, _MAGNITUDES, _UNITS = map(_forms, ("numbers", "months", "magnitudes", "units"))
+_MONTH_OF = dict(enumerate(dict.fromkeys(_MONTHS.values()), 1))
+_ZEROS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}  # that a magnitude puts behind a number
+_CURRENCIES = {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen"}
+_NUMBER_WORD = re.compile(rf"\b(?:{_any(_DIGITS)})\b", re.I)
+_DAY = r"([0-3]?\d)(?:st|nd|rd|th|er|\.)?"
+_DAY_FIRST = re.compile(rf"\b{_DAY} +(?:of +|de +)?({_any(_MONTHS)})\b\.?(?:,? +(?:de +)?(\d{{4}})\b)?", re.I)
+_MONTH_FIRST = re.compile(
+    rf"\b({_any(_MONTHS)})\.?,? +(?:of +|de +)?(?:(\d{{4}})\b|{_DAY}\b(?:,? +(\d{{4}})\b)?)", re.I
+)
+_IN_NUMBERS = re.compile(r"\d{1,4}([-./])(\d{1,2})\1(\d{1,4})\b")
+_NUMBER = re.compile(
+    r"(\d{1,3}(?:[,\u202f\u00a0'’]\d{3})+|\d{1,3}(?: \d{3}){2,}|\d{1,3}(?:\.\d{3}){2,}|\d+)(?:\.(\d+))?(?!\.?\d)"
+    rf"(?:[ -]?({_any(_MAGNITUDES)})\b)?(?:[ -]?({_any(_UNITS)})(?!\w))?",
+    re.I,
+)
+_BEFORE_NUMBER = re.compile(r"(?P<part>\w|\d[.,])$|(?P<currency>[$€£¥]) ?$|(?<!\w)[-−]$")
+_INITIALS = re.compile(r"\b[^\W\d_]\.(?: ?[^\W\d_]\.)+|\b[^\W\d_](?:\.[^\W\d_])+\b")
+_INNER_ARTICLE = re.compile(r"\b(of|in|for|and|to|at|by|from|on) the\b", re.I)
+
+
+def uniform(text: str, numbers: bool = True) -> str:
+    """The text with one form for initials and "&"; and for numbers, dates and some units if these are asked for.
+
+    It is for comparison alone: the 21st of May 1971 becomes "1971 may d21". Its time is linear in the text.
+    """
+    if numbers:
+        text = _NUMBER_WORD.sub(lambda match: _DIGITS[match[0].lower()], text)
+        if has_digits(text):
+            text = _DAY_FIRST.sub(lambda match: _date(match[3], match[2], match[1]), text)
+            text = _MONTH_FIRST.sub(lambda match: _date(match[2] or match[4], match[1], match[3]), text)
+            text = _IN_NUMBERS.sub(_date_in_numbers, text)
+            text = _NUMBER.sub(_number, text)
+    if "." in text:
+        text = _INITIALS.sub(lambda match: match[0].replace(".", "").replace(" ", ""), text)
+    return _INNER_ARTICLE.sub(r"\1", text.replace("&", " and "))
+
+
+def has_digits(text: str) -> bool:
+    """Whether a text has a digit."""
+    return not text.isalpha() and any(map(str.isdigit, text))
+
+
+def _date(year: str | None, month: str, day: str | None) -> str:
+    return " ".join(filter(None, (year, _MONTHS[month.lower()], day and f"d{int(day)}")))
+
+
+def _date_in_numbers(match: re.Match[str]) -> str:
+    """1971-05-21; 21.5.1971 as in Europe; 5/21/1971 as in America, unless there is no such month."""
+    first, point, second, last = *match[0].split(match[1])[:1], match[1], match[2], match[3]
+    if point == "-":
+        year, month, day = first, second, last
+    else:
+        american = point == "/" and int(first) <= len(_MONTH_OF)
+        year, month, day = (last, first, second) if american else (last, second, first)
+    is_date = len(year) == 4 and int(day) <= 31 and int(month) in _MONTH_OF
+    return _date(year, _MONTH_OF[int(month)], day) if is_date else match[0]
+
+
+def _number(match: re.Match[str]) -> str:
+    whole, fraction, magnitude, unit = match.groups()
+    before = _BEFORE_NUMBER.search(match.string[max(0, match.start() - 2) : match.start()])
+    if before and before["part"]:
+        return match[0]
+    currency = before and before["currency"]
+    if currency and unit and unit.lower() == "m":
+        magnitude, unit = "million", None
+    whole, fraction = "".join(filter(str.isdigit, whole)), fraction or ""
+    kind = _CURRENCIES[currency] if currency else unit and _UNITS[unit.lower()]
+    if magnitude or kind:  # 3.10 may be a version
+        zeros = _ZEROS[_MAGNITUDES[magnitude.lower()]] if magnitude else 0
+        whole += fraction[:zeros].ljust(zeros, "0")
+        whole, fraction = whole.lstrip("0") or "0", fraction[zeros:].rstrip("0")
+    sign = "_" if before and not currency else ""
+    return " ".join(filter(None, (f"{sign}{whole}{'_' if fraction else ''}{fraction}", kind)))  # a point ends a word

@@ -10,7 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "drike"
 
 FLOORS = {
-    "errors": 0, "edits": 0, "matching": 0, "quantities": 0, "support": 0, "tinyfacts": 0, "words": 0,
+    "errors": 0, "edits": 0, "matching": 0, "support": 0, "tinyfacts": 0, "words": 0,
     "demonstrations": 1, "encoders": 1, "short_forms": 1,
     "prompts": 2, "stated": 2,
     "datasets": 3, "models": 3,
