@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from drike.datasets import Dataset, load
-from drike.demonstrations import Role
 from drike.editors.budgets import TokenLimit
 from drike.editors.catalog import make
 from drike.editors.pool import Pool
@@ -28,6 +27,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model
+from drike.prompts import Role
 from drike.report.tables import INTERVALS
 from lib import pages
 

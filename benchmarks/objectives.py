@@ -24,7 +24,6 @@ import torch
 from numpy.typing import NDArray
 
 from drike import datasets, load_model
-from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
@@ -38,7 +37,7 @@ from drike.evaluation.evaluate import CaseAnswers
 from drike.evaluation.judge import Question
 from drike.evaluation.metrics import harmonic_mean
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt, PromptStyle
+from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from lib import pages

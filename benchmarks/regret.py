@@ -21,7 +21,6 @@ from statistics import fmean
 import numpy as np
 
 from drike import datasets, tinyfacts
-from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -31,7 +30,7 @@ from drike.encoders import load_encoder
 from drike.evaluation.metrics import resampled
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader
-from drike.prompts import PromptStyle
+from drike.prompts import DemonstrationSet, PromptStyle
 from drike.tinyfacts import TEMPLATES
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.demonstrations import DemonstrationSet, Role
 from drike.editors.budgets import TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool, rotations
@@ -24,7 +23,7 @@ from drike.evaluation.evaluate import CaseAnswers, answers_to
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
 from drike.models.protocols import LanguageModel
-from drike.prompts import PromptStyle
+from drike.prompts import DemonstrationSet, PromptStyle, Role
 from drike.report.tables import INTERVALS
 from drike.support.parallel import in_order
 from drike.support.table import Cell, Estimate, Number, Table

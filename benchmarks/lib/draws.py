@@ -12,10 +12,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget
 from drike.editors.selectors import best_first
 from drike.models.protocols import LanguageModel
+from drike.prompts import DemonstrationSet
 from drike.training.rewards import Choice, Choose, Reward, Rewards, Rollout, rewrite_reward, top
 
 

@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget, Flip, Threshold, require_candidates, require_shots
 from drike.encoders import TextEncoder
-from drike.prompts import demonstration_block, query_block
+from drike.prompts import DemonstrationSet, demonstration_block, query_block
 
 KINDS: Mapping[str, tuple[str, ...]] = {  # of learned budgets, with their features
     "scores": ("scores",),

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drike.demonstrations import DemonstrationSet, Role
 from drike.editors.selectors import RoleCounts, Selection, Selector
 from drike.edits import Aspect, Edit, EditCase
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
 from drike.evaluation.evaluate import CaseAnswers
+from drike.prompts import DemonstrationSet, Role
 from drike.words import mentions
 
 Masks = Mapping[Aspect, Tensor]  # which probes are of an aspect, [probes]

@@ -11,9 +11,6 @@ from drike.datasets.dataset import SplitIds as SplitIds
 from drike.datasets.generated import with_generated as with_generated
 from drike.datasets.rows import Cut as Cut
 from drike.datasets.rows import Dropped as Dropped
-from drike.demonstrations import Demonstration as Demonstration
-from drike.demonstrations import DemonstrationSet as DemonstrationSet
-from drike.demonstrations import Role as Role
 from drike.deployment.edited_model import BeforeAfter as BeforeAfter
 from drike.deployment.edited_model import EditedModel as EditedModel
 from drike.deployment.edited_model import Explanation as Explanation
@@ -86,8 +83,11 @@ from drike.models.protocols import Score as Score
 from drike.models.protocols import Usage as Usage
 from drike.models.served.spending import ApiOptions as ApiOptions
 from drike.models.served.spending import Price as Price
+from drike.prompts import Demonstration as Demonstration
+from drike.prompts import DemonstrationSet as DemonstrationSet
 from drike.prompts import Prompt as Prompt
 from drike.prompts import PromptStyle as PromptStyle
+from drike.prompts import Role as Role
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
 from drike.stated import Stated as Stated

@@ -18,12 +18,12 @@ from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED, PublicFile
 from drike.datasets.generated import with_generated
 from drike.datasets.inspect import lines
-from drike.demonstrations import Role
 from drike.editors.pool import Pool
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.errors import DataError
 from drike.evaluation.metrics import Outcome, summarise
+from drike.prompts import Role
 from tests.datasets.test_datasets import SHARED, flat_row, row, server, written
 
 __all__ = ["server"]  # a fixture

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.edits import Edit
-from drike.prompts import Prompt
+from drike.prompts import DemonstrationSet, Prompt
 
 probabilities = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=16).map(
     lambda raw: sorted((x / sum(raw) for x in raw), reverse=True)

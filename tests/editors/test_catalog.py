@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from drike.demonstrations import Role
 from drike.editors import catalog
 from drike.editors.budgets import Threshold
 from drike.editors.editor import Trained
@@ -16,7 +15,7 @@ from drike.editors.retriever import Retriever
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.policy import QueryPolicy
-from drike.prompts import PromptStyle
+from drike.prompts import PromptStyle, Role
 from tests.worlds.small import CAPITALS
 
 CASE = CAPITALS[3]

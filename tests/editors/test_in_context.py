@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from drike.demonstrations import DemonstrationSet, Role
 from drike.deployment.edited_model import EditedModel
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor, ranks_retains
@@ -18,7 +17,7 @@ from drike.edits import Key
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import evaluate
 from drike.gates.by_name import Named
-from drike.prompts import Layout, PromptStyle
+from drike.prompts import DemonstrationSet, Layout, PromptStyle, Role
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from tests.worlds.scripted import ScriptedModel

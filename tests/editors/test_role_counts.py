@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.lib.ceilings import mixes_of
-from drike.demonstrations import Role
 from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import IKE_ROLES, Pool
@@ -21,6 +20,7 @@ from drike.editors.selectors import (
     policy_mixes,
 )
 from drike.encoders import HashingEncoder
+from drike.prompts import Role
 from drike.words import mentions
 from tests.worlds.small import CAPITALS
 

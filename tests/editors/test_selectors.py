@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from drike.demonstrations import DemonstrationSet, Role
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -26,7 +25,7 @@ from drike.editors.selectors import (
 )
 from drike.edits import trained_on
 from drike.encoders import HashingEncoder
-from drike.prompts import Prompt
+from drike.prompts import DemonstrationSet, Prompt, Role
 from tests.worlds.small import CAPITALS
 
 ENCODER = HashingEncoder()

@@ -11,8 +11,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "drike"
 
 FLOORS = {
     "errors": 0, "edits": 0, "matching": 0, "support": 0, "tinyfacts": 0, "words": 0,
-    "demonstrations": 1, "encoders": 1, "short_forms": 1,
-    "prompts": 2, "stated": 2,
+    "encoders": 1, "prompts": 1, "short_forms": 1,
+    "stated": 2,
     "datasets": 3, "models": 3,
     "editors": 4, "stores": 4,
     "evaluation": 5,

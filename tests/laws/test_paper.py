@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from drike.demonstrations import Demonstration, Role
 from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -12,7 +11,7 @@ from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.evaluation.metrics import harmonic_mean
-from drike.prompts import PromptStyle
+from drike.prompts import Demonstration, PromptStyle, Role
 from drike.report.paper import TABLES
 from tests.worlds.small import CAPITALS
 

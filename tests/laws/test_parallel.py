@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from benchmarks.lib.draws import sampled
 from benchmarks.lib.editcot import EditCoTFull
 from benchmarks.lib.feedback import disturbed
-from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget, Threshold
 from drike.editors.editor import FactPrompt
 from drike.editors.in_context import InContextEditor
@@ -31,6 +30,7 @@ from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import CustomModel, Request, Score
+from drike.prompts import DemonstrationSet
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from drike.training.algorithm1 import Episode, loss_of, train
 from drike.training.rewards import Choose, Rewards, Rollout, in_blocks, rewrite_reward, top

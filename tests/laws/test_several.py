@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.editcot import EditCoTFull
-from drike.demonstrations import Demonstration, Role, interleave
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.editor import EditCoT, Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
@@ -17,7 +16,7 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut, RoleCounts, Similarity, SubjectSwitch
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import answers_under
-from drike.prompts import PromptStyle
+from drike.prompts import Demonstration, PromptStyle, Role, interleave
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from tests.worlds.scripted import ScriptedModel

@@ -21,7 +21,6 @@ from benchmarks.lib.ceilings import (
     random_subsets,
 )
 from benchmarks.lib.seeds import measured
-from drike.demonstrations import Role
 from drike.editors.catalog import make
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -30,6 +29,7 @@ from drike.edits import ASPECTS_OF_S, Aspect
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import CaseAnswers, answers_under, evaluate
 from drike.evaluation.metrics import summarise
+from drike.prompts import Role
 from drike.support.table import as_text
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object

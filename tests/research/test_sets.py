@@ -19,7 +19,6 @@ from benchmarks.lib.sets import (
     train_sets,
 )
 from benchmarks.lib.subsets import Bernoulli, Draw, PlackettLuce, Subset, SubsetPolicy
-from drike.demonstrations import Role
 from drike.editors.budgets import Fraction, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
@@ -29,7 +28,7 @@ from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Question
 from drike.evaluation.metrics import summarise
-from drike.prompts import Prompt
+from drike.prompts import Prompt, Role
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import old_object
 from tests.worlds.suggestible import ENCODER, POOL, TEST, TRAIN

@@ -14,13 +14,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
-from drike.demonstrations import Demonstration, Role
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.prompts import Prompt, PromptStyle
+from drike.prompts import Demonstration, Prompt, PromptStyle, Role
 from drike.serving.admin import Admin, application
 from drike.serving.admission import Admission
 from drike.serving.editing import RequestEditor

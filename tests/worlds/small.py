@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.budgets import Budget, Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -12,6 +11,7 @@ from drike.editors.selectors import RankAndCut, Similarity
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.models.protocols import LanguageModel
+from drike.prompts import Demonstration, DemonstrationSet, Role
 from drike.training.rewards import Choose, Rewards, Rollout, rewrite_reward, top
 
 LANDS = 63  # seven old objects for nine lands each

@@ -17,13 +17,12 @@ from statistics import fmean
 
 from drike.datasets import load
 from drike.datasets.generated import DESCRIPTIONS, described, with_generated, with_swapped_objects
-from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.editors.pool import IKE_ROLES
 from drike.edits import Aspect, EditCase
 from drike.evaluation.baseline_answers import baseline_answers
 from drike.evaluation.judge import Judge, Question
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt, PromptStyle
+from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role, demonstrate, probes_for
 from drike.tinyfacts import EDITABLE, TEMPLATES, facts, rows_path
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.world import Templates

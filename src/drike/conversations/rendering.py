@@ -16,10 +16,9 @@ from enum import Enum
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
-from drike.demonstrations import Demonstration
 from drike.editors.editor import Editor
 from drike.edits import Edit
-from drike.prompts import demonstration_block, facts_of
+from drike.prompts import Demonstration, demonstration_block, facts_of
 from drike.stores.records import EditVersion
 
 _TAG = "corrected-facts"

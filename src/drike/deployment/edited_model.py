@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from drike.demonstrations import Demonstration, Role
 from drike.deployment.routing import route_each, write_prompts
 from drike.editors.editor import Editor
 from drike.editors.in_context import EditorColumn, Retain, column_of, ranks_retains
@@ -21,7 +20,7 @@ from drike.gates.store_gate import StoreView, encoder_of, open_gate
 from drike.gates.verification import require_uncertainty
 from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
-from drike.prompts import Prompt
+from drike.prompts import Demonstration, Prompt, Role
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, as_stored
 from drike.support.escape import visible

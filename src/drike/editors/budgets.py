@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from drike.demonstrations import DemonstrationSet
-from drike.prompts import Prompt
+from drike.prompts import DemonstrationSet, Prompt
 
 Flip = Literal["offender", "algorithm1"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from drike.demonstrations import Role
 from drike.editors.budgets import Fraction, TokenLimit
 from drike.editors.editor import EditCoT, Editor, FactPrompt, Trained, Unedited
 from drike.editors.in_context import InContextEditor
@@ -18,7 +17,7 @@ from drike.editors.selectors import (
     copies_and_updates,
 )
 from drike.errors import UsageError
-from drike.prompts import PromptStyle
+from drike.prompts import PromptStyle, Role
 
 UNTRAINED = ("unedited", "factprompt", "editcot", "ike")
 TRAINED = ("rank-all", "rank-50", "dr-ike")

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeGuard, TypeVar
 
-from drike.demonstrations import Demonstration
 from drike.editors.budgets import Fraction, TokenLimit
 from drike.editors.pool import Pool
 from drike.editors.selectors import RankAndCut, Selection, Selector, select_for
 from drike.edits import Edit, Key, trained_on
-from drike.prompts import Prompt, PromptStyle
+from drike.prompts import Demonstration, Prompt, PromptStyle
 from drike.support.table import Table
 
 SelectorT_co = TypeVar("SelectorT_co", bound=Selector, covariant=True)

@@ -15,12 +15,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.encoders import FloatArray, TextEncoder
 from drike.encoders.base import directions, nearest
 from drike.errors import PoolError
-from drike.prompts import facts_of, query_block
+from drike.prompts import Demonstration, DemonstrationSet, Role, demonstrate, facts_of, probes_for, query_block
 from drike.words import mentions
 
 Roles = Sequence[tuple[Role, int]]  # how many demonstrations of each role an edit gets

@@ -18,10 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drike.demonstrations import DemonstrationSet
 from drike.editors.selectors import Ranking, ranking_of
 from drike.encoders import TextEncoder
-from drike.prompts import demonstration_block, query_block
+from drike.prompts import DemonstrationSet, demonstration_block, query_block
 
 Form = Literal["dot", "cross"]
 

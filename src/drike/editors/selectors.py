@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from drike.demonstrations import Demonstration, DemonstrationSet, Role, interleave
 from drike.editors.budgets import Budget
+from drike.prompts import Demonstration, DemonstrationSet, Role, interleave
 from drike.words import mentions
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
 
-from drike.demonstrations import DemonstrationSet, Role
 from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.selectors import RoleCounts, Selection, Selector, policy_mixes
@@ -24,6 +23,7 @@ from drike.gates.calibration import default_gate
 from drike.gates.decision import EQUAL, Candidate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import Relation, WithRelations
+from drike.prompts import DemonstrationSet, Role
 from drike.stores.records import as_stored
 from drike.words import masked
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from drike.demonstrations import Role
 from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome
+from drike.prompts import Role
 from drike.report.groups import Group, ReportedRun
 from drike.runs.folder import CasePrompts
 

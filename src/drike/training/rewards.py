@@ -15,7 +15,6 @@ from itertools import chain
 
 from torch import Tensor
 
-from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.editors.budgets import Budget
 from drike.editors.in_context import InContextEditor
 from drike.editors.selectors import RankAndCut, Ranking, Selection, ranking_of
@@ -23,7 +22,7 @@ from drike.edits import EditCase, rewrite_probe
 from drike.errors import ReplayError
 from drike.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt
+from drike.prompts import Demonstration, DemonstrationSet, Prompt
 from drike.support.parallel import in_order
 
 

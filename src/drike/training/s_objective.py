@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from drike.datasets.generated import with_generated
-from drike.demonstrations import Role
 from drike.editors.selectors import LeaveAlone, Selector, policy_mixes
 from drike.edits import Aspect, EditCase
 from drike.errors import GuaranteeError, UsageError
@@ -26,6 +25,7 @@ from drike.evaluation.risk_control import CertifiedGuarantee, Counts, Guarantee,
 from drike.gates.calibrated import LogisticHead
 from drike.gates.decision import EQUAL, Candidate
 from drike.gates.policy import QueryPolicy, Shown, relations_of
+from drike.prompts import Role
 
 _FURTHER = (Aspect.ALIAS, Aspect.SAME_SUBJECT)
 SHIFTS = tuple(np.arange(-8, 8.25, 0.25).tolist())  # of the logit that an edit applies
