@@ -234,6 +234,8 @@ def extended(prefix: int, key: int) -> int:
 
 def words(text: str) -> list[str]:
     """The words of a text as they are compared."""
+    if text.isascii() and text.replace(" ", "").isalnum():  # as most names are; the rest takes twenty times as long
+        return text.lower().split()
     return Words.of(text).folded()
 
 

@@ -68,6 +68,8 @@ def authors(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
 
 def is_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int) -> bool:
     """Whether a record may be in use after earlier versions: one was that says the same, or enough people agree."""
+    if not needed:
+        return True
     for known in (version.record for version in earlier):
         shadowed = known.status is Status.ACTIVE and record.status is Status.SHADOW
         if (known.status is record.status or shadowed) and effect(known) == effect(record):

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Protocol
 from drike.stores import records
 from drike.stores.approvals import is_approved, required_approvals
 from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
-from drike.support.records import parse
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
 HEAD, CLAIMS = "head", "claims by words"  # settings: the last change, and the sum of `claim_mark`
@@ -286,7 +285,7 @@ def read_rows(name: str, rows: Sequence[Any], after: int = 0, edit: int | None =
         if checksum != _checksum(content, chained) or (edit is None and content[0] != expected):
             raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
     try:
-        return [EditVersion(n, id, v, at, records.record_of(parse(text)), sum) for n, id, v, at, text, sum, _ in rows]
+        return [EditVersion(n, id, v, at, records.from_json(text), sum) for n, id, v, at, text, sum, _ in rows]
     except ValueError as problem:
         raise damaged(name, str(problem)) from None
 

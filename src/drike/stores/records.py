@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from drike.datasets.paraphrases import query_template
@@ -16,14 +16,13 @@ from drike.edits import Edit
 from drike.errors import DrikeError
 from drike.matching import normalise
 from drike.stores.audience import apart, condition
-from drike.support.records import read
+from drike.support.records import parse, read
 from drike.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions, words
 
 if TYPE_CHECKING:
     from drike.stated import Stated
 
 POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
-
 MAX_FACT = 512  # characters of a query with its new object, which prompts state whole
 _MAX_LENGTH = 10_000  # characters of a text, as in data sets
 _MAX_DAYS = 3660  # between reviews
@@ -135,13 +134,12 @@ class EditRecord:
     """All that a person says about an edit.
 
     subject, query, target_new, target_true, relation: as in `Edit`; without a relation, it is the query around the
-    subject, which is "" only in a record of `as_stored`. paraphrases: the query in other words. negatives: questions
-    that the edit must never match. object_aliases: other names of the new object. valid_from, valid_to: when it holds,
-    the end excluded; ISO 8601, UTC unless they name a zone. priority: of several edits that concern a question, those
-    with the highest come first. enforce: a gateway that cannot decide refuses questions that name the subject, instead
-    of answering unedited. only: to whom it applies (`audience`). approved_as: the status of a proposed version once it
-    is approved. review_by, review_days: when it is to be reviewed, and how many days later again. metadata: what else
-    a file says of it. source: where the fact comes from. author, reason, move: who made this change, why, and what.
+    subject, which is "" only in a record of `as_stored`. negatives: questions that the edit must never match. valid_to:
+    the end, excluded; times are ISO 8601, UTC unless they name a zone. priority: of several edits that concern a
+    question, those with the highest come first. enforce: a gateway that cannot decide refuses questions that name the
+    subject, instead of answering unedited. only: to whom it applies (`audience`). approved_as: the status of a proposed
+    version once it is approved. review_days: how many days after a review it is due again. metadata: what else a file
+    says of it. author, reason, move: who made this change, why, and what.
     """
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
@@ -267,6 +265,12 @@ def record_of(values: Mapping[str, object]) -> EditRecord:
     return read(EditRecord, {_NEW_NAMES.get(name, name): value for name, value in values.items()})
 
 
+@lru_cache(maxsize=1 << 6)  # what was just stored is read again by those who follow the log
+def from_json(text: str) -> EditRecord:
+    """The record that `to_json` wrote. Raises ValueError."""
+    return record_of(parse(text))
+
+
 def fields_of(values: object) -> dict[str, Any]:
     """Some fields of a record, as a JSON object has them, for `replace`. Raises ValueError for no or unknown fields."""
     if not isinstance(values, dict) or not values:
@@ -280,7 +284,7 @@ def fields_of(values: object) -> dict[str, Any]:
 def checked(record: EditRecord) -> EditRecord:
     """The record with texts stripped, repeats removed and times in UTC. Raises RecordError, which names the field."""
     try:
-        record = record_of(json.loads(to_json(record)))
+        record = from_json(to_json(record))
     except ValueError as problem:
         raise RecordError(f"{problem}: correct the field") from None
     changes: dict[str, Any] = {}
@@ -290,19 +294,18 @@ def checked(record: EditRecord) -> EditRecord:
             changes[name] = utc(name, value.strip()) if name in _TIMES else _text(said, value)
         elif value and type(value) is tuple:
             changes[name] = tuple(dict.fromkeys(_text(said, text) for text in value))
-    record = replace(record, **changes)
-    aliases = tuple(name for name in record.aliases if name != record.subject)
+    changes["aliases"] = tuple(name for name in changes.get("aliases", ()) if name != changes["subject"])
     try:
-        record = replace(record, aliases=aliases, only=tuple(map(condition, record.only)))
+        changes["only"] = tuple(map(condition, changes.get("only", ())))
     except ValueError as problem:
         raise RecordError(f"only {problem}") from None
+    record = replace(record, **changes)
     if fault := next(_faults(record), None):
         raise RecordError(fault)
     return record
 
 
 def _faults(record: EditRecord) -> Iterator[str]:
-    """Why a record with usable fields is refused as a whole."""
     if not record.approved_as.in_use:
         yield f"approved_as is {record.approved_as}: an edit is approved as active or as shadow"
     if record.review_days is not None and not 1 <= record.review_days <= _MAX_DAYS:
@@ -320,7 +323,6 @@ def _faults(record: EditRecord) -> Iterator[str]:
 
 
 def _faults_of_texts(record: EditRecord) -> Iterator[str]:
-    """More texts than a store keeps again with each version, and unusable names."""
     texts = [text for name in LISTS for text in getattr(record, name)]
     size = sum(map(len, texts))
     if len(texts) > _MAX_TEXTS or size > _MAX_TOTAL:
@@ -368,6 +370,7 @@ def effect(record: EditRecord) -> EditRecord:
     return replace(record, status=Status.ACTIVE, approved_as=Status.ACTIVE, **bare)
 
 
+@lru_cache(maxsize=1 << 8)  # of a record that is stored it is asked three times
 def conflict_keys(record: EditRecord) -> frozenset[str]:
     """Keys of the questions a record answers: its queries, and its relation under each name of the subject."""
     templates = filter(None, (query_template(record.query, name) for name in record.names))
