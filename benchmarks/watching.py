@@ -25,7 +25,6 @@ from typing import Any
 
 from drike.conversations.rendering import AsBlock
 from drike.gates.by_name import Named
-from drike.serving.admission import Admission
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.gateway import Gateway
@@ -122,7 +121,7 @@ async def measure(place: Path, args: argparse.Namespace) -> None:
     for kind in (Unwatched, RequestEditor):
         options = GatewayOptions(mode=Mode.ON, deadline_ms=5000)
         editor = kind(upstream, chat=AsBlock(), completion=AsBlock(), options=options, metrics=metrics)
-        gateways.append(Gateway(upstream, of, editor=editor, admission=Admission(None), metrics=metrics))
+        gateways.append(Gateway(upstream, of, editor=editor, metrics=metrics, keys=None))
     rows = []
     for name, streams in (("JSON", False), (f"stream of {CHUNKS} chunks", True)):
         chat = {"model": "m", "stream": streams}

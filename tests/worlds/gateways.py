@@ -21,7 +21,6 @@ from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.prompts import Demonstration, Prompt, PromptStyle, Role
 from drike.serving.admin import Admin, application
-from drike.serving.admission import Admission
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.gateway import Gateway
@@ -268,7 +267,7 @@ def running(
     tenants, metrics = Tenants(open_feed, keys), Metrics()
     connected = HttpUpstream(above, keep_credentials=keys is None) if isinstance(above, str) else above
     editor = RequestEditor(connected, chat=chat, completion=AsPrompt(FewShots()), options=options, metrics=metrics)
-    gateway = Gateway(connected, tenants.feed, editor=editor, admission=Admission(keys, limits), metrics=metrics)
+    gateway = Gateway(connected, tenants.feed, editor=editor, metrics=metrics, keys=keys, limits=limits)
     sockets = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     ports = [listening.getsockname()[1] for listening in sockets]
     serving = server(gateway, application(Admin(editor, connected, tenants, metrics, keys)), ports[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from contextlib import suppress
-from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from starlette.requests import Request
@@ -34,40 +33,34 @@ _IGNORED = " "  # by some servers, at the ends of a part of a path, as dots are
 _AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")
 
 
-@dataclass(frozen=True)
-class Admission:
-    """The rules for requests. keys: None admits everyone as the default tenant's administrator.
+def admit(scope: Scope, keys: Keys | None, limits: Limits, in_flight: int) -> Principal:
+    """Who sent a request, of a `normal_path`. Raises RequestError. in_flight: requests now, with this one.
 
-    It then refuses web pages of other sites, which could otherwise use the upstream's key through the user's browser.
+    keys: None admits everyone as the default tenant's administrator, but web pages of other sites, which could
+    otherwise use the upstream's key through the user's browser.
     """
-
-    keys: Keys | None = None
-    limits: Limits = field(default_factory=Limits)
-
-    def admit(self, scope: Scope, in_flight: int) -> Principal:
-        """Who sent a request, of a `normal_path`. Raises RequestError. in_flight: requests now, with this one."""
-        path, limits = bytes(scope["raw_path"]), self.limits
-        if in_flight > limits.at_once:
-            raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
-        if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.headers:
-            raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
-        if scope["method"] not in _METHODS:
-            raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
-        if not path.startswith(PREFIX + b"/") and path not in _OWN:
-            raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
-        if self.keys is None:
-            _check_site(scope)
-        principal = principal_of(scope, self.keys)
-        if principal is None:
-            raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
-        action = scope["method"].encode() + b" " + path
-        if path == FEEDBACK and scope["method"] != "POST":
-            raise RequestError(405, "no_such_method", "reports are sent by POST")
-        if not principal.role.includes(KeyRole.USE) and path != FEEDBACK:
-            raise RequestError(403, "not_permitted", "this key is for reports of wrong answers alone")
-        if not (principal.role.includes(KeyRole.ADMIN) or path in WEBHOOKS or _FOR_ALL.fullmatch(action)):
-            raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
-        return principal
+    path = bytes(scope["raw_path"])
+    if in_flight > limits.at_once:
+        raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
+    if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.headers:
+        raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
+    if scope["method"] not in _METHODS:
+        raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
+    if not path.startswith(PREFIX + b"/") and path not in _OWN:
+        raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
+    if keys is None:
+        _check_site(scope)
+    principal = principal_of(scope, keys)
+    if principal is None:
+        raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
+    action = scope["method"].encode() + b" " + path
+    if path == FEEDBACK and scope["method"] != "POST":
+        raise RequestError(405, "no_such_method", "reports are sent by POST")
+    if not principal.role.includes(KeyRole.USE) and path != FEEDBACK:
+        raise RequestError(403, "not_permitted", "this key is for reports of wrong answers alone")
+    if not (principal.role.includes(KeyRole.ADMIN) or path in WEBHOOKS or _FOR_ALL.fullmatch(action)):
+        raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
+    return principal
 
 
 def normal_path(path: bytes) -> bytes:

@@ -19,16 +19,16 @@ from starlette.types import Message, Receive, Scope, Send
 
 from drike.conversations.turns import Api, UnreadError
 from drike.serving import guardrail, relay
-from drike.serving.admission import FEEDBACK, PREFIX, WEBHOOKS, Admission, normal_path
+from drike.serving.admission import FEEDBACK, PREFIX, WEBHOOKS, admit, normal_path
 from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
-from drike.serving.keys import Principal
+from drike.serving.keys import Keys, Principal
 from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
 from drike.serving.relay import ClientDisconnectError, Limits, PassingAnswer, RequestError, answered
 from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, EditedRequest, parse
 from drike.serving.threads import in_daemon_thread
-from drike.serving.upstream import Headers, Reply, Upstream, UpstreamCall, UpstreamError
+from drike.serving.upstream import Headers, Upstream, UpstreamCall, UpstreamError
 from drike.stores import reports
 from drike.stores.reports import FullInboxError
 
@@ -43,7 +43,7 @@ _Taken = dict[tuple[str, str], deque[float]]
 
 @dataclass(eq=False)
 class Gateway:
-    """The ASGI application of the gateway's port. feed: the edits of a tenant, by its name.
+    """The ASGI application of the gateway's port. feed: the edits of a tenant, by its name. keys: as for `admit`.
 
     reported: when each key of a tenant sent its last reports.
     """
@@ -51,8 +51,9 @@ class Gateway:
     upstream: Upstream
     feed: Callable[[str], Awaitable[EditFeed]]
     editor: RequestEditor
-    admission: Admission
     metrics: Metrics
+    keys: Keys | None
+    limits: Limits = field(default_factory=Limits)
     reported: _Taken = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=MOST_REPORTS)), init=False)
     _in_flight: int = field(default=0, init=False)
 
@@ -73,8 +74,8 @@ class Gateway:
         self.metrics.in_flight.inc()
         try:
             scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
-            principal, path = self.admission.admit(scope, self._in_flight), scope["raw_path"]
-            limits = _OF_REPORTS if path == FEEDBACK else self.admission.limits
+            principal, path = admit(scope, self.keys, self.limits, self._in_flight), scope["raw_path"]
+            limits = _OF_REPORTS if path == FEEDBACK else self.limits
             call, whole = _call(scope, await relay.read_body(scope, receive, limits), request_id), True
             feed = await self.feed(principal.tenant)
             if path == FEEDBACK:
@@ -131,7 +132,8 @@ class Gateway:
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
-                await relay.stream_response(_read(reply, edited, answer), send, more)
+                passing = replace(reply, chunks=_watched(reply.chunks, edited, answer))
+                await relay.stream_response(passing, send, more)
         finally:
             edited.note(answer)
 
@@ -186,26 +188,20 @@ def _headers(edited: EditedRequest) -> Headers:
     return [(b"x-drike-" + name, value.encode()) for name, value in headers.items() if value]
 
 
-def _read(reply: Reply, edited: EditedRequest, answer: PassingAnswer) -> Reply:
-    """The answer; on its way its text is read, and the id is kept under which the upstream keeps the conversation."""
-    keep, reads = edited.keep, bool(edited.asked)
-    if keep is None and not reads:
-        return reply
-
-    async def chunks() -> AsyncIterator[bytes]:
-        begin, sought = b"", keep is not None
-        async for chunk in reply.chunks:
-            if sought and keep:
-                begin += chunk
-                if match := _RESPONSE_ID.search(begin):
-                    keep(match[1].decode())
-                sought = match is None and len(begin) < _BEGINNING
-            yield chunk
-            if reads:  # once the client has it
-                answer.take(chunk)
-        answer.complete = True
-
-    return replace(reply, chunks=chunks())
+async def _watched(chunks: AsyncIterator[bytes], edited: EditedRequest, answer: PassingAnswer) -> AsyncIterator[bytes]:
+    """The chunks of an answer; on their way it is read, and the id by which the upstream keeps the conversation."""
+    begin, keep = b"", edited.keep
+    async for chunk in chunks:
+        if keep:
+            begin += chunk
+            if match := _RESPONSE_ID.search(begin):
+                keep(match[1].decode())
+            if match or len(begin) >= _BEGINNING:
+                keep = None
+        yield chunk
+        if edited.asked:  # once the client has it
+            answer.take(chunk)
+    answer.complete = True
 
 
 def _call(scope: Scope, body: bytes, request_id: bytes) -> UpstreamCall:

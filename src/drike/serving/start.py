@@ -30,7 +30,6 @@ from drike.gates.verification import require_uncertainty
 from drike.models import EMBEDDED
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, key_in
 from drike.serving.admin import Admin, application
-from drike.serving.admission import Admission
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
 from drike.serving.gateway import Gateway
@@ -131,7 +130,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     metrics = Metrics()
     chat, completion = _chosen(choice, options, chat, AsPrompt(editor), notes)
     requests = RequestEditor(upstream, chat=chat, completion=completion, options=options, metrics=metrics)
-    gateway = Gateway(upstream, tenants.feed, editor=requests, admission=Admission(keys), metrics=metrics)
+    gateway = Gateway(upstream, tenants.feed, editor=requests, metrics=metrics, keys=keys)
     admin = application(Admin(requests, upstream, tenants, metrics, keys))
     port, admin_port = (opened_socket.getsockname()[1] for opened_socket in listening)
     hosts = [f"[{host}]" if ":" in host else host for host in (options.host, options.admin_host)]
