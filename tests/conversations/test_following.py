@@ -211,12 +211,12 @@ def test_the_oldest_of_too_many_are_forgotten() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     memory, by = Memory(), follower()
-    standing, facts = Standing(topic=("x" * 2_000,)), TurnFacts(decision=Decision("y" * 8_000))
+    facts = TurnFacts(Standing(topic=("x" * 2_000,)), decision=Decision("y" * 8_000))
     for i in range(4_000):
-        memory.put(b"%d" % i, (standing, facts))
+        memory.put(b"%d" % i, facts)
     assert memory.get(b"3999") and memory.get(b"0") is None
     kept = sum(memory.get(b"%d" % i) is not None for i in range(4_000))
     assert 1_500 < kept < 1_700
     by.follow(read(Api.CHAT, chat([user("Peru " + "z" * 1_000_000)])))
-    [(_, long)] = by.memory._known.values()
+    [long] = by.memory._known.values()
     assert long.decision and len(long.decision.query) < 10_000

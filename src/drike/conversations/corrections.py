@@ -26,8 +26,7 @@ from drike.stores.records import EditVersion
 class Corrected:
     """A copy of a request with its facts; the request itself if it concerns no edit.
 
-    edits: which it states, those of later turns first. conflicts: ids of edits whose old object a tool or document
-    states.
+    edits: those stated, of later turns first. conflicts: ids of edits whose old object a tool or document states.
     """
 
     request: Mapping[str, Any]
@@ -73,8 +72,8 @@ class Corrections:
             follower = self._current(str(request.get("model") or ""))
         followed = follower.follow(conversation)
         reason = followed.decision.reason if followed.decision else "the last turn is no user's"
-        if followed.around:
-            request = _with_texts(request, followed.texts(conversation))
+        for path, text in followed.texts(conversation).items():
+            request = _with_text(request, path, text)
         return Corrected(request, followed.edits, reason, followed.contradicted)
 
     def close(self) -> None:
@@ -109,13 +108,11 @@ def _plain(value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
-def _with_texts(value: Any, texts: Mapping[JsonPath, str]) -> Any:
-    """A copy of a JSON value with other texts at some paths; what is not on these is shared."""
-    inner: dict[str | int, dict[JsonPath, str]] = {}
-    for (key, *rest), text in texts.items():
-        inner.setdefault(key, {})[tuple(rest)] = text
+def _with_text(value: Any, path: JsonPath, text: str) -> Any:
+    """A copy of a JSON value with another text at a path; what is not on this is shared."""
+    if not path:
+        return text
     plain = isinstance(value, Mapping)
     copied = list(value) if isinstance(value, list | tuple) else dict(value if plain else value.model_dump())
-    for key, below in inner.items():
-        copied[key] = below[()] if () in below else _with_texts(copied[key], below)  # type: ignore[index]
+    copied[path[0]] = _with_text(copied[path[0]], path[1:], text)  # type: ignore[index]
     return copied

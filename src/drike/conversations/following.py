@@ -41,10 +41,9 @@ Decide = Callable[[Sequence[str]], Decision]  # on the first query that concerns
 
 @dataclass(frozen=True)
 class Standing:
-    """What a turn is read with.
+    """What a turn is read with. topic: the last turn of the user that stood alone, and those after it.
 
-    topic: the last turn of the user that stood alone, and those after it. edits: of the last question. stated: of all
-    questions, the last ones. of_system: ids of those whose subjects the system's texts name.
+    edits: of the last question. stated: of all questions, the last ones. of_system: ids of those that the system names.
     """
 
     topic: tuple[str, ...] = ()
@@ -55,8 +54,12 @@ class Standing:
 
 @dataclass(frozen=True)
 class TurnFacts:
-    """What is written around the texts of a turn. contradicted: ids of edits whose old object a source states."""
+    """What is written around the texts of a turn. contradicted: ids of edits whose old object a source states.
 
+    standing: what the next turn is read with.
+    """
+
+    standing: Standing
     around: tuple[tuple[int, Around], ...] = ()  # by the place of the text in the turn
     edits: tuple[EditVersion, ...] = ()
     decision: Decision | None = None
@@ -70,33 +73,32 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, tuple[Standing, TurnFacts]] = OrderedDict()
+        self._known = OrderedDict[bytes, TurnFacts]()
         self._characters = 0
         self._lock = threading.Lock()
 
-    def get(self, key: bytes) -> tuple[Standing, TurnFacts] | None:
+    def get(self, key: bytes) -> TurnFacts | None:
         """What followed, if it is known."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
             return self._known.get(key)
 
-    def put(self, key: bytes, followed: tuple[Standing, TurnFacts]) -> None:
+    def put(self, key: bytes, facts: TurnFacts) -> None:
         """Remember what followed."""
         with self._lock:
             if key not in self._known:
-                self._known[key] = followed
-                self._characters += _characters(followed)
+                self._known[key] = facts
+                self._characters += _characters(facts)
             while len(self._known) > _REMEMBERED or self._characters > _MOST_CHARACTERS:
                 self._characters -= _characters(self._known.popitem(last=False)[1])
 
 
-def _characters(followed: tuple[Standing, TurnFacts]) -> int:
+def _characters(facts: TurnFacts) -> int:
     """About how many characters a turn takes in memory, but for what it shares with others."""
-    standing, facts = followed
     query = len(facts.decision.query) if facts.decision else 0
     written = sum(len(before) + len(behind) for _, (before, behind) in facts.around)
-    return len(standing.topic[-1] if standing.topic else "") + query + written
+    return len("".join(facts.standing.topic[-1:])) + query + written
 
 
 @dataclass(frozen=True)
@@ -145,23 +147,22 @@ class Follower:
         written: list[TurnFacts] = []
         for turn in conversation.turns:
             key = _digest(key, turn)
-            followed = self.memory.get(key)
-            if followed is None:
-                after, facts = self._turn(turn, standing)
-                decision = facts.decision.abridged if facts.decision else None
-                followed = after, replace(facts, decision=decision)
-                self.memory.put(key, followed)
-            standing, facts = followed
+            facts = self.memory.get(key)
+            if facts is None:
+                facts = self._turn(turn, standing)
+                facts = replace(facts, decision=facts.decision and facts.decision.abridged)
+                self.memory.put(key, facts)
+            standing = facts.standing
             written.append(facts)
             around |= {turn.texts[i].path: parts for i, parts in facts.around}
         edits = dict.fromkeys(edit for facts in reversed(written) for edit in facts.edits)
         contradicted = dict.fromkeys(id for facts in written for id in facts.contradicted)
         decisions = tuple(facts.decision for facts in written if facts.decision)
         last = decisions[-1] if conversation.question else None
-        asked = dict.fromkeys((*facts.edits, *last.matched) if last else standing.edits)
+        asked = dict.fromkeys((*written[-1].edits, *last.matched) if last else standing.edits)
         return Followed(around, tuple(edits), tuple(contradicted), last, decisions, standing, tuple(asked))
 
-    def _turn(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
+    def _turn(self, turn: Turn, standing: Standing) -> TurnFacts:
         if turn.speaker is Speaker.USER:
             return self._question(turn, standing)
         if turn.speaker is Speaker.TOOL and self.sources and (standing.topic or standing.edits):
@@ -169,10 +170,10 @@ class Follower:
         if turn.speaker is Speaker.SYSTEM:
             named = self._active(sorted(self.index.named(encodable(turn.said))))
             ids = dict.fromkeys((*standing.of_system, *(edit.id for edit in named)))
-            return replace(standing, of_system=tuple(ids)[:_MOST_NAMED]), TurnFacts()
-        return standing, TurnFacts()
+            return TurnFacts(replace(standing, of_system=tuple(ids)[:_MOST_NAMED]))
+        return TurnFacts(standing)
 
-    def _question(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
+    def _question(self, turn: Turn, standing: Standing) -> TurnFacts:
         text = encodable(turn.said)
         topic, decision, half = standing.topic, self.decide([text]), _TOPIC_LENGTH // 2
         short = text if len(text) <= _TOPIC_LENGTH else f"{text[:half]}\n{text[-half:]}"
@@ -187,20 +188,20 @@ class Follower:
             decision = self._with(before, text, decision)
             after = replace(standing, topic=continued, edits=decision.applied or standing.edits)
         elif is_aside(text) and not decision.applied:
-            return standing, TurnFacts(decision=decision)
+            return TurnFacts(standing, decision=decision)
         else:
             if not decision.applied and standing.of_system and not self.index.named(text):
                 decision = self._about_system(text, standing, decision)
             after = replace(standing, topic=(short,), edits=decision.applied)
         return self._written(after, turn, Facts(decision.applied, decision.query), decision)
 
-    def _written(self, standing: Standing, turn: Turn, facts: Facts, decision: Decision) -> tuple[Standing, TurnFacts]:
+    def _written(self, standing: Standing, turn: Turn, facts: Facts, decision: Decision) -> TurnFacts:
         """The facts before the first text of a user's turn."""
         if not facts.edits:
-            return standing, TurnFacts(decision=decision)
+            return TurnFacts(standing, decision=decision)
         around = self.placement.around(facts, turn.texts[0].text, self.tenant)
         standing = replace(standing, stated=_first((*facts.edits, *standing.stated), _STATED))
-        return standing, TurnFacts(((0, around),), facts.edits, decision)
+        return TurnFacts(standing, ((0, around),), facts.edits, decision)
 
     def _doubted(self, text: str, standing: Standing) -> tuple[EditVersion, ...]:
         """The edits that a turn doubts: of the answer before it, or those stated earlier whose old object it has."""
@@ -215,10 +216,8 @@ class Follower:
         """The decision on a turn that leans on others; where it names subjects itself, only on edits about these."""
         decision = self.decide(["\n".join((*before, text))])
         named = self.index.named(text)
-        if not decision.matched or not named or named & {edit.id for edit in decision.matched}:
-            kept = tuple(edit for edit in decision.matched if not named or edit.id in named)
-            return replace(decision, matched=kept)
-        return alone
+        kept = tuple(edit for edit in decision.matched if not named or edit.id in named)
+        return alone if decision.matched and not kept else replace(decision, matched=kept)
 
     def _about_system(self, text: str, standing: Standing, alone: Decision) -> Decision:
         """The decision on a turn that names no subject, if it asks about one that the system's texts name."""
@@ -230,7 +229,7 @@ class Follower:
                 return replace(decision, matched=kept)
         return alone
 
-    def _sources(self, turn: Turn, standing: Standing) -> tuple[Standing, TurnFacts]:
+    def _sources(self, turn: Turn, standing: Standing) -> TurnFacts:
         question = "\n".join(standing.topic)
         around: list[tuple[int, Around]] = []
         edits: dict[EditVersion, None] = {}
@@ -249,7 +248,7 @@ class Follower:
                 given |= {edit.id for edit in stated}
         stated = _first((*edits, *standing.stated), _STATED)
         after = replace(standing, edits=_first((*standing.edits, *edits)), stated=stated)
-        return after, TurnFacts(tuple(around), tuple(edits), None, tuple(contradicted))
+        return TurnFacts(after, tuple(around), tuple(edits), None, tuple(contradicted))
 
     def _active(self, ids: Iterable[int]) -> list[EditVersion]:
         edits = (self.index.edits[id] for id in ids if id in self.index.edits)
@@ -274,7 +273,7 @@ class Earlier:
     """What was decided on turns that an upstream keeps under an id: ids of edits, for a day. Threads may share it."""
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._kept: OrderedDict[str, tuple[datetime, tuple[int, ...]]] = OrderedDict()
+        self._kept = OrderedDict[str, tuple[datetime, tuple[int, ...]]]()
         self._clock = clock
         self._lock = threading.Lock()
 

@@ -1,8 +1,7 @@
 """How edits are written into a text: as a block of facts before or behind it, or as an editor's prompt in its place.
 
-In a chat, the facts become a delimited block at the start of the user's text, or at the end of what a tool returned. A
-system message would be worse: strict templates refuse a late one, a changed first message empties prefix caches, and
-facts should not have a system's authority. A prompt to complete becomes the editor's, as in training and evaluation.
+A system message would be worse: strict templates refuse a late one, a changed first message empties prefix caches, and
+facts should not have a system's authority.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from drike.stores.records import EditVersion
 
 _TAG = "corrected-facts"
 _EXAMPLES = "Examples that only show how such facts are used; their own facts may be made up:\n\n"
-_SAME = {"c": "сС", "o": "оОοΟ", "e": "еЕ", "t": "тТτΤ", "a": "аА", "d": "ԁ", "s": "ѕЅ"}  # to the eye
+_SAME = {"c": "с", "o": "оο", "e": "е", "t": "тτ", "a": "а", "d": "ԁ", "s": "ѕ"}  # to the eye
 _NEAR = 16  # characters between the words of a delimiter, and before them
 _BYTES_PER_TOKEN = 4  # an estimate for any tokenizer, which also suits scripts that take three bytes a character
 TOKENS, TOKENS_WITH_DEMONSTRATIONS = 256, 1024  # of a block
@@ -156,11 +155,9 @@ def defused(text: str) -> str:
 
 
 def _like(word: str) -> str:
-    """A pattern for a word in letters of either case that look like its own."""
-    cases = [(letter, letter.upper()) for letter in word]
-    wide = ("".join(chr(ord(letter) + 0xFEE0) for letter in case) for case in cases)
-    return "".join(f"[{a}{b}{w}{_SAME.get(a, '')}]" for (a, b), w in zip(cases, wide, strict=True))
+    """A pattern for a word in letters that look like its own, also in their wide form."""
+    return "".join(f"[{letter}{chr(ord(letter) + 0xFEE0)}{_SAME.get(letter, '')}]" for letter in word)
 
 
-_NAME = re.compile(_like("corrected") + rf"[\W_]{{0,{_NEAR}}}+" + _like("facts"))
+_NAME = re.compile(_like("corrected") + rf"[\W_]{{0,{_NEAR}}}+" + _like("facts"), re.IGNORECASE)
 _BRACKET = re.compile(r"[<﹤＜〈⟨](?=[\W_]*\Z)")

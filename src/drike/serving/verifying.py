@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.matching import normalise
@@ -38,11 +37,10 @@ class EditQuestion:
 
 @dataclass(frozen=True)
 class EditOutcome:
-    """An answer to a question.
+    """An answer to a question. edits: as "ID@VERSION", those that the path applied. scope: why none.
 
-    edits: as "ID@VERSION", those that the path applied. scope: why none. sent: the messages as the model got them;
-    None where a gateway wrote it. unedited: the answer without edits, if it was asked. tokens: those that editing added
-    to the request, if known. seconds: until the answer was there.
+    sent: the messages as the model got them; None where a gateway wrote them. unedited: the answer without edits, if
+    asked for. tokens: that editing added to the request, if known. seconds: until the answer was there.
     """
 
     question: EditQuestion
@@ -89,7 +87,7 @@ class EditOutcome:
 
 @dataclass(frozen=True)
 class DeployedPath:
-    """The way of a request: it is edited in this process, or (None) by the gateway that the client asks.
+    """The way of a request, which is edited here or, where `edit` is None, by the gateway that the client asks.
 
     unedited: asks the model past the gateway, if that is possible.
     """
@@ -100,10 +98,11 @@ class DeployedPath:
 
     async def outcome(self, question: EditQuestion, sample: int) -> EditOutcome:
         """Ask a question. Raises ModelError, StoreError."""
-        messages = [_said("user", question.text)]
+        messages = [{"role": "user", "content": question.text}]
         if question.first is not None:
-            earlier, _ = await self.client.ask([_said("user", question.first)], sample, self.edit)
-            messages[:0] = [_said("user", question.first), _said("assistant", earlier.text)]
+            before = {"role": "user", "content": question.first}
+            earlier, _ = await self.client.ask([before], sample, self.edit)
+            messages[:0] = [before, {"role": "assistant", "content": earlier.text}]
         answer, edited = await self.client.ask(messages, sample, self.edit)
         sent = tokens = unedited = None
         if edited:
@@ -170,24 +169,23 @@ def questions_about(
         siblings = [active[id] for id in sorted(ids)[:_MOST_SIBLINGS]]
         near = [active[id] for id in nearest if id in active and id not in ids and id != edit.id]
         others |= {sibling.id: sibling for sibling in siblings}
-        seen = set()
-        for kind, texts in _texts(edit, index, siblings, near[:_MOST_NEAR]).items():
-            for text in texts if follow_up or kind is not QuestionKind.FOLLOW_UP else ():
-                if text not in seen:
-                    yield EditQuestion(edit, kind, text, edit.record.query if text in (CHALLENGE, FOLLOW_UP) else None)
-                seen.add(text)
+        kinds: dict[str, QuestionKind] = {}
+        for kind, texts in _texts(edit, index, siblings, near[:_MOST_NEAR], follow_up).items():
+            for text in texts:
+                kinds.setdefault(text, kind)
+        for text, kind in kinds.items():
+            yield EditQuestion(edit, kind, text, edit.record.query if text in (CHALLENGE, FOLLOW_UP) else None)
     asked = {edit.id for edit in edits}
     yield from (EditQuestion(o, QuestionKind.QUERY, o.record.query) for o in others.values() if o.id not in asked)
 
 
 def _texts(
-    edit: EditVersion, index: EditIndex, siblings: Iterable[EditVersion], near: Iterable[EditVersion]
+    edit: EditVersion, index: EditIndex, siblings: Iterable[EditVersion], near: Iterable[EditVersion], follow_up: bool
 ) -> Mapping[QuestionKind, Sequence[str]]:
     """What is asked about an edit. Of others, only what has another answer, which else would seem a leak."""
-    record, new = edit.record, set(map(normalise, _new_names(edit.record)))
-    siblings, near = (
-        [other for other in some if new.isdisjoint(map(normalise, _new_names(other.record)))]
-        for some in (siblings, near)
+    record, new = edit.record, _new_objects(edit)
+    of_siblings, of_near = (
+        [other.record.query for other in some if new.isdisjoint(_new_objects(other))] for some in (siblings, near)
     )
     return {
         QuestionKind.QUERY: [record.query],
@@ -195,10 +193,10 @@ def _texts(
         QuestionKind.ALIAS: [record.query_with(alias) for alias in record.aliases],
         QuestionKind.SHORT: _shortened(edit, index)[:_MOST_SHORT],
         QuestionKind.CHALLENGE: [CHALLENGE],
-        QuestionKind.FOLLOW_UP: [FOLLOW_UP],
+        QuestionKind.FOLLOW_UP: [FOLLOW_UP] if follow_up else [],
         QuestionKind.NEGATIVE: record.negatives,
-        QuestionKind.SIBLING: [other.record.query for other in siblings],
-        QuestionKind.NEAR: [other.record.query for other in near],
+        QuestionKind.SIBLING: of_siblings,
+        QuestionKind.NEAR: of_near,
     }
 
 
@@ -215,10 +213,10 @@ def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:
 
 
 @cache
-def _vocabulary() -> tuple[frozenset[str], frozenset[str]]:
+def _vocabulary() -> tuple[set[str], set[str]]:
     """The subjects of TinyFacts, and its wordings."""
-    wordings = chain.from_iterable(TEMPLATES.values())
-    return frozenset(normalise(fact.subject) for fact in facts()), frozenset(map(normalise, wordings))
+    subjects = {normalise(fact.subject) for fact in facts()}
+    return subjects, {normalise(wording) for wordings in TEMPLATES.values() for wording in wordings}
 
 
 def unknown_to_tinyfacts(question: EditQuestion) -> str:
@@ -233,12 +231,8 @@ def unknown_to_tinyfacts(question: EditQuestion) -> str:
     return ""
 
 
-def _said(role: str, content: str) -> Mapping[str, str]:
-    return {"role": role, "content": content}
-
-
-def _new_names(record: EditRecord) -> tuple[str, ...]:
-    return record.target_new, *record.object_aliases
+def _new_objects(edit: EditVersion) -> set[str]:
+    return {normalise(name) for name in (edit.record.target_new, *edit.record.object_aliases)}
 
 
 def named(edit: EditVersion) -> str:
