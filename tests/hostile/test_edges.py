@@ -78,7 +78,7 @@ IDLE = """
 import asyncio, sys, time
 from drike.gates.by_name import Named
 from drike.serving.feed import EditFeed
-from drike.serving.tenants import Tenants
+from drike.serving.feed import Tenants
 from drike.stores.opening import open_store
 
 async def follow():

@@ -12,9 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from drike.serving.feed import EditFeed
+from drike.serving.feed import EditFeed, Tenants
 from drike.serving.keys import KeyRole, Keys
-from drike.serving.tenants import Tenants
 from drike.serving.watching import Watch
 from tests.worlds.gateways import (
     ENTRY,

@@ -299,7 +299,7 @@ def test_counts_wait_for_a_store_that_cannot_be_written(gateway: Running, monkey
 
 
 def test_counts_are_stored_by_themselves_after_some_seconds(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drike.serving.tenants._FLUSHES", 1)
+    monkeypatch.setattr("drike.serving.feed._FLUSHES", 1)
     send(gateway, "obeys")
     until = time.monotonic() + 15
     while not counts_since(gateway.feed.store, TODAY):

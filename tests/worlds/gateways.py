@@ -22,14 +22,13 @@ from drike.gates.index import EditIndex
 from drike.prompts import Demonstration, Prompt, PromptStyle, Role
 from drike.serving.admin import Admin, application
 from drike.serving.editing import RequestEditor
-from drike.serving.feed import EditFeed
+from drike.serving.feed import EditFeed, Tenants
 from drike.serving.gateway import Gateway
 from drike.serving.keys import Keys
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
 from drike.serving.server import listen, server
-from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream
 from drike.serving.watching import Sampling
 from drike.stores.opening import open_store

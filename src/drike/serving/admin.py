@@ -24,16 +24,15 @@ from drike.gates.index import EditIndex
 from drike.serving import managing
 from drike.serving.admission import permit
 from drike.serving.editing import TRIAL, RequestEditor
-from drike.serving.feed import EditFeed
+from drike.serving.feed import EditFeed, Tenants
 from drike.serving.health import health, shadow_report
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.managing import SECONDS_FOR_STORE, AdminCall, Json, edit_json
 from drike.serving.metrics import Metrics
-from drike.serving.options import switch, switches
+from drike.serving.options import Switch, switch, switches
 from drike.serving.relay import ClientDisconnectError, RequestError, read_values, text_of, while_connected
 from drike.serving.requests import one_message
 from drike.serving.server import file_shortage
-from drike.serving.tenants import Tenants
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamError, whole
 from drike.serving.verifying import EditOutcome, by_concern, named, questions_about
@@ -43,6 +42,7 @@ from drike.stores.counts import counts_since
 from drike.stores.finding import Search, find
 from drike.stores.moves import due
 from drike.stores.records import ConflictError, Status, UnavailableError, stamp
+from drike.support.records import read
 
 _MAX_TRIALS, _TOKENS = 16, 64  # at once; of an answer to one that verifies
 _UNKEPT = {"cache-control": "no-store"}
@@ -234,10 +234,14 @@ class Admin:
 
     async def mode(self, call: AdminCall) -> Json:
         """The mode of the tenant's requests, which POST switches, and how it was switched before."""
+        feed, values = call.feed, call.values
         if call.request.method == "POST":
-            new = managing.switched(call)
+            call.require(KeyRole.APPROVE)
+            given = {"mode": values.get("mode"), "share": values.get("share", 1.0), "reason": values.get("reason")}
+            new = read(Switch, {**given, "author": call.principal.author, "at": ""})
+            if not 0 <= new.share <= 1:
+                raise ValueError("share must be between 0 and 1")
             await call.write(lambda store: switch(store, new))
-        feed = call.feed
         made = await in_daemon_thread(switches, feed.store)
         status = {"mode": self.editor.mode_for(feed), "share": feed.switch.share, "started": self.editor.mode}
         return {**status, "switched": [asdict(each) for each in reversed(made)]}

@@ -15,7 +15,6 @@ from drike.gates import drafting
 from drike.serving.feed import EditFeed
 from drike.serving.health import summary
 from drike.serving.keys import KeyRole, Principal
-from drike.serving.options import Switch
 from drike.serving.relay import ClientDisconnectError, RequestError, while_connected
 from drike.serving.threads import in_daemon_thread
 from drike.stores import log, moves, records, reports
@@ -119,12 +118,8 @@ async def add(call: AdminCall) -> Json:
 
 
 async def change(call: AdminCall) -> Json:
-    """Make a new version of an edit."""
-    return await call.write(_change(call, call.id, call.request.path_params["change"]))
-
-
-def _change(call: AdminCall, id: int, name: str) -> Make:
-    """Raises RequestError for an unknown change, a role or values that do not suit it."""
+    """Make a new version of an edit. Raises RequestError, and ValueError for values that do not suit the change."""
+    id, name = call.id, call.request.path_params["change"]
     if name not in _ROLES:
         raise RequestError(404, "no_such_path", f"an edit has no {name}")
     call.require(_ROLES[name])
@@ -141,7 +136,7 @@ def _change(call: AdminCall, id: int, name: str) -> Make:
         "rollback": lambda store: log.rollback(store, id, version, **why),
     }
     if name in acts:
-        return acts[name]
+        return await call.write(acts[name])
     fields, text = {}, None
     if name == "change":
         fields = records.fields_of(values.get("changes"))
@@ -158,7 +153,7 @@ def _change(call: AdminCall, id: int, name: str) -> Make:
             changes[texts] = (*getattr(moves.changeable(log.versions(store, id)), texts), text)
         return moves.change(store, id, changes, propose=asked, version=version, supersede=supersede, **why)
 
-    return make
+    return await call.write(make)
 
 
 async def approvals(call: AdminCall) -> Json:
@@ -172,17 +167,6 @@ async def approvals(call: AdminCall) -> Json:
         await call.write(lambda store: require_approvals(store, number, call.principal.author))
     needed = await in_daemon_thread(required_approvals, store)
     return {"needed": needed, "set": (await in_daemon_thread(store.history, APPROVALS_SET))[::-1]}
-
-
-def switched(call: AdminCall) -> Switch:
-    """The mode that somebody switches to. Raises RequestError, ValueError."""
-    call.require(KeyRole.APPROVE)
-    values, author = call.values, call.principal.author
-    given = {"mode": values.get("mode"), "share": values.get("share", 1.0), "reason": values.get("reason")}
-    new = read(Switch, given | {"author": author, "at": ""})
-    if not 0 <= new.share <= 1:
-        raise ValueError("share must be between 0 and 1")
-    return new
 
 
 async def inbox(call: AdminCall) -> Json:
@@ -241,11 +225,11 @@ def _numbers(call: AdminCall) -> list[int]:
 
 def edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
     """A version of an edit and, as a feed knows it, whether it is in force, due for review, or to be changed."""
-    version = {"id": edit.id, "version": edit.version, "created_at": edit.created_at, "number": edit.number}
+    known: Json = {"id": edit.id, "version": edit.version, "created_at": edit.created_at, "number": edit.number}
+    known |= records.to_values(edit.record)
     if feed is None:
-        return {**version, **records.to_values(edit.record)}
+        return known
     proposal = feed.snapshot.proposals.get(edit.id)
     waiting = None if proposal in (None, edit) else edit_json(proposal)
     late = feed.snapshot.edits.get(edit.id) == edit and moves.is_due(edit.record, records.stamp(datetime.now(UTC)))
-    state = {"in_force": feed.has(edit), "due": late, "proposal": waiting}
-    return {**version, **records.to_values(edit.record), **state}
+    return {**known, "in_force": feed.has(edit), "due": late, "proposal": waiting}

@@ -31,7 +31,7 @@ from drike.models import EMBEDDED
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, key_in
 from drike.serving.admin import Admin, application
 from drike.serving.editing import RequestEditor
-from drike.serving.feed import EditFeed
+from drike.serving.feed import EditFeed, Tenants
 from drike.serving.gateway import Gateway
 from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
@@ -40,7 +40,6 @@ from drike.serving.notify import Notifier, webhook
 from drike.serving.options import GatewayOptions, Mode, Switch
 from drike.serving.relay import Limits
 from drike.serving.server import follow_parent, listen, max_connections, raise_file_limit, say_serving, server
-from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 from drike.serving.watching import Sampling
 from drike.stores.log import EditStore

@@ -1,7 +1,7 @@
 """What is counted of requests and their answers, for the health of edits: gathered here, and kept in the store.
 
-A request only leaves a note. A thread judges the answer, forgets its text unless it is to be a sample, and adds
-numbers to the store from time to time; a kill loses those since the last time.
+A request only leaves a note. A thread judges the answer, forgets its text unless it is to be a sample, and adds the
+numbers to the store from time to time; a kill loses those since then.
 """
 
 from __future__ import annotations
@@ -46,10 +46,7 @@ _PATTERN = re.compile("|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerat
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which answers are kept: of each version of an edit, mode and outcome the newest `most`.
-
-    redact: hide what may be private.
-    """
+    """Answers to keep: the newest `most` of an edit's version, mode and outcome. redact: hide what may be private."""
 
     most: int = 0
     redact: bool = True
@@ -70,10 +67,7 @@ def redacted(text: str) -> str:
 
 
 class Watch:
-    """Counts what passes for one store. problem: why the numbers could not be kept there the last time.
-
-    sampling: of which answers the texts are kept, too.
-    """
+    """Counts what passes for one store. problem: why it did not take the numbers the last time."""
 
     def __init__(self, clock: Callable[[], datetime], sampling: Sampling = NO_SAMPLES) -> None:
         self.problem: str | None = None
@@ -83,7 +77,7 @@ class Watch:
         self._noted: deque[tuple[EditedRequest, PassingAnswer | None, Metrics]] = deque()
         self._held = 0  # about how many bytes of answers
         self._counts: Counts = Counter()
-        self._judging = threading.Lock()  # one thread at a time takes what is noted, and stores it
+        self._judging = threading.RLock()  # one thread at a time takes what is noted, and stores it
         self._counting = threading.Lock()
 
     def note(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
@@ -102,12 +96,18 @@ class Watch:
     def judge(self) -> None:
         """Count what has passed up to now."""
         with self._judging:
-            self._judge()
+            paused = time.monotonic()
+            for _ in range(len(self._noted)):  # more may be noted meanwhile
+                self._count(*self._noted.popleft())
+                if time.monotonic() - paused > _AT_A_TIME:
+                    time.sleep(0)  # the event loop goes first
+                    paused = time.monotonic()
+            self._held = sum(answer.held for edited, answer, _ in list(self._noted) if answer and edited.asked)
 
     def flush(self, store: EditStore) -> None:
         """Add what was counted to a store; what it does not take now is kept for the next time."""
         with self._judging:
-            self._judge()
+            self.judge()
             with self._counting:
                 counted, self._counts = self._counts, Counter()
             if not counted:
@@ -125,15 +125,6 @@ class Watch:
                 if self.problem is None:
                     _LOG.warning("counts cannot be kept: %s", problem)
                 self.problem = str(problem)
-
-    def _judge(self) -> None:
-        paused = time.monotonic()
-        for _ in range(len(self._noted)):  # more may be noted meanwhile
-            self._count(*self._noted.popleft())
-            if time.monotonic() - paused > _AT_A_TIME:
-                time.sleep(0)  # the event loop goes first
-                paused = time.monotonic()
-        self._held = sum(answer.held for edited, answer, _ in list(self._noted) if answer and edited.asked)
 
     def _count(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
         try:
