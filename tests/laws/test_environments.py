@@ -19,8 +19,7 @@ from markdown_it import MarkdownIt
 
 from drike.cli import main
 from drike.report.document import Document, Section, markdown
-from drike.support.escape import visible
-from drike.support.table import Table
+from drike.support.table import Table, visible
 from tests.worlds.commands import run
 from tests.worlds.reports import Page
 

@@ -17,8 +17,18 @@ from drike.evaluation.metrics import (
 )
 from drike.models.protocols import Usage
 from drike.report.tables import work
-from drike.support.escape import visible
-from drike.support.table import Cell, Difference, Noted, Number, Table, as_markdown, as_text, markdown_text, parts
+from drike.support.table import (
+    Cell,
+    Difference,
+    Noted,
+    Number,
+    Table,
+    as_markdown,
+    as_text,
+    markdown_text,
+    parts,
+    visible,
+)
 from tests.worlds.reports import Page
 
 

@@ -29,8 +29,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from drike.cli.console import SafeHelp, accept_all_text, complain, typer_messages
 from drike.errors import DrikeError, SpendingLimitError, UsageError
-from drike.support.extras import missing_extra, version_and_extras
-from drike.support.signals import ending_signals
+from drike.support.extras import ending_signals, missing_extra, version_and_extras
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
 _BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are no text come as halves of characters

@@ -19,8 +19,7 @@ from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
 
-from drike.support.escape import visible
-from drike.support.table import Table
+from drike.support.table import Table, visible
 
 NOTHING = "(nothing)"  # for an empty answer
 _LINES_EVERY = 10.0  # seconds

@@ -38,9 +38,8 @@ from drike.stores import verifications
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, Status, StoreError, stamp
 from drike.stores.verifications import Verification, VerifiedQuestion
-from drike.support.escape import visible
 from drike.support.files import write_text
-from drike.support.table import Cell, Estimate, Number, Table, as_text, counted
+from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
 
 if TYPE_CHECKING:  # these take long to import
     from drike.serving.asking import Settings

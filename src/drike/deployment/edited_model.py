@@ -23,8 +23,7 @@ from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Demonstration, Prompt, Role
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, as_stored
-from drike.support.escape import visible
-from drike.support.table import Table, as_markdown, markdown_text
+from drike.support.table import Table, as_markdown, markdown_text, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -16,7 +16,7 @@ from drike.matching import normalise
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE, YES_OR_NO, Prompt
 from drike.stores.records import EditRecord, conflict_keys
-from drike.support.escape import visible
+from drike.support.table import visible
 from drike.words import masked, mentions
 
 _TOKENS = 40  # of a paraphrase

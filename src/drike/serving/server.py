@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from drike.errors import UsageError
-from drike.support.signals import ending_signals
+from drike.support.extras import ending_signals
 
 try:
     import resource

@@ -1,8 +1,10 @@
-"""The extras of drike, whose packages an install may lack, and the versions of those that are here."""
+"""What is here: extras, whose packages an install may lack, versions of packages, and signals that end a process."""
 
 from __future__ import annotations
 
 import platform
+import signal
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -23,13 +25,12 @@ def installed(extra: str) -> bool:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages a result depends on."""
-    known = {"python": platform.python_version(), "machine": platform.machine()}
+    here = {"python": platform.python_version(), "machine": platform.machine()}
     for package in _OF_RESULTS:
-        try:
-            known[package] = version(package)
-        except PackageNotFoundError:
-            known[package] = "not installed"
-    return known
+        here[package] = "not installed"
+        with suppress(PackageNotFoundError):
+            here[package] = version(package)
+    return here
 
 
 def version_and_extras() -> str:
@@ -44,3 +45,9 @@ def missing_extra(problem: ModuleNotFoundError) -> str:
         if package in packages:
             return f"this needs {package}: pip install 'drike[{extra}]'"
     raise problem
+
+
+def ending_signals() -> tuple[int, ...]:
+    """SIGTERM, and where there is one SIGHUP, which a closed terminal sends; not if it is ignored, as under nohup."""
+    hangup: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
+    return signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) is not signal.SIG_IGN)

@@ -61,14 +61,10 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
 
 def with_checksum(record: Mapping[str, object]) -> dict[str, object]:
     """A JSON object with the sha256 of all else in it, so that a damaged letter or digit is noticed."""
-    return {**record, _CHECKSUM: _digest(record)}
+    rest = {name: value for name, value in record.items() if name != _CHECKSUM}
+    return {**rest, _CHECKSUM: hashlib.sha256(json.dumps(rest, sort_keys=True, default=str).encode()).hexdigest()}
 
 
 def checksum_ok(record: Mapping[str, object], *, needed: bool = False) -> bool:
     """Whether an object matches its checksum; one without a checksum passes unless `needed`."""
-    return record[_CHECKSUM] == _digest(record) if _CHECKSUM in record else not needed
-
-
-def _digest(record: Mapping[str, object]) -> str:
-    rest = {name: value for name, value in record.items() if name != _CHECKSUM}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, default=str).encode()).hexdigest()
+    return record[_CHECKSUM] == with_checksum(record)[_CHECKSUM] if _CHECKSUM in record else not needed

@@ -11,7 +11,9 @@ import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
+Result = TypeVar("Result")
 _BUSY_SECONDS = 10.0  # of waiting for another process's write
 _CHECKSUM = 8  # bytes before a value
 
@@ -32,22 +34,18 @@ class KeyValueFile:
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
         """Return the intact values of those `keys` that have one."""
-        found: dict[str, bytes] = {}
-
-        def select(file: sqlite3.Connection) -> None:
-            query = "SELECT key, value FROM entries WHERE key IN (SELECT value FROM json_each(?))"
-            for key, value in file.execute(query, [json.dumps(list(keys))]):
-                if isinstance(value, bytes) and value[:_CHECKSUM] == _checksum(value[_CHECKSUM:]):
-                    found[key] = value[_CHECKSUM:]
-
-        if keys and self.path.is_file():
-            self._use(select)
-        return found
+        if not (keys and self.path.is_file()):
+            return {}
+        query = "SELECT key, value FROM entries WHERE key IN (SELECT value FROM json_each(?))"
+        rows = self._use(lambda file: file.execute(query, [json.dumps(list(keys))]).fetchall()) or []
+        whole = [(key, value) for key, value in rows if isinstance(value, bytes)]
+        return {key: value[_CHECKSUM:] for key, value in whole if value == _sealed(value[_CHECKSUM:])}
 
     def put(self, values: Mapping[str, bytes]) -> bool:
         """Store values, replacing older ones, in one transaction; return False if that failed."""
-        rows = [(key, _checksum(value) + value) for key, value in values.items()]
-        return self._use(lambda file: file.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", rows))
+        rows = [(key, _sealed(value)) for key, value in values.items()]
+        query = "INSERT OR REPLACE INTO entries VALUES (?, ?)"
+        return self._use(lambda file: file.executemany(query, rows)) is not None
 
     def close(self) -> None:
         """Close the file; using it opens it again."""
@@ -56,21 +54,21 @@ class KeyValueFile:
                 self._file.close()
                 self._file = None
 
-    def _use(self, act: Callable[[sqlite3.Connection], object]) -> bool:
+    def _use(self, act: Callable[[sqlite3.Connection], Result]) -> Result | None:
+        """What a function does with the open file; None if that failed."""
         try:
             with self._lock, self._open() as file:
-                act(file)
-            return True
+                return act(file)
         except (sqlite3.Error, OSError) as problem:
             if not isinstance(problem, sqlite3.OperationalError | OSError):
                 self.close()
                 with suppress(OSError):
                     self.path.replace(self.path.with_suffix(".damaged"))
-                    return False
+                    return None
             if not self._warned:
                 self._warned = True
                 warnings.warn(self._sentence.format(problem), RuntimeWarning, stacklevel=4)
-            return False
+            return None
 
     def _open(self) -> sqlite3.Connection:
         if self._file is None:
@@ -91,5 +89,6 @@ class KeyValueFile:
         return self._file
 
 
-def _checksum(value: bytes) -> bytes:
-    return hashlib.sha256(value).digest()[:_CHECKSUM]
+def _sealed(value: bytes) -> bytes:
+    """A value as the file has it, behind its checksum."""
+    return hashlib.sha256(value).digest()[:_CHECKSUM] + value

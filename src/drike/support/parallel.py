@@ -66,7 +66,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int
 
     An error of `work` is raised in place of its result, once what runs has ended; no more tasks are started. If the
     generator is ended from outside (Ctrl-C, `close()`), running tasks get `GRACE` seconds until their `TaskGroup` is
-    abandoned, and must then end. No thread is left running. Raises ValueError for fewer than one thread.
+    abandoned, and must then end, so that no thread is left. Raises ValueError for fewer than one thread.
     """
     if at_once < 1:
         raise ValueError(f"at least one thread is needed, not {at_once}")
@@ -106,8 +106,7 @@ def _next(waiting: deque[Future[Result]], group: TaskGroup) -> Result:
     """Return the next result, or raise its error when the other running tasks are done."""
     wait([waiting[0]])  # it stays in the queue, so that an interruption here also ends it
     first = waiting.popleft()
-    error = first.exception()
-    if error is None:
+    if (error := first.exception()) is None:
         return first.result()
     wait([task for task in waiting if not task.cancel()])
     raise group.failure or error if isinstance(error, StoppedError) else error

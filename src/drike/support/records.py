@@ -15,7 +15,6 @@ Record = TypeVar("Record")
 Reader = Callable[[Any], Any]
 
 ADDED = {"added": True}  # metadata of a field with a default that records of earlier versions lack
-
 _MAXIMUM = {int: 2**63 - 1, float: 1e100}  # sums and squares of such numbers are finite
 
 
@@ -133,7 +132,7 @@ def _record_reader(kind: Any) -> Reader:
 
 
 def _each(value: Mapping[str, Any], readers: Mapping[str, Reader]) -> dict[str, Any]:
-    """Read every value with the reader of its name, and put the name in front of the reader's error."""
+    """Every value read by the reader of its name, which goes in front of an error."""
     values, name = {}, ""
     try:
         for name, raw in value.items():

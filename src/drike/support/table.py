@@ -1,4 +1,4 @@
-"""Tables for a terminal, a notebook, a log and a Markdown file."""
+"""Tables for a terminal, a notebook, a log and a Markdown file, and text from elsewhere, made safe to print."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from io import StringIO
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from drike.support.escape import visible
-
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
 NOT_MEASURED = "n/a"
 Z95 = 1.959964  # of a 95 % interval
+# What moves a cursor, starts a terminal's command, reorders or breaks the text around it, or is half a character.
+_CONTROL = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Write control and bidirectional characters, but line breaks and tabs, as \x1b or \u202e."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,8 @@ def parts(cell: Cell, *, signed: bool = False, comma: str = ",") -> tuple[str, s
         return f"{value}*" if cell.significant else value, small
     if cell.value is None or cell.low is None or cell.high is None:
         return NOT_MEASURED, ""
-    return f"{cell.value:{'+' if signed else ''}.3f}", f"[{_short(cell.low)}{comma}{_short(cell.high)}]"
+    ends = (f"{end:.2f}".replace("0.", ".", 1) if abs(end) < 1 else f"{end:.2f}" for end in (cell.low, cell.high))
+    return f"{cell.value:{'+' if signed else ''}.3f}", f"[{comma.join(ends)}]"  # columns are narrow
 
 
 def as_text(cell: Cell, *, signed: bool = False) -> str:
@@ -97,10 +105,6 @@ def as_text(cell: Cell, *, signed: bool = False) -> str:
 def counted(number: int, noun: str) -> str:
     """A number of things: "1 edit", "1,200 edits"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"  # columns are narrow
 
 
 @dataclass(frozen=True)
@@ -114,10 +118,10 @@ class Table:
     wide: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """For `rich.print` and the command line.
+        """For `rich.print` and the command line: intervals and notes on a second line of their cell.
 
-        Intervals and notes go on a second line of their cell. If the table is still too wide, so do the ends of an
-        interval and the words of a heading, and then columns continue below, with the first column repeated.
+        Of a table that is too wide, so are the ends of an interval and the words of a heading; then columns continue
+        below, after the first one again.
         """
         from rich import box
         from rich.table import Table as Drawn
@@ -141,7 +145,6 @@ class Table:
         yield from (Text(visible(note), style="dim") for note in self.notes)
 
     def _columns(self, comma: str) -> list[list[str]]:
-        """The heading and the cells of each column, with intervals and notes on a line of their own."""
         rows = ((parts(cell, comma=comma) for cell in row) for row in (self.header, *self.rows))
         texts = ([visible("\n".join(filter(None, both))) for both in row] for row in rows)
         return [list(cells) for cells in zip_longest(*texts, fillvalue="")]
