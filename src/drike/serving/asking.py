@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-import aiohttp
-
 from drike.errors import RefusedError, ServerError, UsageError
 from drike.models.served.cache import AnswerCache
 from drike.models.served.response import error_message, token_counts
@@ -39,9 +37,7 @@ EditCall = Callable[[UpstreamCall], Awaitable[EditedRequest]]
 class GatewayUpstream(HttpUpstream):
     """A running gateway of drike's, whose answers keep the headers that say what it decided."""
 
-    def _headers(self, response: aiohttp.ClientResponse) -> Headers:
-        ours = [(name.lower(), value) for name, value in response.raw_headers if name.lower().startswith(_OURS)]
-        return [*super()._headers(response), *ours]
+    hidden_headers = ()
 
 
 class MeteredUpstream(Upstream):
@@ -54,7 +50,7 @@ class MeteredUpstream(Upstream):
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """The answer to a call; its tokens are counted if it is a request for one."""
-        text, most = call.body.decode("utf-8", "replace"), _most_tokens(_object(call.body))
+        text, most = call.body.decode("utf-8", "replace"), _most_tokens(json.loads(call.body or b"{}"))
         with self.meter.reserved(text, most):
             self.meter.sent()
             async with self._inner.exchange(call) as reply:
@@ -73,17 +69,16 @@ class DryUpstream(Upstream):
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """An answer; the one to a question yes or no is yes, after which most is sent."""
-        values = _object(call.body)
-        messages, most = values.get("messages", []), _most_tokens(values)
-        usage = {"prompt_tokens": sum(self._count(m["content"]) for m in messages), "completion_tokens": most}
+        request = json.loads(call.body or b"{}")
+        read, most = sum(self._count(m["content"]) for m in request.get("messages", [])), _most_tokens(request)
+        usage = {"prompt_tokens": read, "completion_tokens": most}
         choice = {"message": {"content": ("Yes " + "word " * most)[: CHARACTERS_PER_TOKEN * most]}}
         reply = {"choices": [choice], "usage": usage, "data": [{"id": "model"}]}
         yield Reply(200, [], in_one(json.dumps(reply).encode()))
 
 
-def _most_tokens(values: Mapping[str, Any]) -> int:
-    """How many tokens the answer to a request may have."""
-    limits = (values.get(name) for name in ("max_completion_tokens", "max_tokens"))
+def _most_tokens(request: Mapping[str, Any]) -> int:
+    limits = (request.get(name) for name in ("max_completion_tokens", "max_tokens"))
     return next((limit for limit in limits if isinstance(limit, int)), TOKENS)
 
 
@@ -131,7 +126,12 @@ class Client:
             call = UpstreamCall("POST", CHAT, [*_HEADERS, *self.headers], body)
             try:
                 edited = await edit(call) if edit else None
-                return await self._once(edited.in_place_of(call) if edited else call, sample), edited
+                call = edited.in_place_of(call) if edited else call
+                asked = json.dumps([self.kept_for, self.upstream.name, call.body.decode(), sample])
+                key = sha256(asked.encode()).hexdigest()
+                if key not in self._asked:
+                    self._asked[key] = asyncio.ensure_future(self._answer(key, call))
+                return await asyncio.shield(self._asked[key]), edited
             except RequestError as problem:
                 raise ServerError(f"the request was not edited: {problem}") from None
             except RefusedError as problem:
@@ -148,13 +148,6 @@ class Client:
             such = f", such as {names[0]}" if names else ""
             raise UsageError(f"{self.upstream.name} lists {len(names):,} models: name one as --model{such}")
         return names[0]
-
-    async def _once(self, call: UpstreamCall, sample: int) -> ChatAnswer:
-        asked = json.dumps([self.kept_for, self.upstream.name, call.body.decode(), sample])
-        key = sha256(asked.encode()).hexdigest()
-        if key not in self._asked:
-            self._asked[key] = asyncio.ensure_future(self._answer(key, call))
-        return await asyncio.shield(self._asked[key])
 
     async def _answer(self, key: str, call: UpstreamCall) -> ChatAnswer:
         if self.cache and (row := self.cache.get([key]).get(key)):
@@ -207,7 +200,3 @@ def _json(raw: bytes) -> object:
     with suppress(ValueError):
         return parse(raw)
     return None
-
-
-def _object(raw: bytes) -> Mapping[str, Any]:
-    return values if isinstance(values := _json(raw), dict) else {}

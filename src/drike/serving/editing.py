@@ -45,7 +45,6 @@ _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, an
 _BRIEF: Mapping[str, object] = {"max_tokens": 16, "temperature": 0}
 _THINKING: Mapping[str, object] = {"max_completion_tokens": 512}  # includes what the model thinks
 _DROPPED = frozenset((b"accept", b"accept-encoding", b"content-encoding", b"idempotency-key"))
-_OK, _BAD_REQUEST = 200, 400
 
 
 class RequestEditor:
@@ -204,9 +203,9 @@ class RequestEditor:
                     body = json.dumps({**kept, **asked, **limit}).encode()
                     async with self._upstream.exchange(UpstreamCall("POST", path, headers, body)) as reply:
                         raw = await whole(reply)
-                    if reply.status != _BAD_REQUEST:
+                    if reply.status != 400:
                         break
-            if reply.status == _OK:
+            if reply.status == 200:
                 answer = answer_of(text_of(json.loads(raw)))
         self._metrics.questions.labels(answer).inc()
         return answer

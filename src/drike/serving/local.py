@@ -1,7 +1,6 @@
 """A model of this process as an upstream, in OpenAI's form: one request at a time, greedily, without sampling.
 
-A chat goes through the model's chat template; a model without one, which only completes, completes the text of the last
-message with one line.
+A model without a chat template, which only completes, completes the last message of a chat with one line.
 """
 
 from __future__ import annotations
@@ -76,17 +75,14 @@ class LocalUpstream(Upstream):
             yield _json_reply(next(answers))
 
     def _answer(self, request: _LocalRequest) -> Completion:
-        if not request.messages:
-            [completion] = self._model.generate([request.prompt], request.tokens or ANSWER_TOKENS, None)
+        if request.messages and self._reply:
+            completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
         else:
-            if self._reply:
-                completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
-            else:
-                text = request.messages[-1]["content"]
-                [completion] = self._model.generate([text], request.tokens or ANSWER_TOKENS, "\n")
-            completion = replace(completion, text=completion.text.lstrip())
-        ends = [end for stop in request.stop if (end := completion.text.find(stop)) >= 0]
-        return replace(completion, text=completion.text[: min(ends)]) if ends else completion
+            prompt, stop = (request.messages[-1]["content"], "\n") if request.messages else (request.prompt, None)
+            [completion] = self._model.generate([prompt], request.tokens or ANSWER_TOKENS, stop)
+        text = completion.text.lstrip() if request.messages else completion.text
+        ends = [text.find(stop) for stop in request.stop if stop in text]
+        return replace(completion, text=text[: min(ends, default=None)])
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ MAX_DEPTH = 64
 MAX_VALUES = 100_000  # of a body; so many take at most some 15 MB and 90 ms
 MAX_UNPACKED, _MAX_MEMBERS = 10 << 20, 16  # bytes of a compressed body, and pieces that it is made of
 _WINDOWS = {b"gzip": (31,), b"x-gzip": (31,), b"deflate": (15, -15)}  # zlib's; some deflate without zlib's header
+_SEPARATORS = (b",", b"[", b"{")
 _JSON, _BETWEEN = json.JSONDecoder(), re.compile(r"[ \t\r\n,:]*")
 _TOO_DEEP = f"the body is nested more than {MAX_DEPTH} levels deep: flatten it"
 
@@ -215,15 +216,13 @@ def _after(text: str, place: int) -> int:
 
 def _too_many_values(text: bytes) -> bool:
     """Whether JSON has more than `MAX_VALUES` values or texts; for text that is no JSON, up to where it is."""
-    if _commas_and_brackets(text) <= MAX_VALUES:
+    if sum(map(text.count, _SEPARATORS)) <= MAX_VALUES:
         return False
     bare = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    texts = bare.count(b'"') // 2
-    return texts > MAX_VALUES or _commas_and_brackets(b"".join(bare.split(b'"')[::2])) > MAX_VALUES
-
-
-def _commas_and_brackets(text: bytes) -> int:
-    return sum(map(text.count, (b",", b"[", b"{")))
+    if bare.count(b'"') // 2 > MAX_VALUES:
+        return True
+    outside = b"".join(bare.split(b'"')[::2])  # of texts
+    return sum(map(outside.count, _SEPARATORS)) > MAX_VALUES
 
 
 def _too_deep(value: object) -> bool:

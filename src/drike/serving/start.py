@@ -57,7 +57,6 @@ _PREPARED = 200  # edits whose demonstrations are looked up before they are in f
 class Started:
     """A gateway whose sockets listen. example: a question for it to answer. notes: sentences for its operator."""
 
-    options: GatewayOptions
     upstream: Upstream
     editor: RequestEditor
     tenants: Tenants
@@ -144,7 +143,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
     if (room := max_connections()) < Limits().at_once:
         notes.append(f"{room} clients at once at most: raise the limit on open files (ulimit -n)")
     return Started(
-        options, upstream, requests, tenants, keys, server(gateway, admin, admin_port),
+        upstream, requests, tenants, keys, server(gateway, admin, admin_port),
         f"http://{hosts[0]}:{port}/v1", f"http://{hosts[1]}:{admin_port}",
         next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
         sends and Notifier(lambda: {name: (feed.store, feed.snapshot) for name, feed in tenants.feeds.items()}, *sends),

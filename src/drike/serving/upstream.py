@@ -32,7 +32,6 @@ _HOP_BY_HOP = frozenset(
 _CREDENTIALS = frozenset(  # and who pays
     b"authorization api-key x-api-key x-goog-api-key cookie openai-organization openai-project".split()
 )
-_OURS = b"x-drike-"  # headers that only the gateway sends
 _ENCODINGS = frozenset((b"gzip", b"deflate", b"br", b"zstd"))  # that aiohttp may decode
 _UNUSABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # in a header
 _REDIRECTS = {*range(300, 400)} - {304}  # that is "not modified"
@@ -114,6 +113,8 @@ class HttpUpstream:
     after which an answer is given up. allow_http: a host to which requests may go unencrypted, besides this machine.
     """
 
+    hidden_headers: tuple[bytes, ...] = (b"x-drike-",)  # beginnings of those that only the gateway sends
+
     def __init__(
         self, address: str, key: str | None = None, *, keep_credentials: bool = True, timeout: float = 600.0,
         allow_http: str | None = None,
@@ -179,7 +180,7 @@ class HttpUpstream:
         headers = _without(response.raw_headers, _HOP_BY_HOP - {b"content-length"})
         if any(_UNUSABLE.search(name + value) for name, value in headers):
             raise UpstreamError("the upstream's answer has control characters in a header: tell its operator")
-        headers = [header for header in headers if not header[0].startswith(_OURS)]
+        headers = [header for header in headers if not header[0].startswith(self.hidden_headers)]
         if self._secret is None:
             return headers
         encoding = b",".join(value for name, value in headers if name == b"content-encoding").strip().lower()
