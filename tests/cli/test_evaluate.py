@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from drike import datasets, tinyfacts
-from drike.cli.evaluate import swept
-from drike.cli.opening import open_setup, open_trained_run
+from drike.cli.experiments import swept
+from drike.cli.running import open_setup, open_trained_run
 from drike.datasets.dataset import SplitIds
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.catalog import make

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.cli.recording import alone_at
+from drike.cli.running import alone_at
 from drike.editors.budgets import Threshold
 from drike.evaluation.metrics import Outcome
 from drike.runs import checkpoint

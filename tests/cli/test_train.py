@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drike import datasets, tinyfacts
-from drike.cli.opening import open_trained_run
+from drike.cli.running import open_trained_run
 from drike.datasets.dataset import SplitIds
 from drike.editors.budgets import Fraction, Threshold
 from drike.encoders import HashingEncoder

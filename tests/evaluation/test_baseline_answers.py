@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drike.cli.dry_run import CountingModel, count_own_answers
-from drike.cli.evaluate import baseline_sentence
+from drike.cli.experiments import baseline_sentence
 from drike.editors.editor import FactPrompt, Unedited
 from drike.edits import Aspect, BaselineQuestion, EditCase
 from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers

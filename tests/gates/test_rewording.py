@@ -77,7 +77,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
     """The model that commands open, in an empty working directory."""
     monkeypatch.chdir(tmp_path)
     made = writer()
-    monkeypatch.setattr("drike.cli.opening.open_model", lambda *asked, **more: SimpleNamespace(model=made))
+    monkeypatch.setattr("drike.cli.running.open_model", lambda *asked, **more: SimpleNamespace(model=made))
     return made
 
 

@@ -31,8 +31,8 @@ LIMITS = (
 
 def writers(place: Path) -> Series:
     """Run every writer under each limit on file size."""
-    import drike.cli.demo
     import drike.cli.doctor
+    import drike.cli.edit
     import drike.cli.report  # noqa: F401 - so that forks need not import them
     from drike.encoders.frozen import FeatureStore
     from tools.tinyfacts import build

@@ -301,12 +301,8 @@ def series(
     command: str, model: str, times: int, seed: int, place: Path, *, how: str = "kill", served: bool = False
 ) -> Series:
     """Stop `command` on `model` at least `times` times; resume each run to its end and compare it with a whole one."""
-    for name in (
-        "drike.cli.train",
-        "drike.cli.evaluate",
-        "drike.models.served.openai",
-        "torch._dynamo",
-    ):  # every optimizer imports the last one, which takes 1 s
+    # Every optimizer imports the last one, which takes 1 s.
+    for name in ("drike.cli.experiments", "drike.models.served.openai", "torch._dynamo"):
         importlib.import_module(name)
     result, began = Series(command, "served" if served else model, how), time.monotonic()
     count: Callable[[], int] = lambda: 0  # noqa: E731

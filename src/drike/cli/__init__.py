@@ -1,8 +1,7 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-There is a module for each command, or for a few that belong together, which is imported when the command runs. They
-share `options`, `opening` (of data, models, encoders and runs), `resume`, `dry_run`, `watching` (progress and usage of
-a run) and `console` (sentences, tables, bars).
+A module has a few commands, and is imported when one of them runs; they share `options`, `running`, `encoding`,
+`dry_run` and `console`.
 """
 
 from __future__ import annotations
@@ -90,10 +89,11 @@ def options(
 TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data"
 app = typer.main.get_group(_typer)
 for command in (
-    Listed("demo", panel=TRY),
+    Listed("demo", "edit", TRY),
     Listed("tour", "report", TRY),
     Listed("doctor", panel=TRY),
-    *(Listed(name, panel=RUN) for name in ("train", "evaluate", "edit", "serve")),
+    *(Listed(name, "experiments", RUN) for name in ("train", "evaluate")),
+    *(Listed(name, panel=RUN) for name in ("edit", "serve")),
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
         edits="add reword import export sync calibrate",

@@ -192,7 +192,7 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
     if ask and not sys.stdin.isatty():
         remedy = "give --yes to store all that pass the checks"
         raise UsageError(f"nobody can look at the proposed paraphrases here: {remedy}")
-    from drike.cli.opening import DEFAULTS, open_model  # heavy, and not needed to refuse
+    from drike.cli.running import DEFAULTS, open_model  # heavy, and not needed to refuse
 
     return open_model(options, api, DEFAULTS).model
 
@@ -201,7 +201,7 @@ def reworded(
     store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
-    from drike.cli.recording import metered
+    from drike.cli.running import metered
     from drike.gates.verification import proposals
 
     taken = frozenset[str]().union(*(records.conflict_keys(edit.record) for edit in in_force(store)))

@@ -9,21 +9,10 @@ from pathlib import Path
 from drike.cli.console import draw, note, say
 from drike.cli.dry_run import count_only
 from drike.cli.edits import in_force, store_at
-from drike.cli.opening import DEFAULTS, OpenedModel, open_model, open_setup, open_trained_run
 from drike.cli.options import FILE, ModelOptions, RunOptions, command
-from drike.cli.recording import metered
-from drike.conversations.tuning import (
-    ChosenPlacement,
-    Kind,
-    Round,
-    Trial,
-    Tuning,
-    TuningQuestion,
-    placements,
-    questions_of,
-    save_choice,
-    tune,
-)
+from drike.cli.running import DEFAULTS, OpenedModel, metered, open_model, open_setup, open_trained_run
+from drike.conversations import tuning
+from drike.conversations.tuning import Kind, TuningQuestion
 from drike.edits import Aspect
 from drike.models.served.spending import ApiOptions
 from drike.runs.run import TrainedRun
@@ -42,34 +31,34 @@ def tune_(
     """Choose by a model's answers how facts are put before its questions, for drike serve."""
     with store_at(store) as opened_store:
         if remove:
-            save_choice(opened_store, None)
+            tuning.save_choice(opened_store, None)
             return say(f"{opened_store.name} has the usual placement from now on")
         base, edits = open_trained_run(run) if run else None, in_force(opened_store)
         if not (base or edits):
             raise StoreError(f"no edit is in force in {opened_store.name}: add one (drike edits add), or give --run")
-        asked = _of_run(base, questions) if base else questions_of(edits, questions)
+        asked = _of_run(base, questions) if base else tuning.questions_of(edits, questions)
         opened = _open(model, api, base, dry_run)
         chat = opened.template == "chat"
-        tuning = Tuning(opened.model, placements(chat), asked, chat, token_price)
-        if count_only(opened.model, opened.api, lambda counting: list(tune(replace(tuning, tolerance=-1.0)))):
+        plan = tuning.Tuning(opened.model, tuning.placements(chat), asked, chat, token_price)
+        if count_only(opened.model, opened.api, lambda counting: list(tuning.tune(replace(plan, tolerance=-1.0)))):
             return
         with metered(opened.model):
-            for latest in tune(tuning):
+            for latest in tuning.tune(plan):
                 out = ", ".join(trial.placement for trial in latest.trials[latest.left :])
                 say(f"{latest.calls:,} calls: {latest.left} placements left" + (f"; out: {out}" if out else ""))
         server = opened.model.info.identity.get("server")
-        save_choice(opened_store, ChosenPlacement(
-            latest.trials[0].placement, opened.name, str(server) if server else None, tuning.chat,
-            stamp(datetime.now(UTC)), len({question.edit.id for question in tuning.questions}), tuning.kinds,
-            latest.trials, latest.calls, tuning.grid, tuning.confidence, latest.better,
+        tuning.save_choice(opened_store, tuning.ChosenPlacement(
+            latest.trials[0].placement, opened.name, str(server) if server else None, plan.chat,
+            stamp(datetime.now(UTC)), len({question.edit.id for question in plan.questions}), plan.kinds,
+            latest.trials, latest.calls, plan.grid, plan.confidence, latest.better,
         ))  # fmt: skip
-        draw(_table(latest, tuning, opened.name))
+        draw(_table(latest, plan, opened.name))
         say(f"{opened_store.name} has the placement {latest.trials[0].placement} from now on")
         rest = "every other one is worse" if latest.left == 1 else f"none is better by more than {latest.better:.2f}"
-        say(f"At confidence {tuning.confidence:g} {rest}, in S less the price of tokens")
+        say(f"At confidence {plan.confidence:g} {rest}, in S less the price of tokens")
         if latest.better > _UNSURE:
             note("the questions are few: add edits and paraphrases, or give a training run (--run), and choose again")
-        say(f"{latest.calls:,} calls; all questions under all placements take {tuning.grid:,}")
+        say(f"{latest.calls:,} calls; all questions under all placements take {plan.grid:,}")
 
 
 def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_run: bool) -> OpenedModel:
@@ -83,11 +72,12 @@ def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_r
 
 def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
     """The probes of the run's training edits."""
-    run, by_kind = base.run, {kind: list[TuningQuestion]() for kind in Kind}
+    run = base.run
     setup = open_setup(
         run.data, encoder="hashing", seed=run.seed, split=base.split, target=run.zsre_target,
         paraphrases=run.paraphrases, pool=run.pool,
     )  # fmt: skip
+    by_kind = {kind: list[TuningQuestion]() for kind in Kind}
     cases = setup.split.train
     for edit, case in zip(as_stored([case.edit for case in cases]), cases, strict=True):
         for probe in case.probes:
@@ -96,13 +86,13 @@ def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
     return [question for questions in by_kind.values() for question in questions[:most]]
 
 
-def _table(latest: Round, tuning: Tuning, model: str) -> Table:
-    def row(place: int, trial: Trial) -> tuple[str | Number, ...]:
+def _table(latest: tuning.Round, plan: tuning.Tuning, model: str) -> Table:
+    def row(place: int, trial: tuning.Trial) -> tuple[str | Number, ...]:
         said = "chosen" if place == 0 else "left" if place < latest.left else f"out after {trial.asked:,}"
         rates = (Number(rate, ".2f") for rate in (*trial.rates, trial.s))
         gain = Number(trial.gain if place else None, ".2f")
         return trial.placement, *rates, Number(trial.tokens, ".0f"), gain, said
 
-    header = ("placement", *tuning.kinds, "S", "tokens", "may gain", "")
+    header = ("placement", *plan.kinds, "S", "tokens", "may gain", "")
     rows = tuple(row(place, trial) for place, trial in enumerate(latest.trials))
     return Table(f"Placements of facts on {model}", header, rows)

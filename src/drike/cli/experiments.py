@@ -1,0 +1,376 @@
+"""`drike train` and `drike evaluate`: the paper's algorithm and its table, in the folders of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+from drike.cli import running
+from drike.cli.console import console, draw, note, say, this_command
+from drike.cli.dry_run import CountingModel, count_only, count_own_answers, count_training
+from drike.cli.encoding import WatchedEncoder, watched_encoder
+from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
+from drike.datasets import TINYFACTS
+from drike.datasets.generated import GENERATED, with_generated
+from drike.deployment.evaluation import SimulatedStores
+from drike.editors import catalog
+from drike.editors.budgets import Threshold, TokenLimit
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor, ranks_retains
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
+from drike.edits import ASPECTS_OF_S, EditCase
+from drike.encoders import MINILM
+from drike.errors import GuaranteeError, UsageError
+from drike.evaluation.baseline_answers import AnsweredCases
+from drike.evaluation.evaluate import answers_under
+from drike.evaluation.evaluate import evaluate as outcomes_of
+from drike.evaluation.judge import RULES, Judge, Rule, RuleName
+from drike.evaluation.metrics import Outcome, counted
+from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
+from drike.gates.by_name import Named
+from drike.gates.naming import common_questions
+from drike.gates.store_gate import open_gate, usual_gate
+from drike.gates.verification import require_uncertainty
+from drike.models import ApiOptions, LanguageModel, Usage
+from drike.report import tables
+from drike.runs import evaluating, training
+from drike.runs.folder import EVALUATIONS, read_usage
+from drike.runs.run import PhaseStarted, Prepared, Setup
+from drike.serving.replay import read_questions
+from drike.support.files import write_text
+from drike.support.table import as_markdown, as_text
+from drike.training.algorithm1 import Episode
+from drike.training.s_objective import Expected, actions, check_possible, training_cases
+
+CALIBRATE_ON = 100  # edits held out for a guarantee
+VALUES_OF_EDITORS = f"NAMES are {', '.join(catalog.NAMES)}; {', '.join(catalog.NEED_TRAINING)} need --run."
+TABLES = "table.md"
+
+
+@command(VALUES, running.Resumable)
+def train(
+    *, data: DataOptions, edits: int | None = None, model: ModelOptions, method: training.Method, at: RunOptions,
+    api: ApiOptions,
+) -> None:  # fmt: skip
+    """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
+    options = running.options_in(locals())
+    guarantee = _checked(method, at.replicas)
+    encoder, seed = method.encoder or MINILM, data.seed or 0
+    folder = at.resume or running.new_run(at.out, "train")
+    setup = running.open_setup(
+        data.data or [TINYFACTS], train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder,
+        subset=data.subset, target=data.zsre_target, paraphrases=data.paraphrases, pool=data.pool,
+        validation=(method.calibrate_on or CALIBRATE_ON) if guarantee else 0,
+    )  # fmt: skip
+    if guarantee:
+        check_possible(guarantee, setup.split.validation)
+    opened = running.open_model(model, api, running.DEFAULTS, at=at)
+    method = replace(method, judge=Judge(opened.model, method.rule).rule.name)
+    if count_only(opened.model, api, lambda counting: _count_training(counting, setup, method, opened)):
+        return
+    settings = options | {
+        "data": data.data or [TINYFACTS], "model": opened.name, "seed": seed, "encoder": encoder,
+        "zsre_target": data.zsre_target or "alt", "template": opened.template, "judge": method.judge,
+    }  # fmt: skip
+    refused: GuaranteeError | None = None
+    with running.recorded_at(folder, setup, opened, settings, options, command="train", at=at):
+        head_encoder = WatchedEncoder(method.policy_encoder or encoder)
+        editor = training.new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
+        described = running.describe_model(opened.name, opened.model)
+        try:
+            watch_training(folder, setup, opened.model, editor, method, described=described)
+            if method.is_per_query:
+                watch_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
+        except GuaranteeError as problem:  # the policy is saved as it was trained
+            refused = problem
+    say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
+    if refused is not None:
+        raise refused
+
+
+def _checked(method: training.Method, replicas: int) -> Guarantee | None:
+    """What --guarantee asks for. Raises UsageError for options that do not go together."""
+    if method.parallel_edits < replicas:
+        remedy = f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
+        raise UsageError(f"--parallel-edits {method.parallel_edits} leaves some of {replicas} replicas idle: {remedy}")
+    if method.promise is None:
+        if method.calibrate_on is not None:
+            raise UsageError('--calibrate-on holds edits out for a guarantee: add --guarantee, as "rr>=.85"')
+        return None
+    if not method.is_per_query:
+        raise UsageError("--guarantee is for the policy that decides for each query: add --objective s")
+    return Guarantee.parse(method.promise)
+
+
+def _count_training(
+    counting: CountingModel, setup: Setup, method: training.Method, opened: running.OpenedModel
+) -> None:
+    """Count the calls of all epochs, and those for the answers under each mix."""
+    questions = {case.edits: training.scored_probes(method, case) for case in setup.split.train}
+    count_training(counting, setup.pool, questions, method.max_shots, style=method.style, limit=opened.limit)
+    counting.repeat(method.epochs)
+    if method.is_per_query:
+        rule = Judge(counting, method.rule).rule
+        resolved = count_own_answers(counting, training_cases(setup.split.train, setup.pool.seed), rule)
+        cases = (*resolved.cases, *setup.split.validation)
+        choices, style = actions(setup.pool.roles), method.style
+        list(answers_under(choices, counting, setup.pool, cases, style=style, limit=opened.limit, rule=method.rule))
+
+
+def watch_training(
+    folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: training.Method, *,
+    described: Mapping[str, object],
+) -> None:  # fmt: skip
+    """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work."""
+    ranker, cases, epoch = editor.selector.ranker, len(setup.split.train), list[Episode]()
+    assert isinstance(ranker, Retriever)  # noqa: S101 - only these are trained
+
+    def show(event: training.TrainingEvent) -> str | None:
+        match event:
+            case Prepared():
+                head = f"{ranker.form} over {ranker.encoder.name} ({ranker.parameters:,} parameters)"
+                data = f"{cases} edits of {setup.split.ids.title}, {method.epochs} epochs"
+                say(f"Training on {data}, model {model.info.name}, head {head}")
+                show_prepared(event, "episodes")
+            case PhaseStarted():
+                names = f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}"
+                console.print(names, style="bold")
+            case Episode():
+                epoch.append(event)
+                status = _epoch_so_far(epoch, finished=len(epoch) == cases)
+                if len(epoch) == cases:
+                    epoch.clear()
+                return status
+        return None
+
+    past, seed = training.recovered_episodes(folder), setup.pool.seed
+    events = training.run_training(folder, setup, model, editor, method, seed=seed, described=described, past=past)
+    try:
+        running.watch(events, show, model)
+    finally:
+        used = read_usage(folder).get("training", Usage())
+        if used.tokens:
+            draw(tables.work({"training": used}))
+
+
+def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
+    """The figures of the running epoch; those of a finished one are also printed as a line."""
+    [epoch] = tables.by_epoch(episodes)
+    sigma = as_text(epoch.threshold)
+    esr, k, calls = f"{epoch.esr:.3f}", f"{epoch.mean_k:.2f}", f"{epoch.calls:,}"
+    tokens = "n/a" if epoch.prompt_tokens is None else f"{epoch.prompt_tokens:,}"
+    if finished:
+        console.print(f"{epoch.epoch:>5} {esr:>6} {k:>7} {sigma:>7} {tokens:>10} {calls:>7} {epoch.seconds:>8.1f}")
+    cut = f"sigma {sigma}" if epoch.share is None else f"share {sigma}"
+    return f"epoch {epoch.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
+
+
+def watch_query_policy(
+    folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: training.Method, *,
+    guarantee: Guarantee | None = None,
+) -> None:  # fmt: skip
+    """Train the policy that decides for each query, and show what comes of it. Raises GuaranteeError."""
+
+    def show(event: training.QueryPolicyEvent) -> None:
+        match event:
+            case PhaseStarted():
+                say(f"\nAsking every probe of {event.total} edits alone and under each mix, for DR-IKE-Q")
+                if event.done:
+                    say(f"Recovered {event.done} of {event.total} edits")
+            case Expected():
+                absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in event.means]
+                if absent:
+                    note(f"no training edit has a {' or a '.join(absent)} probe, so the policy learns from none")
+                means = ", ".join(f"{aspect.value} {mean:.3f}" for aspect, mean in event.means.items())
+                tokens = f"{event.tokens:.0%} of the tokens of all demonstrations"
+                say(f"Expected on these edits: S {event.score:.3f} ({means}) with {tokens}")
+            case CertifiedGuarantee():
+                say(f"Guaranteed: {event.sentence} (measured there: {event.measured:.3f}, shift {event.offset:g})")
+
+    running.watch(training.run_query_policy(folder, setup, model, editor, method, guarantee=guarantee), show, model)
+
+
+def show_prepared(event: Prepared, unit: str) -> None:
+    """Print how much of a stopped run is recovered, and the notes on the demonstrations."""
+    if event.recovered:
+        say(f"Recovered {event.recovered} of {event.total} {unit}")
+    for sentence in event.notes:
+        say(sentence, "dim")
+
+
+@command(f"{RUN_DECIDES}\n\n{VALUES_OF_EDITORS}\n\n{VALUES}", running.Resumable)
+def evaluate(
+    *, run: Path | None = None, data: DataOptions, model: ModelOptions, editors: str | None = None,
+    sigmas: str | None = None, judge: RuleName | None = None, probes: Literal["published", "all"] = "published",
+    write: bool = False, encoder: str | None = None, stored: str | None = None,
+    gate: Literal["named", "calibrated", "careful", "eager"] | None = None, unrelated: Path | None = None,
+    ask: bool = False, at: RunOptions, api: ApiOptions,
+) -> None:  # fmt: skip
+    """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
+    if stored and not (gate or at.resume):  # older runs, which name no gate, go on by names
+        gate = "named" if isinstance(usual_gate(), Named) else "calibrated"
+    options = running.options_in(locals())
+    names = [name.strip().casefold() for name in editors.split(",")] if editors else []
+    for name in [*names, *(["dr-ike"] if sigmas else [])]:
+        catalog.require_editor(name, trained=run is not None)
+    thresholds = parse_sigmas(sigmas)
+    if stored and stored != "all" and not (stored.isdecimal() and int(stored)):
+        raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
+    if not stored and (gate or unrelated or ask):
+        raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
+    if ask:
+        require_uncertainty(open_gate(None, gate or "named"), "give --gate calibrated, or leave --ask out")
+    folder, notes = at.resume or running.new_run(at.out, "evaluate", run), list[str]()
+    base, setup, settings = running.open_edits(run, data, encoder, at)
+    trained, earlier = (base.trained, base.run) if base else (None, running.DEFAULTS)
+    if probes == "all":
+        cases = with_generated(setup.split.test, setup.pool.seed)
+        setup, notes = replace(setup, split=replace(setup.split, test=cases)), [GENERATED]
+    opened = running.open_model(model, api, earlier, at=at, cache=False)
+    rule = Judge(opened.model, RULES.get(judge or earlier.judge or "")).rule
+    make = partial(catalog.make, pool=setup.pool, trained=trained, limit=opened.limit)
+    chosen = [*map(make, names or catalog.usual(trained)), *(swept(make("dr-ike"), thresholds) if thresholds else ())]
+    deployment = None
+    if stored:
+        size = None if stored == "all" else int(stored)
+        deployment = open_deployment(setup, size, gate or "named", unrelated, opened.model if ask else None)
+    asked, test = [*chosen, *(deployment.editors(chosen) if deployment else [])], setup.split.test
+    if count_only(
+        opened.model, opened.api, lambda counting: _count_evaluation(counting, test, asked, rule=rule, write=write)
+    ):
+        return
+    settings |= {
+        "sigmas": sigmas, "probes": probes, "write": write, "model": opened.name, "template": opened.template,
+        "judge": rule.name, "prompt_tokens": model.prompt_tokens or earlier.prompt_tokens, "replicas": at.replicas,
+        "tokenizer": opened.api.tokenizer, "editors": [editor.name for editor in chosen], "stored": stored,
+        "gate": deployment.name if deployment else None, "unrelated": None if unrelated is None else str(unrelated),
+    }  # fmt: skip
+    with running.recorded_at(folder, setup, opened, settings, options, command="evaluate", at=at, base=base):
+        evaluation = watch_evaluation(folder, setup, opened.model, chosen, rule=rule, write=write, notes=notes)
+        if deployment is not None:
+            watch_deployed(folder, deployment, opened.model, chosen, evaluation)
+    show_guarantee(trained.promise if trained else None, evaluation.outcomes.get("DR-IKE-Q", []))
+    note_long_prompts(evaluation.outcomes, opened.limit)
+    shown = folder.parents[1] if folder.parent.name == EVALUATIONS else folder
+    say(f"\nOutcomes and tables are in {folder}. Report them: {this_command()} report {shown}")
+
+
+def _count_evaluation(
+    counting: CountingModel, cases: Sequence[EditCase], editors: Sequence[Editor], *, rule: Rule, write: bool
+) -> None:
+    """Count the calls of an evaluation."""
+    resolved = count_own_answers(counting, cases, rule)
+    for editor in editors:
+        list(outcomes_of(editor, counting, resolved.cases, rule=rule, write=write, allow_trained=True))
+    if resolved.asked:
+        say(f"{resolved.asked} questions are put to the unedited model first")
+
+
+def watch_evaluation(
+    folder: Path, setup: Setup, model: LanguageModel, editors: Sequence[Editor], *, notes: Sequence[str] = (),
+    **how: Any,
+) -> evaluating.Evaluation:  # fmt: skip
+    """Evaluate editors on the test edits with a bar; save and print the tables. how: as `run_evaluation` takes it."""
+
+    def show(event: evaluating.EvaluationEvent) -> None:
+        if isinstance(event, AnsweredCases):
+            say(baseline_sentence(event))
+        elif isinstance(event, Prepared):
+            show_prepared(event, "edits")
+
+    evaluation = running.watch(evaluating.run_evaluation(folder, setup, model, editors, **how), show, model)
+    assert isinstance(evaluation, evaluating.Evaluation)  # noqa: S101 - its last event
+    data, rule, summaries = f"{setup.split.ids.title}, {len(evaluation.cases)}", evaluation.rule, evaluation.summaries
+    title = f"{data} test edits, model {model.info.name}, judged by {rule.name}"
+    differing = [tables.disagreement(evaluation.both_ways)] if evaluation.both_ways else []
+    first = tables.table1(summaries, title, rule.caption, *differing)
+    others = tables.aspects(summaries, *notes), tables.hops(summaries), tables.costs(summaries)
+    shown = [table for table in (first, *others) if table]
+    shown += tables.paired(evaluation.counts, tables.compared(list(evaluation.counts)), "Paired differences")
+    write_text(folder / TABLES, "\n".join(map(as_markdown, shown)))
+    draw(*shown)
+    usages = {name: used for name, used in read_usage(folder).items() if name in evaluation.outcomes}
+    if any(used.tokens for used in usages.values()):
+        draw(tables.work(usages))
+    cached = [name for name, used in usages.items() if model.info.served and used.cached]
+    if cached:
+        note(f"some answers of {', '.join(cached)} came from the cache, so their seconds do not measure the model")
+    return evaluation
+
+
+def baseline_sentence(resolved: AnsweredCases) -> str:
+    """What came of the questions that the unedited model was asked first."""
+    return (
+        f"{resolved.asked} questions were put to the unedited model first, whose answer is right or shows what it "
+        f"knows; left out are {resolved.unusable} without an answer that can be judged, {resolved.unknown} whose facts "
+        f"it does not know and {resolved.new} answered with the new object"
+    )
+
+
+def watch_deployed(
+    folder: Path, deployment: evaluating.Deployment, model: LanguageModel, editors: Sequence[Editor],
+    paper: evaluating.Evaluation,
+) -> None:  # fmt: skip
+    """Evaluate editors behind the gate; draw tables, and add them to those of `paper`, of queries under their edit."""
+    events = evaluating.run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
+    deployed = running.watch(events, lambda event: None, model)
+    assert isinstance(deployed, evaluating.DeployedEvaluation)  # noqa: S101 - its last event
+    counts = {name: (paper.counts[name], counted(outcomes)) for name, outcomes in deployed.outcomes.items()}
+    size, cases = f"{deployment.size:,} edits in force", f"{len(paper.cases)} test edits"
+    title = f"{size}, {cases}, model {model.info.name}, gate {deployment.name}"
+    shown = tables.deployed_tables(counts, deployed.decisions, title, paper.rule.caption)
+    text = (folder / TABLES).read_text("utf-8")
+    write_text(folder / TABLES, "\n".join([text, *map(as_markdown, shown)]))
+    draw(*shown)
+
+
+def open_deployment(
+    setup: Setup, size: int | None, gate: str, unrelated: Path | None, model: LanguageModel | None
+) -> evaluating.Deployment:
+    """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
+    opened, editable = open_gate(None, gate), {*setup.split.ids.editable, *setup.split.ids.test}
+    edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
+    stores = SimulatedStores(edits, size, encoder=watched_encoder(opened), seed=setup.pool.seed)
+    questions = common_questions() if unrelated is None else [asked.said for asked in read_questions(unrelated)]
+    return evaluating.Deployment(opened, stores, questions, model)
+
+
+def show_guarantee(certified: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:
+    """Print what was guaranteed, if anything was, beside what was measured."""
+    aspect = certified and certified.promise.aspect
+    correct = [outcome.correct for outcome in outcomes if outcome.aspect is aspect and outcome.correct is not None]
+    if certified and correct:
+        say(f"\nGuarantee of DR-IKE-Q: {certified.sentence}; measured on these test edits: {fmean(correct):.3f}")
+
+
+def note_long_prompts(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit | None) -> None:
+    """Say how many prompts of each editor are over the limit even without retains."""
+    for name, of_editor in outcomes.items():
+        if limit and (over := sum((outcome.prompt_tokens or 0) > limit.tokens for outcome in of_editor)):
+            longer = f"{over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens"
+            note(f"{longer}, although all retains that can be dropped are")
+
+
+def parse_sigmas(text: str | None) -> list[float]:
+    """Thresholds from a comma-separated option. Raises UsageError for what is no probability."""
+    sigmas = []
+    for part in filter(None, (text or "").replace(" ", "").split(",")):
+        try:
+            sigmas.append(Threshold(float(part)).sigma)
+        except ValueError:
+            raise UsageError(f"--sigmas takes probabilities such as .03,.06, not {part!r}") from None
+    return list(dict.fromkeys(sigmas))
+
+
+def swept(dr_ike: Editor, sigmas: Sequence[float]) -> list[InContextEditor[RankAndCut]]:
+    """DR-IKE with fixed thresholds in place of its own budget, as "DR-IKE (sigma .06)"."""
+    assert ranks_retains(dr_ike)  # noqa: S101 - DR-IKE does
+    selector = dr_ike.selector
+    own = selector.budget if isinstance(selector.budget, Threshold) else Threshold()
+    named = {f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})": replace(own, sigma=sigma) for sigma in sigmas}
+    return [replace(dr_ike, name=name, selector=replace(selector, budget=budget)) for name, budget in named.items()]
