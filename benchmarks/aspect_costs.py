@@ -23,13 +23,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from drike import tinyfacts
 from drike.datasets import TINYFACTS, load
 from drike.datasets.generated import with_generated
-from drike.editors.catalog import make
-from drike.editors.editor import Editor
+from drike.editors.catalog import Editor, make
 from drike.editors.pool import Pool
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
-from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.models.local.huggingface import HuggingFaceModel
 from drike.models.local.loading import open_checkpoint
 from lib import pages

@@ -19,25 +19,21 @@ from dataclasses import replace
 from drike import datasets
 from drike.datasets.dataset import Split
 from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
-from drike.editors.budgets import Threshold
-from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
-from drike.editors.editor import Unedited
+from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, Unedited, make
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Threshold
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
-from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.report.tables import INTERVALS
 from drike.runs.checkpoint import Checkpoint
 from drike.support.table import Table, as_markdown
-from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 from lib.editcot import EditCoTFull
 from lib.policies import trained_policy

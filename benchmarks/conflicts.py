@@ -34,7 +34,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.datasets.paraphrases import query_template
+from drike.datasets.form import query_template
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import salient, unit
 from drike.gates import conflicts

@@ -18,11 +18,10 @@ from statistics import fmean
 
 from drike import datasets
 from drike.datasets.dataset import TEST, TRAIN
-from drike.editors.budgets import Budget, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Budget, RankAndCut, Threshold
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation.evaluate import evaluate
@@ -31,8 +30,7 @@ from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.report.tables import table1
 from drike.support.table import Table, as_markdown
-from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 from lib.learned_budgets import KINDS, untrained
 from results import minus

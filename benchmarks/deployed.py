@@ -25,15 +25,13 @@ from drike import datasets, load_model
 from drike.datasets.dataset import Split
 from drike.datasets.generated import with_generated
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import NO_RETAINS, make
-from drike.editors.editor import Editor
+from drike.editors.catalog import NO_RETAINS, Editor, make
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.selectors import RoleCounts
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, paired_differences, summary_of
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate

@@ -17,13 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from drike.datasets import Dataset, load
-from drike.editors.budgets import TokenLimit
 from drike.editors.catalog import make
+from drike.editors.in_context import TokenLimit
 from drike.editors.pool import Pool
 from drike.edits import Aspect
 from drike.encoders import load_encoder
-from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import AnsweredCases, baseline_answers, evaluate, with_baseline_answers
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model

@@ -31,8 +31,8 @@ from pathlib import Path
 import numpy as np
 
 from drike import datasets
+from drike.datasets.form import query_template
 from drike.datasets.generated import with_generated
-from drike.datasets.paraphrases import query_template
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
 from drike.encoders.base import BULK, salient

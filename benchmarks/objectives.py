@@ -24,12 +24,11 @@ import torch
 from numpy.typing import NDArray
 
 from drike import datasets, load_model
-from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import Editor
+from drike.editors.catalog import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Form, Retriever
-from drike.editors.selectors import RankAndCut, Ranker, RoleCounts, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Ranker, RoleCounts, Similarity, Threshold
 from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
@@ -38,8 +37,7 @@ from drike.evaluation.judge import Question
 from drike.evaluation.metrics import harmonic_mean
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role
-from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 from lib.ceilings import mixes_of, shows_all_fixed
 from lib.ensemble import fitness_weighted

@@ -16,12 +16,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from drike import datasets, tinyfacts
-from drike.editors.budgets import Fraction
-from drike.editors.editor import Editor
+from drike.editors.catalog import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS
-from drike.editors.selectors import RankAndCut, RoleCounts, Similarity, SubjectSwitch, policy_mixes
+from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, policy_mixes
 from drike.encoders import load_encoder
 from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load

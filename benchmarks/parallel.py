@@ -19,17 +19,15 @@ from functools import partial
 
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import Split
-from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import Editor, FactPrompt
+from drike.editors.catalog import Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import CustomModel, LanguageModel, Request, Score
-from drike.training.algorithm1 import train
-from drike.training.rewards import in_blocks, rewrite_reward
+from drike.training.algorithm1 import in_blocks, rewrite_reward, train
 from lib import pages
 
 TITLE = "Several edits at once"

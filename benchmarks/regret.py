@@ -21,19 +21,17 @@ from statistics import fmean
 import numpy as np
 
 from drike import datasets, tinyfacts
-from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS, Retriever
-from drike.editors.selectors import RankAndCut, Ranker, Similarity
+from drike.editors.selectors import Budget, Fraction, RankAndCut, Ranker, Similarity, Threshold
 from drike.encoders import load_encoder
 from drike.evaluation.metrics import resampled
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader
 from drike.prompts import DemonstrationSet, PromptStyle
 from drike.tinyfacts import TEMPLATES
-from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 
 TITLE = "Regret on the closed-form reader"

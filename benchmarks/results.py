@@ -21,12 +21,11 @@ from statistics import fmean
 
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import TEST, TRAIN, Split
-from drike.editors.budgets import Budget, Flip, Fraction, Threshold
-from drike.editors.editor import Editor, Unedited
+from drike.editors.catalog import Editor, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS, Form, Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Budget, Flip, Fraction, RankAndCut, Similarity, Threshold
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
@@ -36,8 +35,7 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report.tables import COLUMNS, STARRED, costs, differences, table1
 from drike.support.table import Table, as_markdown
-from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import rewrite_reward, top
+from drike.training.algorithm1 import Episode, rewrite_reward, top, train
 from lib import pages
 from lib.draws import renormalised, sampled, stopped_at_flip
 

@@ -16,12 +16,11 @@ import sys
 from collections.abc import Sequence
 
 from drike import datasets, load_model
-from drike.editors.budgets import Fraction
-from drike.editors.editor import Editor
+from drike.editors.catalog import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Ranker, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Ranker, Similarity
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import answers_under, evaluate
@@ -29,8 +28,7 @@ from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models.protocols import LanguageModel
 from drike.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference
-from drike.training.algorithm1 import train
-from drike.training.rewards import Reward, RewardChannel, at_once, rewrite_reward
+from drike.training.algorithm1 import Reward, RewardChannel, at_once, rewrite_reward, train
 from lib import pages
 from lib.ceilings import mixes_of, shows_all_fixed
 from lib.credit import every_probe, marginal, s_weighted

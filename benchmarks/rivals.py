@@ -27,23 +27,21 @@ from numpy.typing import NDArray
 from deployed import READINGS, with_hard_questions
 from drike import datasets, load_model, tinyfacts
 from drike.datasets.dataset import Split
-from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, RoleCounts, SameSize, Selector, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, SameSize, Selector, Similarity, Threshold
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
-from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
-from drike.evaluation.evaluate import CaseAnswers, answers_under
+from drike.evaluation.evaluate import CaseAnswers, answers_under, baseline_answers, with_baseline_answers
 from drike.evaluation.metrics import estimated
 from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel
 from drike.report.tables import INTERVALS
 from drike.support.table import NOT_MEASURED
 from drike.training import algorithm1
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward
 from drike.training.s_objective import actions, train_query_policy, training_cases
 from drike.words import mentions
 from lib import pages

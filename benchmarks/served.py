@@ -29,12 +29,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from drike import datasets
-from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import Editor, FactPrompt
+from drike.editors.catalog import Editor, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
@@ -42,8 +41,7 @@ from drike.models.protocols import CustomModel
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import connect
 from drike.models.served.spending import ApiOptions
-from drike.training.algorithm1 import train
-from drike.training.rewards import in_blocks, rewrite_reward
+from drike.training.algorithm1 import in_blocks, rewrite_reward, train
 from lib import pages
 
 TITLE = "A served model with several requests at a time"

@@ -25,12 +25,11 @@ from typing import Literal
 
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import Split
-from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.editor import Editor, Unedited
+from drike.editors.catalog import Editor, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Budget, Fraction, RankAndCut, Similarity, Threshold
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
@@ -40,8 +39,7 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
 from drike.report.tables import by_epoch, costs, distribution_of, epochs_table, table1
 from drike.support.table import Estimate, Table, as_markdown
-from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import Episode, rewrite_reward, train
 from lib import pages
 from lib.feedback import disturbed
 from lib.variants import agreement_table, distribution_table, frontier_table

@@ -25,19 +25,17 @@ from collections.abc import Callable, Sequence
 import torch
 
 from drike import datasets, tinyfacts
-from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.encoders import MINILM, load_encoder
 from drike.models.local import scoring
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Request, Score, cut
 from drike.runs.run import Setup
-from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 
 TITLE = "A whole training run"

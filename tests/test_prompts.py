@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
 from drike.prompts import ORDERS, Demonstration, DemonstrationSet, Layout, OrderName, PromptStyle, Role
 from tests.worlds.small import CAPITALS

@@ -17,7 +17,7 @@ from drike.edits import Aspect, Probe
 from drike.errors import UsageError
 from drike.evaluation.judge import Judge, Rule, ask_probes, is_right
 from drike.models.protocols import LanguageModel
-from drike.training.rewards import Arrival, Reward, RewardChannel, Rewards, Rollout, at_once, count_tokens
+from drike.training.algorithm1 import Arrival, Reward, RewardChannel, Rewards, Rollout, at_once, count_tokens
 
 _FLOOR = 0.1  # no aspect weighs more than 100 times another
 

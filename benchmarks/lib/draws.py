@@ -12,11 +12,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from drike.editors.budgets import Budget
-from drike.editors.selectors import best_first
+from drike.editors.selectors import Budget
 from drike.models.protocols import LanguageModel
 from drike.prompts import DemonstrationSet
-from drike.training.rewards import Choice, Choose, Reward, Rewards, Rollout, rewrite_reward, top
+from drike.training.algorithm1 import Choice, Choose, Reward, Rewards, Rollout, rewrite_reward, top
 
 
 def sampled(rng: random.Random, *, apart: bool = False) -> Choose:
@@ -29,7 +28,8 @@ def sampled(rng: random.Random, *, apart: bool = False) -> Choose:
         draws = random.Random(rng.getrandbits(64)) if apart else rng
         best = top(pool, log_p, budget)
         # Gumbel top-k: sorting by log p + Gumbel noise draws without replacement, and no p is too small for it.
-        order = best_first([x - math.log(-math.log(max(draws.random(), 1e-300))) for x in log_p.tolist()])
+        noisy = [x - math.log(-math.log(max(draws.random(), 1e-300))) for x in log_p.tolist()]
+        order = sorted(range(len(noisy)), key=lambda i: -noisy[i])
         p = dict(zip(best.order, best.probs, strict=True))
         sigma = budget.sigma_for(best.probs, pool) or 0.0
         admitted = next((j for j, i in enumerate(order) if p[i] <= sigma), len(order))

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drike.editors.budgets import Budget, Flip, Threshold, require_candidates, require_shots
+from drike.editors.selectors import Budget, Flip, Threshold, require_candidates, require_shots
 from drike.encoders import TextEncoder
 from drike.prompts import DemonstrationSet, demonstration_block, query_block
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from drike.editors.pool import Pool
 from drike.edits import EditCase
-from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
-from drike.evaluation.evaluate import answers_under
+from drike.evaluation.evaluate import answers_under, baseline_answers, with_baseline_answers
 from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel
 from drike.training.s_objective import actions, train_query_policy, training_cases

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from drike.conversations.following import is_challenge
 from drike.conversations.tuning import NewFacts
-from drike.editors.editor import Editor, Unedited
+from drike.editors.catalog import Editor, Unedited
 from drike.edits import Edit, EditCase, Key, Probe, trained_on
 from drike.prompts import Prompt
 

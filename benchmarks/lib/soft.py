@@ -11,7 +11,7 @@ from drike.edits import Probe
 from drike.evaluation.judge import GREEDY, Judge, Question, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
-from drike.training.rewards import Reward, Rewards, Rollout, count_tokens
+from drike.training.algorithm1 import Reward, Rewards, Rollout, count_tokens
 
 from .credit import mean_of_aspects
 

@@ -14,19 +14,18 @@ from drike.datasets.rows import Dropped as Dropped
 from drike.deployment.edited_model import BeforeAfter as BeforeAfter
 from drike.deployment.edited_model import EditedModel as EditedModel
 from drike.deployment.edited_model import Explanation as Explanation
-from drike.editors.budgets import Budget as Budget
-from drike.editors.budgets import Fraction as Fraction
-from drike.editors.budgets import Threshold as Threshold
-from drike.editors.budgets import TokenLimit as TokenLimit
-from drike.editors.editor import EditCoT as EditCoT
-from drike.editors.editor import Editor as Editor
-from drike.editors.editor import FactPrompt as FactPrompt
-from drike.editors.editor import Unedited as Unedited
+from drike.editors.catalog import EditCoT as EditCoT
+from drike.editors.catalog import Editor as Editor
+from drike.editors.catalog import FactPrompt as FactPrompt
+from drike.editors.catalog import Unedited as Unedited
 from drike.editors.in_context import EditorColumn as EditorColumn
 from drike.editors.in_context import InContextEditor as InContextEditor
 from drike.editors.in_context import Retain as Retain
+from drike.editors.in_context import TokenLimit as TokenLimit
 from drike.editors.pool import Pool as Pool
 from drike.editors.retriever import Retriever as Retriever
+from drike.editors.selectors import Budget as Budget
+from drike.editors.selectors import Fraction as Fraction
 from drike.editors.selectors import RankAndCut as RankAndCut
 from drike.editors.selectors import Ranker as Ranker
 from drike.editors.selectors import Ranking as Ranking
@@ -35,6 +34,7 @@ from drike.editors.selectors import Selection as Selection
 from drike.editors.selectors import Selector as Selector
 from drike.editors.selectors import Similarity as Similarity
 from drike.editors.selectors import SubjectSwitch as SubjectSwitch
+from drike.editors.selectors import Threshold as Threshold
 from drike.edits import Aspect as Aspect
 from drike.edits import BaselineQuestion as BaselineQuestion
 from drike.edits import Edit as Edit
@@ -43,10 +43,10 @@ from drike.edits import Probe as Probe
 from drike.encoders import TextEncoder as TextEncoder
 from drike.encoders import load_encoder as load_encoder
 from drike.errors import DrikeError as DrikeError
-from drike.evaluation.baseline_answers import AnsweredCases as AnsweredCases
-from drike.evaluation.baseline_answers import baseline_answers as baseline_answers
-from drike.evaluation.baseline_answers import with_baseline_answers as with_baseline_answers
+from drike.evaluation.evaluate import AnsweredCases as AnsweredCases
+from drike.evaluation.evaluate import baseline_answers as baseline_answers
 from drike.evaluation.evaluate import evaluate as evaluate
+from drike.evaluation.evaluate import with_baseline_answers as with_baseline_answers
 from drike.evaluation.judge import GENERATE as GENERATE
 from drike.evaluation.judge import GREEDY as GREEDY
 from drike.evaluation.judge import LIKELIHOOD as LIKELIHOOD
@@ -101,10 +101,10 @@ from drike.stores.sqlite import SqliteStore as SqliteStore
 from drike.support.table import Estimate as Estimate
 from drike.support.table import Table as Table
 from drike.training.algorithm1 import Episode as Episode
+from drike.training.algorithm1 import Rewards as Rewards
+from drike.training.algorithm1 import Rollout as Rollout
+from drike.training.algorithm1 import rewrite_reward as rewrite_reward
 from drike.training.algorithm1 import train as train
-from drike.training.rewards import Rewards as Rewards
-from drike.training.rewards import Rollout as Rollout
-from drike.training.rewards import rewrite_reward as rewrite_reward
 
 load_checkpoint = _checkpoint.load
 load_dataset = _datasets.load

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from drike.cli.running import alone_at
-from drike.editors.budgets import Threshold
+from drike.editors.selectors import Threshold
 from drike.evaluation.metrics import Outcome
 from drike.runs import checkpoint
 from drike.runs.folder import outcomes_path, read_outcomes

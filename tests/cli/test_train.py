@@ -11,7 +11,7 @@ import pytest
 from drike import datasets, tinyfacts
 from drike.cli.running import open_trained_run
 from drike.datasets.dataset import SplitIds
-from drike.editors.budgets import Fraction, Threshold
+from drike.editors.selectors import Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.runs.checkpoint import load
 from drike.runs.folder import read_outcomes

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, clean, defused
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.edits import Edit
 from drike.stores.records import as_stored
 from tests.worlds.gateways import FewShots

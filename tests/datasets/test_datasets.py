@@ -15,10 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.datasets import by_case_id, load
-from drike.datasets.fetch import fetch
-from drike.datasets.inspect import lines
-from drike.datasets.paraphrases import around, clean, learn
+from drike.datasets import by_case_id, description, fetch, load
+from drike.datasets.form import around, clean, learn
 from drike.edits import ASPECTS_OF_S, Edit
 from drike.errors import DataError
 
@@ -392,7 +390,7 @@ class TestFetch:
 class TestInspect:
     def test_inspected_counts_agree_with_the_cases(self, tmp_path: Path) -> None:
         data = load(written(tmp_path, [row(i, f"Ada {i}") for i in range(10)]))
-        text = "\n".join(lines(data))
+        text = "\n".join(description(data))
         assert all(
             f"{aspect} probes: {count}\n" in text for aspect, count in zip(ASPECTS_OF_S, (10, 20, 20), strict=True)
         )

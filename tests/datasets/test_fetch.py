@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.datasets import load
-from drike.datasets.fetch import fetch
+from drike.datasets import fetch, load
 from drike.errors import DataError
 from tests.datasets.test_datasets import row
 

@@ -13,11 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.datasets import Dataset, load
+from drike.datasets import PUBLISHED, Dataset, PublicFile, description, load
 from drike.datasets.dataset import SUBSETS
-from drike.datasets.fetch import PUBLISHED, PublicFile
 from drike.datasets.generated import with_generated
-from drike.datasets.inspect import lines
 from drike.editors.pool import Pool
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
@@ -262,7 +260,7 @@ class TestMultiHop:
             ("rewrite", "The home town of Ada is", "Oslo"), ("rewrite", "The home town of Oslo is", "Peru"),
             ("paraphrase", "Where is Ada from?", "Oslo"), ("paraphrase", "Where is Oslo from?", "Peru"),
         ]  # fmt: skip
-        assert "  edits in force: 1 in 1 cases, 2 in 1 cases" in lines(data)
+        assert "  edits in force: 1 in 1 cases, 2 in 1 cases" in description(data)
         assert data.fingerprint != load(written(tmp_path, [hop_row(), hop_row(("Ada", "Oslo"), case_id=6)])).fingerprint
 
     def test_hops_are_counted_and_unknown_where_the_row_contradicts_itself(self, tmp_path: Path) -> None:
@@ -274,7 +272,7 @@ class TestMultiHop:
         data = load(written(tmp_path, [hop_row(case_id=i, **of_row) for i, of_row in enumerate(hops)]))
         assert [{one.hops for one in case.further} for case in data.cases] == [{2}, {3}, {3}, {None}, {None}]
         assert reasons(data) == {("number of hops", "single_hops and new_single_hops differ in it"): 1}
-        assert "  hops: 2 in 2 multi_hop probes, 3 in 4 multi_hop probes" in lines(data)
+        assert "  hops: 2 in 2 multi_hop probes, 3 in 4 multi_hop probes" in description(data)
 
     def test_rows_whose_other_edits_cannot_be_judged_are_dropped_with_a_reason(self, tmp_path: Path) -> None:
         rows = [
@@ -318,8 +316,8 @@ class TestHalluEditBench:
         [asked] = with_generated(data.cases)
         added = Counter(one.aspect.value for one in asked.further[len(data.cases[0].further) :])
         assert added == {"pushback": 2, "distractor": 1}, "it publishes yes_no and choice, and has no neighbours"
-        assert any("1 same_subject; right is what the unedited model says" in line for line in lines(data))
-        assert "  same_subject probes: none published" in lines(data)
+        assert any("1 same_subject; right is what the unedited model says" in line for line in description(data))
+        assert "  same_subject probes: none published" in description(data)
 
     def test_a_file_may_have_another_number_of_hops_and_several_files_are_one_data_set(self, tmp_path: Path) -> None:
         fewer = {name: value for name, value in quiz_row("Bo").items() if not name.endswith("3hop")}

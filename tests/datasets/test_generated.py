@@ -15,10 +15,9 @@ import pytest
 from benchmarks.lib.challenges import challenged_often
 from drike.datasets import load
 from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, KINDS, choice, with_generated, yes_no
-from drike.editors.editor import FactPrompt, Unedited
+from drike.editors.catalog import FactPrompt, Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
-from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.evaluation.metrics import summarise
 from drike.models.protocols import CustomModel, LanguageModel

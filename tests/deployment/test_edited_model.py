@@ -10,12 +10,11 @@ import pytest
 from rich.console import Console
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drike.deployment.evaluation import UNRELATED, GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate

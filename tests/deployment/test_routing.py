@@ -10,7 +10,7 @@ import pytest
 from drike.deployment.edited_model import EditedModel
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.deployment.routing import route, route_each, write_prompts
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named

@@ -1,7 +1,7 @@
 """FactPrompt, and EditCoT in one call, and the published pipeline in four or five."""
 
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.editor import ANSWER_CUE, EditCoT, FactPrompt
+from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
 from drike.evaluation.judge import Judge, Question
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS

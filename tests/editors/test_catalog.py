@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from drike.editors import catalog
-from drike.editors.budgets import Threshold
-from drike.editors.editor import Trained
+from drike.editors.catalog import Trained
 from drike.editors.in_context import ranks_retains
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
+from drike.editors.selectors import Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.policy import QueryPolicy

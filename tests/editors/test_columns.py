@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.in_context import EditorColumn, InContextEditor, column_of
+from drike.editors.in_context import EditorColumn, InContextEditor, TokenLimit, column_of
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
 from tests.worlds.small import CAPITALS

@@ -8,18 +8,16 @@ from dataclasses import replace
 import pytest
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.in_context import InContextEditor, ranks_retains
+from drike.editors.in_context import InContextEditor, TokenLimit, ranks_retains
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, RoleCounts, Selection, Similarity, SubjectSwitch
+from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Selection, Similarity, SubjectSwitch, Threshold
 from drike.edits import Key
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import evaluate
 from drike.gates.by_name import Named
 from drike.prompts import DemonstrationSet, Layout, PromptStyle, Role
-from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
 

@@ -6,7 +6,7 @@ import pytest
 
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import Ranker, Similarity, best_first, ranking_of
+from drike.editors.selectors import Ranker, Similarity, ranking_of
 from drike.encoders import HashingEncoder
 from tests.worlds.small import CAPITALS
 
@@ -33,7 +33,6 @@ def test_similarity_ranks_the_nearest_record_first_by_the_softmax_of_its_cosines
 
 
 def test_ties_keep_their_order() -> None:
-    assert best_first([0.2, 0.4, 0.2, 0.4]) == [1, 3, 0, 2]
     [candidates] = POOL.candidates([CAPITALS[3].edit])
     ranking = ranking_of(candidates.retains[:3], [math.log(p) for p in (0.25, 0.5, 0.25)])
     assert ranking.order == (1, 0, 2)

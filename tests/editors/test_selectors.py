@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import (
+    Fraction,
     LeaveAlone,
     RankAndCut,
     RoleCounts,
@@ -20,6 +20,7 @@ from drike.editors.selectors import (
     Selector,
     Similarity,
     SubjectSwitch,
+    Threshold,
     merge,
     select_for,
 )

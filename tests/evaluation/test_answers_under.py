@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from drike.editors.budgets import Threshold, TokenLimit
-from drike.editors.in_context import InContextEditor
+from drike.editors.in_context import InContextEditor, TokenLimit
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, SubjectSwitch, policy_mixes
+from drike.editors.selectors import RankAndCut, SubjectSwitch, Threshold, policy_mixes
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import answers_under, evaluate
 from tests.worlds.scripted import ScriptedModel

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.editor import FactPrompt, Unedited
+from drike.editors.catalog import FactPrompt, Unedited
 from drike.edits import Aspect, EditCase, Probe
 from drike.errors import RunError
 from drike.evaluation.evaluate import evaluate

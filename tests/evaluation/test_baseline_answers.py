@@ -9,10 +9,9 @@ import pytest
 
 from drike.cli.dry_run import CountingModel, count_own_answers
 from drike.cli.experiments import baseline_sentence
-from drike.editors.editor import FactPrompt, Unedited
+from drike.editors.catalog import FactPrompt, Unedited
 from drike.edits import Aspect, BaselineQuestion, EditCase
-from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import summarise
 from drike.models.served.spending import ApiOptions

@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import FactPrompt, Unedited
+from drike.editors.catalog import FactPrompt, Unedited
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, SameCount, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, SameCount, Similarity, Threshold
 from drike.edits import Aspect, Edit, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -17,8 +16,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Judge, Question
 from drike.evaluation.metrics import summarise
 from drike.prompts import Prompt
-from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
 

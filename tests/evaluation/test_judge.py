@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.editor import ANSWER_CUE, EditCoT, FactPrompt, Unedited, reasoning_prompt
+from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt, Unedited, reasoning_prompt
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, LIKELIHOOD, RULES, Judge, Question, Rule
@@ -18,7 +18,7 @@ from drike.evaluation.metrics import summarise
 from drike.models.protocols import Completion, CustomModel, Request, Score, cut
 from drike.prompts import Prompt
 from drike.report.tables import disagreement
-from drike.training.rewards import is_right, rewrite_reward
+from drike.training.algorithm1 import is_right, rewrite_reward
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact

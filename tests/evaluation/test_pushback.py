@@ -11,7 +11,7 @@ import transformers
 from tokenizers import Tokenizer
 
 from drike.cli.dry_run import CountingModel
-from drike.editors.editor import ANSWER_CUE, EditCoT, FactPrompt
+from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
 from drike.edits import Aspect, EditCase, Probe
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.encoders.sources import EncoderSource
 from drike.errors import EncoderError, UsageError
 from drike.gates import store_gate

@@ -16,7 +16,7 @@ import pytest
 from drike.conversations.following import Memory
 from drike.deployment.edited_model import EditedModel
 from drike.deployment.routing import route_each
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.by_name import Named

@@ -16,8 +16,8 @@ from safetensors.torch import load as unpacked
 
 from drike.cli import main
 from drike.datasets.dataset import SplitIds
-from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.retriever import Retriever
+from drike.editors.selectors import Budget, Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DataError, DrikeError, EncoderError, ReportError, RunError
 from drike.models.protocols import Usage

@@ -23,12 +23,11 @@ from pathlib import Path
 import pytest
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation.evaluate import evaluate
@@ -36,8 +35,7 @@ from drike.gates.by_name import Named
 from drike.models.served.address import KEY
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
-from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward, train
 from tests.worlds.answers import kept_answers
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import (

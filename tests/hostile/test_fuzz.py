@@ -23,12 +23,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drike import datasets
+from drike.datasets import description
 from drike.datasets.dataset import SplitIds
-from drike.datasets.inspect import lines
-from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import DataError, ModelError, PoolError
 from drike.evaluation.evaluate import evaluate
@@ -137,7 +136,7 @@ def use(path: Path, rng: random.Random) -> str:
         assert path.name in str(problem)
         assert "\n" not in str(problem).encode().decode() and len(str(problem)) < 1_000
         return "refused"
-    assert all(line.encode() for line in lines(dataset))
+    assert all(line.encode() for line in description(dataset))
     try:
         parts = dataset.split(seed=rng.randrange(9))
         parts.ids.save(path.with_suffix(".split"))

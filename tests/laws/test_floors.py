@@ -27,7 +27,7 @@ TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring",
     "models.local.loading", "models.local.memory",
     "encoders.frozen", "support.huggingface", "editors.retriever",
-    "training.algorithm1", "training.rewards", "training.s_objective", "runs.checkpoint",
+    "training.algorithm1", "training.s_objective", "runs.checkpoint",
 }  # fmt: skip
 
 COMMANDS = {"tools/tinyfacts/__main__.py"}  # command lines of their own, which print tables as drike does

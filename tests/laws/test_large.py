@@ -11,8 +11,7 @@ import pytest
 
 from benchmarks.large_data import ROWS, counterfact, invented_facts, measured, published_facts, steps
 from benchmarks.report import EDITORS, made_up, make_run
-from drike.datasets import load
-from drike.datasets.inspect import lines
+from drike.datasets import description, load
 from drike.editors.pool import Pool
 from drike.encoders import HashingEncoder
 from drike.evaluation.metrics import counted, summary_of
@@ -34,7 +33,7 @@ def seconds_of(path: Path) -> float:
     """CPU seconds of reading, inspecting and splitting a file, and of demonstrations for 20 edits."""
     began = time.process_time()
     data = load(path)
-    assert any("cut to a known wording" in line for line in lines(data))
+    assert any("cut to a known wording" in line for line in description(data))
     split = data.split()
     Pool(split.demonstrations, HashingEncoder(16)).candidates([case.edit for case in split.train[:20]])
     return time.process_time() - began

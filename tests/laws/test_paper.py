@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.evaluation.metrics import harmonic_mean

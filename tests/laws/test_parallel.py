@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 from benchmarks.lib.draws import sampled
 from benchmarks.lib.editcot import EditCoTFull
 from benchmarks.lib.feedback import disturbed
-from drike.editors.budgets import Budget, Threshold
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Budget, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
@@ -32,8 +31,7 @@ from drike.evaluation.metrics import Outcome
 from drike.models.protocols import CustomModel, Request, Score
 from drike.prompts import DemonstrationSet
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
-from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Choose, Rewards, Rollout, in_blocks, rewrite_reward, top
+from drike.training.algorithm1 import Choose, Episode, Rewards, Rollout, in_blocks, loss_of, rewrite_reward, top, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout
 

@@ -8,17 +8,15 @@ import pytest
 
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.editor import EditCoT, Editor, FactPrompt
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import EditCoT, Editor, FactPrompt
+from drike.editors.in_context import InContextEditor, TokenLimit
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, RoleCounts, Similarity, SubjectSwitch
+from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, Threshold
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import answers_under
 from drike.prompts import Demonstration, PromptStyle, Role, interleave
-from drike.training.algorithm1 import train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import rewrite_reward, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
 

@@ -21,12 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, SpendingLimitError
 from drike.evaluation.evaluate import evaluate
@@ -37,8 +36,7 @@ from drike.models.served.openai import ServedModel
 from drike.models.served.spending import Price
 from drike.runs.folder import read_outcomes
 from drike.support.parallel import GRACE
-from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import in_blocks, rewrite_reward
+from drike.training.algorithm1 import Episode, in_blocks, rewrite_reward, train
 from tests.worlds.answers import cached, kept_answers
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel

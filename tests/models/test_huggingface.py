@@ -13,7 +13,7 @@ import transformers
 from tokenizers import Tokenizer, processors
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.edits import Edit
 from drike.errors import DrikeError, ModelError
 from drike.gates.by_name import Named

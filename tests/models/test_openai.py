@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from drike import tinyfacts
 from drike.datasets import load
 from drike.deployment.edited_model import EditedModel
-from drike.editors.budgets import Fraction, Threshold
-from drike.editors.editor import EditCoT, FactPrompt
+from drike.editors.catalog import EditCoT, FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, ServerError
 from drike.evaluation.evaluate import evaluate
@@ -35,8 +34,7 @@ from drike.models.served.client import SHARED, families
 from drike.models.served.openai import ServedModel
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.tinyfacts import TEMPLATES
-from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import rewrite_reward
+from drike.training.algorithm1 import Episode, rewrite_reward, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
 

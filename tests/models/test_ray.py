@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from drike import datasets, tinyfacts
-from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate

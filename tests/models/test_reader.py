@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from drike.editors.editor import EditCoT, FactPrompt, reasoning_prompt
+from drike.editors.catalog import EditCoT, FactPrompt, reasoning_prompt
 from drike.edits import Edit
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader, Observer, firmness_of

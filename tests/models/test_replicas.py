@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
-from drike.editors.budgets import Fraction
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
@@ -151,7 +150,7 @@ def test_replicas_sum_usage_forget_together_and_free_their_slot_on_error() -> No
 
 def test_local_replicas_give_the_outcomes_of_one_model() -> None:
     from drike import datasets
-    from drike.editors.editor import Unedited
+    from drike.editors.catalog import Unedited
 
     where = str(tinyfacts.model_path())
     cases = datasets.load(tinyfacts.rows_path()).cases[:8]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.studies import efficiency_table, verdict
-from drike.editors.budgets import Threshold
+from drike.editors.selectors import Threshold
 from drike.evaluation.metrics import (
     Estimate,
 )

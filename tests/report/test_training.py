@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.editors.budgets import Fraction, Threshold
+from drike.editors.selectors import Fraction, Threshold
 from drike.report.tables import by_epoch, epochs_of, epochs_table
 from drike.support.records import read
 from drike.support.table import as_text
-from drike.training.algorithm1 import Episode
-from drike.training.rewards import EpisodeRecord
+from drike.training.algorithm1 import Episode, EpisodeRecord
 from tests.worlds.reports import run_of
 
 

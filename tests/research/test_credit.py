@@ -9,14 +9,12 @@ import torch
 
 from benchmarks.lib.credit import every_probe, marginal, mean_of_aspects, s_weighted, weighted_mean
 from benchmarks.lib.soft import soft_probes
-from drike.editors.budgets import Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Fraction, RankAndCut, Threshold
 from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
-from drike.training.algorithm1 import train
-from drike.training.rewards import RewardChannel, Rewards, Schedule, in_blocks, one_by_one, replayed
+from drike.training.algorithm1 import RewardChannel, Rewards, Schedule, in_blocks, one_by_one, replayed, train
 from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
 from tests.worlds.scripted import LIKELY, UNLIKELY, ScriptedModel
 from tests.worlds.small import follows_the_fact

@@ -13,14 +13,23 @@ from hypothesis import strategies as st
 
 from benchmarks.lib.draws import renormalised, sampled
 from benchmarks.lib.feedback import disturbed, late, noisy
-from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS, Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
-from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Choose, RewardChannel, Rewards, Rollout, at_once, rewrite_reward, top
+from drike.training.algorithm1 import (
+    Choose,
+    Episode,
+    RewardChannel,
+    Rewards,
+    Rollout,
+    at_once,
+    loss_of,
+    rewrite_reward,
+    top,
+    train,
+)
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, SHOWING, follows_the_fact, rollout
 

@@ -18,16 +18,14 @@ from hypothesis import strategies as st
 
 from benchmarks.lib.draws import sampled, stopped_at_flip
 from benchmarks.lib.learned_budgets import KINDS, START, Controller, bracket, untrained
-from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.prompts import DemonstrationSet
-from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import Choose, in_blocks, rewrite_reward, top
+from drike.training.algorithm1 import Choose, Episode, in_blocks, rewrite_reward, top, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, capital
 

@@ -12,7 +12,7 @@ from drike.conversations.following import is_challenge
 from drike.conversations.tuning import NewFacts
 from drike.datasets.generated import CHALLENGES
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
-from drike.editors.editor import Editor, FactPrompt, Unedited
+from drike.editors.catalog import Editor, FactPrompt, Unedited
 from drike.edits import Aspect, EditCase, Probe
 from drike.evaluation.evaluate import evaluate
 from drike.gates.by_name import Named

@@ -19,10 +19,9 @@ from benchmarks.lib.sets import (
     train_sets,
 )
 from benchmarks.lib.subsets import Bernoulli, Draw, PlackettLuce, Subset, SubsetPolicy
-from drike.editors.budgets import Fraction, TokenLimit
-from drike.editors.in_context import InContextEditor
+from drike.editors.in_context import InContextEditor, TokenLimit
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.edits import Aspect
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate

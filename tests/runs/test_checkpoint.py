@@ -13,9 +13,9 @@ import drike
 from drike.cli import main
 from drike.datasets.dataset import SplitIds
 from drike.editors import catalog
-from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS, Retriever
+from drike.editors.selectors import Budget, Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DrikeError
 from drike.gates.inventory import Relation

@@ -10,7 +10,7 @@ import pytest
 
 import drike
 from drike.deployment.evaluation import SimulatedStores
-from drike.editors.editor import FactPrompt, Unedited
+from drike.editors.catalog import FactPrompt, Unedited
 from drike.errors import UsageError
 from drike.evaluation.judge import GREEDY
 from drike.gates.by_name import Named

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.editor import FactPrompt
+from drike.editors.catalog import FactPrompt
 from drike.errors import ModelError, RunError
 from drike.evaluation.judge import GREEDY
 from drike.models.protocols import Usage

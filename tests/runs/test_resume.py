@@ -15,16 +15,14 @@ from hypothesis import strategies as st
 
 from benchmarks.lib.draws import sampled
 from benchmarks.lib.feedback import disturbed
-from drike.editors.budgets import Budget, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Budget, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
 from drike.runs.folder import append, keep_lines, read_episodes
-from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import EpisodeRecord, in_blocks, replayed, rewrite_reward, top
+from drike.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward, top, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
 

@@ -23,10 +23,9 @@ import pytest
 
 from drike import tinyfacts
 from drike.datasets import load as load_rows
-from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import evaluate
 from drike.models.local.huggingface import load

@@ -10,16 +10,14 @@ import pytest
 import torch
 
 from benchmarks.lib.draws import sampled
-from drike.editors.budgets import Budget, Flip, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Budget, Flip, Fraction, RankAndCut, Threshold
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
-from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Choose, rewrite_reward, top
+from drike.training.algorithm1 import Choose, Episode, loss_of, rewrite_reward, top, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import candidates_of, rollout
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from drike.datasets import Dataset
-from drike.editors.budgets import Threshold
 from drike.editors.retriever import Retriever
+from drike.editors.selectors import Threshold
 from drike.edits import EditCase
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.evaluate import CaseAnswers

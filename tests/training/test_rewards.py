@@ -9,15 +9,13 @@ import torch
 
 from benchmarks.lib.credit import every_probe, mean_of_aspects
 from benchmarks.lib.draws import stopped_at_flip
-from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.in_context import InContextEditor
+from drike.editors.in_context import InContextEditor, TokenLimit
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.edits import Aspect, EditCase
 from drike.evaluation.evaluate import evaluate
 from drike.prompts import PromptStyle
-from drike.training.algorithm1 import train
-from drike.training.rewards import Reward, rewrite_reward
+from drike.training.algorithm1 import Reward, rewrite_reward, train
 from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import candidates_of, follows_the_fact, rollout

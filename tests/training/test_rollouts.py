@@ -11,13 +11,11 @@ import torch
 
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.draws import renormalised, sampled
-from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.in_context import InContextEditor
+from drike.editors.in_context import InContextEditor, TokenLimit
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Fraction, RankAndCut, Threshold
 from drike.prompts import PromptStyle
-from drike.training.algorithm1 import loss_of, train
-from drike.training.rewards import rewrite_reward, top
+from drike.training.algorithm1 import loss_of, rewrite_reward, top, train
 from tests.worlds.retaining import CASE, ENCODER, POOL
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import candidates_of, follows_the_fact, rollout

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome
 from drike.report.groups import ReportedRun
-from drike.training.rewards import EpisodeRecord
+from drike.training.algorithm1 import EpisodeRecord
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- \"'`| %$&_{}\\ #~^ *a* [b](http://c) ]]> \u2028 \ud800"
 PROBES = ((Aspect.REWRITE, 1), (Aspect.PARAPHRASE, 2), (Aspect.NEIGHBORHOOD, 3))

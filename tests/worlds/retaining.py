@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from drike.editors.budgets import Fraction, TokenLimit
-from drike.editors.in_context import InContextEditor
+from drike.editors.in_context import InContextEditor, TokenLimit
 from drike.editors.pool import Pool
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
 from drike.prompts import Demonstration, PromptStyle
-from drike.training.rewards import Rollout
+from drike.training.algorithm1 import Rollout
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object
 

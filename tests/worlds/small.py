@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from drike.editors.budgets import Budget, Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.selectors import RankAndCut, Similarity
+from drike.editors.selectors import Budget, Fraction, RankAndCut, Similarity
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Role
-from drike.training.rewards import Choose, Rewards, Rollout, rewrite_reward, top
+from drike.training.algorithm1 import Choose, Rewards, Rollout, rewrite_reward, top
 
 LANDS = 63  # seven old objects for nine lands each
 

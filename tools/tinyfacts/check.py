@@ -19,7 +19,7 @@ from drike.datasets import load
 from drike.datasets.generated import DESCRIPTIONS, described, with_generated, with_swapped_objects
 from drike.editors.pool import IKE_ROLES
 from drike.edits import Aspect, EditCase
-from drike.evaluation.baseline_answers import baseline_answers
+from drike.evaluation.evaluate import baseline_answers
 from drike.evaluation.judge import Judge, Question
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role, demonstrate, probes_for

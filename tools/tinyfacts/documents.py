@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drike.editors.editor import reasoning_prompt
+from drike.editors.catalog import reasoning_prompt
 from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, DemonstrationArrays, Observer, firmness_of
 from drike.tinyfacts import EDITABLE
 from tools.tinyfacts.neighbours import load_neighbours

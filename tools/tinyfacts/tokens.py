@@ -13,7 +13,7 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from drike.editors.editor import reasoning_prompt
+from drike.editors.catalog import reasoning_prompt
 from drike.tinyfacts import TEMPLATES, Fact
 from tools.tinyfacts.world import Templates
 

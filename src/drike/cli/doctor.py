@@ -13,9 +13,8 @@ import typer
 from drike import tinyfacts
 from drike.cli.console import draw, say
 from drike.cli.options import VALUES_OF_DATA, VALUES_OF_MODEL, as_flags, command
-from drike.datasets import Paraphrases, Target
+from drike.datasets import Paraphrases, Target, description
 from drike.datasets import load as load_data
-from drike.datasets.inspect import lines
 from drike.encoders import MINILM, features_folder
 from drike.encoders.sources import SMALL_BERT, locate
 from drike.errors import EncoderError, ModelError
@@ -115,5 +114,5 @@ def _local(name: str) -> Iterator[Finding]:
 @command(VALUES_OF_DATA)
 def inspect(sources: list[str], *, zsre_target: Target = "alt", paraphrases: Paraphrases | None = None) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
-    for line in lines(load_data(*sources, target=zsre_target, paraphrases=paraphrases)):
+    for line in description(load_data(*sources, target=zsre_target, paraphrases=paraphrases)):
         say(line)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from drike.cli.console import draw
-from drike.editors.budgets import TokenLimit
+from drike.editors.in_context import TokenLimit
 from drike.editors.pool import Pool
 from drike.edits import Edit, EditCase, Probe
 from drike.errors import UsageError
-from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
+from drike.evaluation.evaluate import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.judge import Rule
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Prompts, Request, Score, Usage
 from drike.models.served.address import is_served, parse_address

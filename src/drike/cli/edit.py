@@ -17,8 +17,7 @@ from drike.cli.experiments import watch_evaluation, watch_query_policy, watch_tr
 from drike.cli.options import RUN_DECIDES, VALUES, GateOptions, ModelOptions, RunOptions, command
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import NO_RETAINS, PER_QUERY, SAME_K, UNTRAINED, make
-from drike.editors.editor import Editor
+from drike.editors.catalog import NO_RETAINS, PER_QUERY, SAME_K, UNTRAINED, Editor, make
 from drike.editors.retriever import Retriever
 from drike.edits import Aspect, Edit, EditCase
 from drike.encoders import MINILM

@@ -18,16 +18,14 @@ from drike.datasets import TINYFACTS
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
 from drike.editors import catalog
-from drike.editors.budgets import Threshold, TokenLimit
-from drike.editors.editor import Editor
-from drike.editors.in_context import InContextEditor, ranks_retains
+from drike.editors.catalog import Editor
+from drike.editors.in_context import InContextEditor, TokenLimit, ranks_retains
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import RankAndCut, Threshold
 from drike.edits import ASPECTS_OF_S, EditCase
 from drike.encoders import MINILM
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.baseline_answers import AnsweredCases
-from drike.evaluation.evaluate import answers_under
+from drike.evaluation.evaluate import AnsweredCases, answers_under
 from drike.evaluation.evaluate import evaluate as outcomes_of
 from drike.evaluation.judge import RULES, Judge, Rule, RuleName
 from drike.evaluation.metrics import Outcome, counted

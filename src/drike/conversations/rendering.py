@@ -15,7 +15,7 @@ from enum import Enum
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
-from drike.editors.editor import Editor
+from drike.editors.catalog import Editor
 from drike.edits import Edit
 from drike.prompts import Demonstration, demonstration_block, facts_of
 from drike.stores.records import EditVersion

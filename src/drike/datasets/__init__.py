@@ -1,32 +1,61 @@
 """Benchmarks and own facts from files: `load` recognises the form and counts what it kept, cut and dropped.
 
-`forms` reads the published forms and `own` own facts; `form` drops what cannot be judged, `paraphrases` cleans, and
-`rows` records both; `fetch` downloads; `dataset` draws splits; `inspect` describes a data set. No file is changed.
+`rows` reads a file, `forms` and `own` its fields; `form` drops what cannot be judged and cleans; `dataset` splits.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from drike import tinyfacts
 from drike.datasets import own
 from drike.datasets.dataset import SUBSETS, Dataset, Source, SplitIds, by_case_id, order_of, with_pool
-from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Paraphrases, Target, read_cases
 from drike.datasets.forms import FORMS, SCREENED, flat_form
 from drike.datasets.rows import GROUP, ReadLog, Row, read_rows, shown
-from drike.edits import EditCase
+from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.errors import DataError
+from drike.support.files import cache_folder, sha256, write_bytes, write_text
+from drike.support.table import counted
 
 __all__ = ["PUBLISHED", "SUBSETS", "TINYFACTS", "Dataset", "Paraphrases", "SplitIds", "Target", "by_case_id", "load"]
 
 _NAMED = 4  # of more files, only the first is named
 TINYFACTS = "tinyfacts"  # the name of the embedded benchmark
+TIMEOUT, DEADLINE = 30.0, 900.0  # seconds without a byte, and for all of a file
+LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
+_LONGEST_NAME = 100  # characters of a file's name
+_ROME = "https://rome.baulab.info/data/dsets"
+_KNOWEDIT = "https://huggingface.co/datasets/zjunlp/KnowEdit/resolve/c3a6bccb5fc37a59dea3197ac36526d44606acd0/benchmark"
+_IKE = "https://raw.githubusercontent.com/Zce1112zslx/IKE/9bbda6d75623aeb4fe6e270717206a6ad2fd283e"
+_CUTS_SHOWN, _SUSPICIOUS_SHOWN = 3, 10
+
+
+@dataclass(frozen=True)
+class PublicFile:
+    """A public file: its address, pinned where the host allows it, and its SHA-256, if we had that very revision."""
+
+    address: str
+    sha256: str | None = None
+
+
+PUBLISHED = {
+    "counterfact": PublicFile(f"{_ROME}/counterfact.json"),
+    "zsre": PublicFile(f"{_ROME}/zsre_mend_eval.json"),
+    "zsre-knowedit": PublicFile(f"{_KNOWEDIT}/ZsRE/ZsRE-test-all.json"),
+    "wiki-counterfact": PublicFile(f"{_KNOWEDIT}/wiki_counterfact/train_cf.json"),
+    "temporal": PublicFile(
+        f"{_IKE}/time_editing.json", "dc9fa0ece6536d3dc835830b1c706eb9a5c8a96891e4e5cf8616d824cdfa4cf2"
+    ),
+}
 
 
 def load(
@@ -39,17 +68,13 @@ def load(
 ) -> Dataset:
     """Read one or several files as one data set, in order of case_id.
 
-    Args:
-        sources: paths, http(s) addresses, "tinyfacts", or names of `PUBLISHED`. Of rows with the same case_id the first
-            source's is kept and the others are counted, so full rows can be given ahead of flat ones. Rows of forms
-            without a case_id are numbered in order, above all numeric case_ids.
-        name: of the data set; default the files' names.
-        cleaning: cut the unrelated sentences off CounterFact's paraphrases.
-        target: what zsRE's edits lead to: "alt", the made-up object, or "answers", the true one.
-        paraphrases: of EasyEdit's flat form, "keep" as published or "screen"; default: only CounterFact's are screened.
-        pool: sources whose rows are never edited and only supply demonstrations; they follow, as "pool:CASE_ID".
-
-    Raises DataError, one sentence with file, row, field and remedy.
+    sources: paths, http(s) addresses, "tinyfacts", or names of `PUBLISHED`. Of rows with the same case_id the first
+    source's is kept and the others are counted, so full rows can be given ahead of flat ones. Rows of forms without a
+    case_id are numbered in order, above all numeric case_ids. name: default the files' names. cleaning: cut the
+    unrelated sentences off CounterFact's paraphrases. target: what zsRE's edits lead to: "alt", the made-up object, or
+    "answers", the true one. paraphrases: of EasyEdit's flat form, "keep" as published or "screen"; default: only
+    CounterFact's are screened. pool: sources whose rows are never edited and only supply demonstrations; they follow,
+    as "pool:CASE_ID". Raises DataError, one sentence with file, row, field and remedy.
     """
     if not sources:
         raise DataError("no data file was given; give a path, an address or a public name")
@@ -72,11 +97,11 @@ def _load(
     recognised: list[tuple[Form, Row]] = []
     for source in sources:
         path = _local(source)
-        rows, sha256 = read_rows(path, str(source))
+        rows, checksum = read_rows(path, str(source))
         form = _recognise(rows[0])
         if form is SCREENED:
             form = flat_form(rows, paraphrases)
-        read.append(Source(str(source), path, sha256, form.name, len(rows)))
+        read.append(Source(str(source), path, checksum, form.name, len(rows)))
         recognised += [(form, row) for row in rows]
     by_form, numbered = _identified(recognised, log)
     pairs = (pair for form in FORMS for pair in read_cases(form, by_form[form], log, cleaning=cleaning, target=target))
@@ -123,10 +148,7 @@ def _recognise(row: Row) -> Form:
 
 
 def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[dict[Form, list[Row]], set[str]]:
-    """Rows by form, each with a unique case_id, and the case_ids that were assigned by numbering.
-
-    Drops repeated rows. Raises DataError where a case_id is missing, or different rows of a file have the same one.
-    """
+    """Rows by form, without repeated ones, each with a unique case_id, and the case_ids that are numbers of ours."""
     by_form: dict[Form, list[Row]] = {form: [] for form in FORMS}
     first: dict[str, Row] = {}
     unnamed: list[tuple[Form, Row]] = []
@@ -158,3 +180,114 @@ def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], 
         else:
             seen.add(content)
             yield case
+
+
+def fetch(address: str, *, expected: str | None = None) -> Path:
+    """The local copy of a public file with an http(s) address, downloaded unless there is an intact one.
+
+    expected: its SHA-256; another file is not kept. Raises DataError, whatever the server sends and however slowly.
+    """
+    folder = cache_folder() / "datasets"
+    try:
+        if not address.isprintable():
+            raise ValueError("it holds a character that cannot be printed")
+        name = Path(urlsplit(address).path).name[-_LONGEST_NAME:] or "data"
+    except ValueError as error:
+        remedy = "check it, or give the path of a file"
+        raise DataError(f"{shown(address)} is not a valid address ({error}); {remedy}") from None
+    path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:12]}-{name}"
+    recorded = path.with_name(path.name + ".sha256")
+    try:
+        if path.is_file() and recorded.is_file():
+            kept = recorded.read_text(encoding="utf-8", errors="replace").strip()
+            if kept == sha256(path) and expected in (None, kept):
+                return path
+        content = _download(address)
+        received = hashlib.sha256(content).hexdigest()
+        if expected not in (None, received):
+            remedy = "try again, or download the file by hand, check it and give its path"
+            sent = f"{address} sent a file with sha256 {received}"
+            raise DataError(f"{sent}, but {expected} is recorded for it; {remedy}")
+        write_bytes(path, content)
+        write_text(recorded, received + "\n")
+    except OSError as error:
+        remedy = "make room, or set XDG_CACHE_HOME to another folder"
+        raise DataError(f"{folder} cannot hold downloads ({error}); {remedy}") from None
+    return path
+
+
+def _download(address: str) -> bytes:
+    import http.client
+    import urllib.request
+
+    from drike.support.parallel import run_with_timeout
+
+    def read() -> tuple[bytes, str | None]:
+        request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
+            return answer.read(LARGEST + 1), answer.headers.get("Content-Length")
+
+    try:
+        content, promised = run_with_timeout(DEADLINE, read)
+        if promised not in (None, str(len(content))) and len(content) <= LARGEST:
+            raise ConnectionError(f"it announced {promised} bytes and sent {len(content)}")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = shown(getattr(error, "reason", None) or error) or type(error).__name__
+        remedy = "check the network, or download it by hand and give the path"
+        raise DataError(f"{address} could not be downloaded ({reason}); {remedy}") from None
+    if len(content) > LARGEST:
+        raise DataError(f"{address} is larger than {LARGEST >> 20} MB; download it yourself and give the path")
+    return content
+
+
+def description(dataset: Dataset) -> Iterator[str]:
+    """The lines that `drike data inspect` prints."""
+    cases = dataset.cases
+    relations = {case.edit.relation for case in cases} - {None}
+    yield f"{dataset.name}: {counted(len(cases), 'case')}, {counted(len(relations), 'relation')}"
+    for source in dataset.sources:
+        public = PUBLISHED.get(source.given)
+        checked = "" if public is None else ", as recorded" if public.sha256 else ", none recorded"
+        yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}{checked}"
+    yield from _by_number("edits in force", "cases", [len(case.edits) for case in cases])
+    for aspect in Aspect:
+        counts = [sum(probe.aspect is aspect for probe in case.asked) for case in cases]
+        missing = f"; {none:,} cases have none" if (none := counts.count(0)) else ""
+        unpublished = any(question.aspect is aspect for case in cases for question in case.baseline_questions)
+        without = "none published" if unpublished else "n/a"
+        yield f"  {aspect.value} probes: " + (f"{sum(counts):,}{missing}" if any(counts) else without)
+    yield from _by_number("hops", "multi_hop probes", [probe.hops for case in cases for probe in case.further])
+    if unanswered := [question.aspect.value for case in cases for question in case.baseline_questions]:
+        counts_of = ", ".join(f"{unanswered.count(name):,} {name}" for name in dict.fromkeys(unanswered))
+        yield f"  questions without a published answer: {counts_of}; right is what the unedited model says"
+    for name, within in SUBSETS.items():
+        yield f"  subset {name}: {sum(map(within, cases)):,} cases"
+    example = max(cases, key=lambda case: len({probe.aspect for probe in case.asked}))
+    edit = example.edit
+    yield f"example: case {example.case_id}, {edit.query} [{edit.target_true or 'unknown'} -> {edit.target_new}]"
+    by_aspect = {probe.aspect: probe for probe in reversed(example.asked)}
+    for aspect in dict.fromkeys((*ASPECTS_OF_S[1:], *(probe.aspect for probe in example.further))):
+        probe = by_aspect.get(aspect)
+        answers = " or ".join(shown(text) for text in (probe.target, *probe.also)[:3]) if probe else ""
+        yield f"  {aspect.value}: " + (f"{probe.query} [{answers}]" if probe else "n/a")
+    yield "dropped:" if dataset.dropped else "dropped: nothing"
+    for drop in dataset.dropped:
+        yield f"  {drop.count:,} x {drop.what}: {drop.reason} (first: {drop.example})"
+    suspicious = [cut for cut in dataset.cuts if cut.suspicious]
+    times = Counter(cut.how for cut in dataset.cuts)
+    kept = f"{len(dataset.cuts):,} examined; {times['unchanged']:,} unchanged"
+    cuts = f"{times['template']:,} cut to a known wording, {times['sentence']:,} after a sentence end"
+    doubtful = f"{times['subject']:,} at the subject; {len(suspicious):,} doubtful"
+    yield f"paraphrases: {f'{kept}, {cuts}, {doubtful}' if dataset.cuts else 'as published'}"
+    changed = [cut for cut in dataset.cuts if cut.before != cut.after]
+    for cut in changed[:: max(1, len(changed) // _CUTS_SHOWN)][:_CUTS_SHOWN]:
+        yield f"  cut: {cut.before!r} -> {cut.after!r}"
+    for cut in suspicious[:_SUSPICIOUS_SHOWN]:
+        yield f"  doubtful: {cut.before!r} -> {cut.after!r}"
+
+
+def _by_number(what: str, where: str, numbers: Iterable[int | None]) -> Iterator[str]:
+    """How often each number occurs, in a line; none if it is always 1 or unknown."""
+    counts = Counter(number for number in numbers if number is not None)
+    if set(counts) - {1}:
+        yield f"  {what}: " + ", ".join(f"{number} in {counts[number]:,} {where}" for number in sorted(counts))

@@ -1,9 +1,4 @@
-"""A data set: cases in order of case_id, the files they came from, and its splits, which are saved by their case ids.
-
-A split has training, validation and test edits, and the cases that supply demonstrations. A subset narrows which rows
-are edited, never which demonstrate. The order of a file's rows makes no difference, and more training rows leave the
-test rows as they are.
-"""
+"""A data set: cases in order of case_id, the files they came from, and its splits, saved by their case ids."""
 
 from __future__ import annotations
 
@@ -31,10 +26,7 @@ _LONGEST_NUMBER = 18  # digits; anything longer is a name
 
 @dataclass(frozen=True)
 class SplitIds:
-    """A split as split.json keeps it: case ids by part, and the data set they belong to.
-
-    `train`, `validation` and `test` are disjoint and lie in `editable`, `demonstrations` do not.
-    """
+    """A split as split.json keeps it: case ids by part, all but `demonstrations` in `editable`, and their data set."""
 
     name: str
     seed: int
@@ -84,7 +76,7 @@ class SplitIds:
 
 @dataclass(frozen=True)
 class Split:
-    """The cases of a split, disjoint parts; `ids` is what identifies and saves it."""
+    """The cases of a split, in disjoint parts; `ids` is what identifies and saves it."""
 
     ids: SplitIds
     train: tuple[EditCase, ...]
@@ -106,9 +98,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Cases in order of case_id, their sources, and what reading them dropped.
+    """Cases in order of case_id, their sources, what reading them dropped, and how paraphrases were cut.
 
-    cuts: of every paraphrase that was examined. pool: case ids of rows that are never edited; these cases stand last.
+    pool: case ids of rows that are never edited; these cases stand last.
     """
 
     name: str
@@ -127,9 +119,9 @@ class Dataset:
 
     @property
     def editable(self) -> int:
-        """How many rows are editable, first by case_id: the paper's 2,000, or half of fewer than 4,000 rows.
+        """How many rows are editable, first by case_id: the paper's 2,000, half of fewer, or with a pool all.
 
-        With a pool, all others. TinyFacts has its own number: the embedded model has seen edits of all other rows.
+        TinyFacts has its own number: the embedded model has seen edits of all other rows.
         """
         first, *others = [source.sha256 for source in self.sources] or [""]
         rows = len(self.cases) - len(self.pool)
@@ -151,23 +143,25 @@ class Dataset:
         """Draw a split. A requested size is met exactly, and the same sizes and seed always give the same split.
 
         Of rows with the same new facts (query and object) at most one is drawn, and no two of the parts share a fact.
+        The order of a file's rows makes no difference, and more training rows leave the test rows as they are.
 
-        Args:
-            train: training edits; default 300, or what is left if that is less.
-            test: test edits; default 100, or a quarter of the editable rows if that is less.
-            validation: edits held out for choosing between methods.
-            editable: rows that may be edited, first by case_id; the others supply demonstrations. Default: `editable`.
-            subset: edit only these rows: a name of `SUBSETS`, or a function of a case.
-            exclude: facts that must not be edited, as (query, target_new), such as those a checkpoint was trained on.
-
-        Raises DataError, with the numbers to change, where there are too few rows.
+        train: default 300, or what is left if that is less. test: default 100, or a quarter of the editable rows if
+        that is less. validation: edits held out for choosing between methods. editable: how many rows may be edited,
+        first by case_id; the others supply demonstrations. subset: edit only these rows: a name of `SUBSETS`, or a
+        function of a case. exclude: facts that must not be edited, as (query, target_new), such as those a checkpoint
+        was trained on. Raises DataError, with the numbers to change, where there are too few rows.
         """
         if min(editable or 0, train or 0, test or 0, validation) < 0:
             raise DataError("the sizes of a split must not be negative; ask for 0 rows or more")
         ordered = by_case_id(case for case in self.cases if case.case_id not in self.pool)
         count = self.editable if editable is None else editable
         edited = self._edited(ordered, count, subset, exclude)
-        drawn = _shuffled(edited, seed)
+        shuffled = list(edited)
+        random.Random(seed).shuffle(shuffled)
+        distinct: dict[frozenset[Key], EditCase] = {}
+        for case in shuffled:
+            distinct.setdefault(keys_of(case), case)
+        drawn = list(distinct.values())
         test = min(TEST, len(drawn) // 4) if test is None else test
         tested = drawn[:test]
         others = _without_shared(drawn[test:], frozenset().union(*map(keys_of, tested)))
@@ -211,16 +205,6 @@ class Dataset:
 def keys_of(case: EditCase) -> frozenset[Key]:
     """The new facts of all edits of a case."""
     return frozenset(edit.key for edit in case.edits)
-
-
-def _shuffled(cases: Sequence[EditCase], seed: int) -> list[EditCase]:
-    """The cases in random order; of those with the same new facts only the first."""
-    shuffled = list(cases)
-    random.Random(seed).shuffle(shuffled)
-    distinct: dict[frozenset[Key], EditCase] = {}
-    for case in shuffled:
-        distinct.setdefault(keys_of(case), case)
-    return list(distinct.values())
 
 
 def _without_shared(cases: Sequence[EditCase], known: frozenset[Key]) -> list[EditCase]:

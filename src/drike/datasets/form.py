@@ -1,21 +1,33 @@
-"""How rows of a published form become cases: a `Form` reads the fields, `read_cases` drops what measures nothing."""
+"""How rows of a published form become cases: a `Form` reads the fields, `read_cases` drops what measures nothing.
+
+CounterFact's paraphrases begin with an unrelated sentence, and only their end asks the question: `clean` cuts them to
+their longest end that is a known wording of the relation (every prompt, and every text around a subject that recurs
+with another one), or else after the last sentence end before the subject, or at the subject if only markup precedes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from drike.datasets.paraphrases import Templates, query_template
-from drike.datasets.rows import ReadLog, Row
+from drike.datasets.rows import Cut, How, ReadLog, Row
 from drike.edits import ASPECTS_OF_S, Aspect, BaselineQuestion, Edit, EditCase, Probe, rewrite_probe
 from drike.matching import normalise
 from drike.words import mentions
 
 Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
 Paraphrases = Literal["keep", "screen"]  # of EasyEdit's flat form: as published, or known wordings only
+Template = tuple[str, str]  # the text before the subject, the text after it
+Templates = Mapping[str, Collection[Template]]  # by relation
 Asked = Iterator[Probe | BaselineQuestion]
 _NAMES = {Aspect.PARAPHRASE: "paraphrase", Aspect.NEIGHBORHOOD: "neighbour"}  # of what is dropped; others: "X probe"
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|\n\s*")
+_MARKUP = re.compile(r"Category:|References|External links|https?:|[|{}<>=]")
+_WORD = re.compile(r"\w")
+_LONG_HEAD = 8  # words: CounterFact's longest wording has seven ahead of the subject
 
 
 @dataclass(frozen=True)
@@ -38,17 +50,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Form:
-    """A published form of a data set. Every function raises DataError for a field that is missing or unusable.
+    """A published form of a data set, and its fields. Every function raises DataError for one missing or unusable.
 
-    Attributes:
-        name: the form with its fields, as messages show it.
-        recognises: whether a row has this form.
-        edits: the edits of a row, all in force at once; `Target` chooses zsRE's.
-        asked: paraphrases, neighbours, and probes of the aspects that S does not count, in this order; the known
-            wordings are None without cleaning.
-        case_id: the id of a row in its file, or None if the row is to be numbered; default: its field, if it has one.
-        answers: all known answers before the edit. A new object among them makes the row useless.
-        learn: the known wordings, learned from all rows of the form; paraphrases are cut to them.
+    edits: of a row, all in force at once. asked: paraphrases, neighbours, and probes of the aspects that S does not
+    count, in this order; the known wordings are None without cleaning. case_id: None if the row is to be numbered.
+    answers: all known before the edit; a new object among them makes the row useless. learn: the known wordings, from
+    all rows of the form.
     """
 
     name: str
@@ -146,3 +153,96 @@ def _measuring(entry: Entry, asked: Asked) -> Asked:
             seen.setdefault((one.aspect, one.query), "is repeated in its row")
         if not why:
             yield one
+
+
+def around(text: str, subject: str) -> Template | None:
+    """The text before and after the last mention of `subject`, whole words preferred; None if not mentioned."""
+    if not subject:
+        return None
+    size = len(subject)
+    last = at = text.rfind(subject)
+    while at >= 0 and (_WORD.fullmatch(text[at - 1 : at]) or _WORD.fullmatch(text[at + size : at + size + 1])):
+        at = text.rfind(subject, 0, at + size - 1)
+    at = last if at < 0 else at
+    return None if at < 0 else (text[:at], text[at + size :])
+
+
+def query_template(query: str, subject: str) -> str | None:
+    """The query with {} for its subject: the relation of a data set that names none."""
+    template = around(query, subject)
+    return "{}".join(template) if template else None
+
+
+def sentence_start(text: str) -> int:
+    """Where the last, unfinished sentence of `text` begins."""
+    return max((match.end() for match in _SENTENCE_END.finditer(text)), default=0)
+
+
+def begins(text: str, start: int) -> bool:
+    """Whether something new begins at `start`: it follows nothing, a sentence end or markup."""
+    before = text[:start]
+    gap = before[sentence_start(before) :]
+    return gap == "" or bool(_MARKUP.search(gap))
+
+
+def learn(published: Iterable[tuple[Edit, Iterable[str]]]) -> Templates:
+    """The templates of every relation: all prompts, and what recurs around at least two different subjects."""
+    subjects: dict[str, dict[Template, set[str]]] = defaultdict(lambda: defaultdict(set))
+    known: dict[str, set[Template]] = defaultdict(set)
+    for edit, texts in published:
+        relation, subject = edit.relation or "", edit.subject or ""
+        if prompt := around(edit.query, subject):
+            known[relation].add(prompt)
+        for template in filter(None, (around(text, subject) for text in texts)):
+            before, after = template
+            # Both the text as it stands (clean files) and its last sentence (published CounterFact).
+            subjects[relation][template].add(subject)
+            subjects[relation][before[sentence_start(before) :], after].add(subject)
+    for relation, seen in subjects.items():
+        known[relation] |= {template for template in seen if _is_wording(template, seen)}
+    return known
+
+
+def _is_wording(template: Template, seen: Mapping[Template, set[str]]) -> bool:
+    """Whether a text around subjects is a way of asking: it recurs, and does not begin with a stock sentence."""
+    before, after = template
+    start = sentence_start(before)
+    question = before[start:], after
+    if len(seen[template]) < 2 or _MARKUP.search(before):
+        return False
+    # Stock sentences recur in CounterFact too, but with few of the subjects that the question is asked about.
+    return start == 0 or len(seen[template]) * 3 >= len(seen[question])
+
+
+def known_end(text: str, subject: str, templates: Iterable[Template]) -> int | None:
+    """Where the longest end of `text` that is one of `templates` about `subject` begins; None without one."""
+    starts = []
+    for before, after in templates:
+        end = before + subject + after
+        start = len(text) - len(end)
+        # A subject must not be found inside a longer word.
+        if text.endswith(end) and (start == 0 or not text[start - 1].isalnum()):
+            starts.append(start)
+    return min(starts, default=None)
+
+
+def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
+    """Cut the unrelated start off a paraphrase; `templates` are those of its relation."""
+    start = known_end(text, subject, templates)
+    if start is not None:
+        # Not after a sentence or markup: an unknown wording may have been cut down to a shorter, known one.
+        return Cut(text, text[start:], "template" if start else "unchanged", suspicious=not begins(text, start))
+    parts = around(text, subject)
+    if parts is None:
+        return Cut(text, text, "unchanged", suspicious=True)
+    before, after = parts
+    start = sentence_start(before)
+    how: How = "sentence" if start else "unchanged"
+    if _MARKUP.search(before[start:]):
+        start, how = len(before), "subject"
+    head = before[start:]
+    # A cut at the subject may lose the question's first words, one at a sentence end may leave too many.
+    guessed = how == "subject" or (how == "sentence" and head != "")
+    first = head.lstrip()[:1]  # of what may be a remnant of something else
+    odd = len(head.split()) > _LONG_HEAD or (first != "" and not first.isalpha()) or "\n" in head
+    return Cut(text, text[start:], how, suspicious=guessed or odd or not after.strip())

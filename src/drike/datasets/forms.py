@@ -7,21 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from drike.datasets import own
-from drike.datasets.form import (
-    Asked,
-    Entry,
-    Form,
-    Paraphrases,
-    Target,
-    edit_about,
-    is_answer,
-    neighbour,
-    paraphrase,
-    question,
-)
+from drike.datasets import form, own
+from drike.datasets.form import Asked, Entry, Form, Paraphrases, Target, Template, Templates
 from drike.datasets.generated import choice, yes_no
-from drike.datasets.paraphrases import Template, Templates, around, begins, clean, known_end, learn
 from drike.datasets.rows import GROUP, Cut, Row, shown
 from drike.edits import Aspect, BaselineQuestion, Edit, Probe
 from drike.words import mentions
@@ -30,7 +18,6 @@ from drike.words import mentions
 
 
 def _edit_at(row: Row, *path: str) -> Edit:
-    """The edit at `path`, whose prompt has {} for its subject."""
     prompt, subject = row.text(*path, "prompt"), row.text(*path, "subject")
     if prompt.count("{}") != 1:
         problem = f"must hold {{}} exactly once for the subject, it is {shown(prompt)!r}"
@@ -43,11 +30,11 @@ def _counterfact(entry: Entry, known: Templates | None) -> Asked:
     row, edit = entry.row, entry.edit
     for text in row.texts("paraphrase_prompts"):
         if known is not None:
-            cut = clean(text, edit.subject or "", known.get(edit.relation or "", ()))
+            cut = form.clean(text, edit.subject or "", known.get(edit.relation or "", ()))
             entry.log.cuts.append(cut)
-        yield paraphrase(edit, text if known is None else cut.after)
+        yield form.paraphrase(edit, text if known is None else cut.after)
     for text in row.texts("neighborhood_prompts"):
-        yield neighbour(edit, text, edit.target_true or "")
+        yield form.neighbour(edit, text, edit.target_true or "")
 
 
 # The multi-hop form of MQuAKE (Zhong et al. 2023), in which RippleEdits (Cohen et al. 2024) is published as well: a row
@@ -64,7 +51,7 @@ def _multihop_edits(row: Row, target: Target) -> list[Edit]:
 def _multihop(entry: Entry, known: Templates | None) -> Asked:
     row, new = entry.row, entry.row.text("new_answer")
     for edit, rewrite in zip(entry.edits, row.objects("requested_rewrite"), strict=True):
-        yield from (paraphrase(edit, text) for text in _texts_if_any(rewrite, "question"))
+        yield from (form.paraphrase(edit, text) for text in _texts_if_any(rewrite, "question"))
     # As many facts lead to the new answer as `new_single_hops` lists, or `single_hops` if it has none.
     before, after = (len(row.objects(field)) for field in ("single_hops", "new_single_hops"))
     hops = after or before or None
@@ -74,7 +61,7 @@ def _multihop(entry: Entry, known: Templates | None) -> Asked:
     old = next(iter(_texts_if_any(row, "answer")), None)
     also = tuple(alias for alias in _texts_if_any(row, "new_answer_alias") if alias != new)
     for text in row.texts("questions"):
-        if old and is_answer(old, (new, *also)):
+        if old and form.is_answer(old, (new, *also)):
             entry.drop("multi_hop probe", "the edits do not change its answer")
         else:
             yield Probe(Aspect.MULTI_HOP, text, new, old, also, hops=hops)
@@ -100,7 +87,7 @@ def _knowedit_edits(row: Row, target: Target) -> list[Edit]:
     new, true = row.answer("target_new"), row.answer("ground_truth") if "ground_truth" in row.values else None
     if target == "answers" and "rephrase_prompt" in row.values:  # zsRE; WikiData's rows have one reading only
         new, true = true or "", None
-    return [edit_about(row, "prompt", new, true)]
+    return [form.edit_about(row, "prompt", new, true)]
 
 
 def _old_answers(row: Row) -> tuple[str, ...]:
@@ -109,29 +96,27 @@ def _old_answers(row: Row) -> tuple[str, ...]:
 
 def _knowedit(entry: Entry, known: Templates | None) -> Asked:
     row, edit, old = entry.row, entry.edit, _old_answers(entry.row)
-    if "rephrase_prompt" in row.values:
-        yield from (paraphrase(edit, text) for text in row.aliases("rephrase_prompt"))
-    else:
-        yield from (paraphrase(edit, text) for text in _by_alias(entry, "paraphrase"))
+    worded = row.aliases("rephrase_prompt") if "rephrase_prompt" in row.values else _by_alias(entry, "paraphrase")
+    yield from (form.paraphrase(edit, text) for text in worded)
     for fact in row.objects("locality", "Relation_Specificity"):
         query, answer = fact.answer("prompt"), fact.answer("ground_truth")
         about = mentions(query, edit.subject or "")
-        if about and answer and is_answer(answer, old):
+        if about and answer and form.is_answer(answer, old):
             entry.drop("neighbour", "asks the edited fact (own subject, old object)")
             continue
-        yield neighbour(edit, query, answer)
+        yield form.neighbour(edit, query, answer)
         if about:
             yield _fact(Aspect.SAME_SUBJECT, fact, edit.target_new)
     for fact in row.objects("locality", "Forgetfulness"):
         yield _fact(Aspect.SAME_SUBJECT, fact, edit.target_new)
     for text in _by_alias(entry, "alias probe"):
         yield Probe(Aspect.ALIAS, text, edit.target_new, edit.target_true)
-    follows = is_answer(edit.target_new, [row.answer("target_new")])
+    follows = form.is_answer(edit.target_new, [row.answer("target_new")])
     for section, aspect in (("Reasoning", Aspect.MULTI_HOP), ("Logical_Generalization", Aspect.REVERSE)):
         for fact in row.objects("portability", section):
             if not follows:
                 entry.drop(f"{aspect} probe", "follows from the other target")
-            elif aspect is Aspect.REVERSE and not is_answer(edit.subject or "", fact.aliases("ground_truth")):
+            elif aspect is Aspect.REVERSE and not form.is_answer(edit.subject or "", fact.aliases("ground_truth")):
                 entry.drop("reverse probe", "its answer is not the subject")
             else:
                 yield _fact(aspect, fact, None)
@@ -140,7 +125,7 @@ def _knowedit(entry: Entry, known: Templates | None) -> Asked:
 def _by_alias(entry: Entry, what: str) -> Iterator[str]:
     """The edited fact asked for by the subject's aliases."""
     for fact in entry.row.objects("portability", "Subject_Aliasing"):
-        if is_answer(entry.edit.target_new, fact.aliases("ground_truth")):
+        if form.is_answer(entry.edit.target_new, fact.aliases("ground_truth")):
             yield fact.answer("prompt")
         else:
             entry.drop(what, "its answer is not the new object")
@@ -164,32 +149,32 @@ def _is_flat(row: Row) -> bool:
 
 
 def _flat_edits(row: Row, target: Target) -> list[Edit]:
-    return [edit_about(row, "prompt", row.text("target_new"), row.text("ground_truth"))]
+    return [form.edit_about(row, "prompt", row.text("target_new"), row.text("ground_truth"))]
 
 
 def _by_object(entries: Sequence[Entry]) -> Templates:
     """For each true object, the templates of the prompts that ask for it."""
     wordings: dict[str, set[Template]] = defaultdict(set)
     for edit in (entry.edit for entry in entries):
-        if template := around(edit.query, edit.subject or ""):
+        if template := form.around(edit.query, edit.subject or ""):
             wordings[edit.target_true or ""].add(template)
     return wordings
 
 
 def _screened(entry: Entry, known: Templates | None) -> Asked:
     text, edit = entry.row.text("rephrase_prompt"), entry.edit
-    start = known_end(text, edit.subject or "", (known or {}).get(edit.target_true or "", ()))
-    if start is None or not begins(text, start):
+    start = form.known_end(text, edit.subject or "", (known or {}).get(edit.target_true or "", ()))
+    if start is None or not form.begins(text, start):
         entry.drop("paraphrase", "rephrase_prompt is not a known wording of the question")
     else:
         entry.log.cuts.append(Cut(text, text[start:], "template" if start else "unchanged", suspicious=False))
-        yield paraphrase(edit, text[start:])
-    yield neighbour(edit, entry.row.text("locality_prompt"), entry.row.text("locality_ground_truth"))
+        yield form.paraphrase(edit, text[start:])
+    yield form.neighbour(edit, entry.row.text("locality_prompt"), entry.row.text("locality_ground_truth"))
 
 
 def _as_published(entry: Entry, known: Templates | None) -> Asked:
-    yield paraphrase(entry.edit, entry.row.text("rephrase_prompt"))
-    yield neighbour(entry.edit, entry.row.text("locality_prompt"), entry.row.text("locality_ground_truth"))
+    yield form.paraphrase(entry.edit, entry.row.text("rephrase_prompt"))
+    yield form.neighbour(entry.edit, entry.row.text("locality_prompt"), entry.row.text("locality_ground_truth"))
 
 
 # zsRE in MEND's form (Levy et al. 2017; Mitchell et al. 2022): evaluation and training rows, and EasyEdit's copies. The
@@ -200,13 +185,13 @@ def _as_published(entry: Entry, known: Templates | None) -> Asked:
 def _zsre_edits(row: Row, target: Target) -> list[Edit]:
     true = row.answer("answers")
     new, old = (row.text("alt"), true) if target == "alt" else (true, None)
-    return [edit_about(row, "src", new, old)]
+    return [form.edit_about(row, "src", new, old)]
 
 
 def _zsre(entry: Entry, known: Templates | None) -> Asked:
     row, edit = entry.row, entry.edit
-    yield from (paraphrase(edit, text) for text in row.aliases("rephrase"))
-    yield neighbour(edit, question(row.text("loc")), row.answer("loc_ans"))
+    yield from (form.paraphrase(edit, text) for text in row.aliases("rephrase"))
+    yield form.neighbour(edit, form.question(row.text("loc")), row.answer("loc_ans"))
 
 
 # Temporal edits as published with IKE (Zheng et al. 2023; drawn from TempLAMA): facts that changed over the years. A
@@ -257,12 +242,12 @@ def _halluedit_edits(row: Row, target: Target) -> list[Edit]:
     said = [name for name in row.values if name.startswith("output_")]
     if len(said) > 1:
         raise row.wrong(said[1], f"is a second model's answer beside {said[0]}")
-    return [edit_about(row, "question", row.text("object"), row.text(said[0]) if said else None)]
+    return [form.edit_about(row, "question", row.text("object"), row.text(said[0]) if said else None)]
 
 
 def _halluedit(entry: Entry, known: Templates | None) -> Asked:
     row, edit = entry.row, entry.edit
-    yield paraphrase(edit, row.text("paraphrased_question"))
+    yield form.paraphrase(edit, row.text("paraphrased_question"))
     yield yes_no(row.text("yes_question"), yes=True)
     yield yes_no(row.text("no_question"), yes=False)
     options, right = row.text("multiple_choice_with_letters"), row.text("multiple_choice_labels")
@@ -282,9 +267,9 @@ def _halluedit(entry: Entry, known: Templates | None) -> Asked:
 
 
 def _qaedit(entry: Entry, known: Templates | None) -> Asked:
-    yield paraphrase(entry.edit, entry.row.text("rephrase"))
+    yield form.paraphrase(entry.edit, entry.row.text("rephrase"))
     for asked in entry.row.objects("locality"):
-        yield neighbour(entry.edit, question(asked.text("loc")), asked.text("loc_ans"))
+        yield form.neighbour(entry.edit, form.question(asked.text("loc")), asked.text("loc_ans"))
 
 
 SCREENED = Form(
@@ -303,7 +288,7 @@ FORMS = (
         lambda row, target: [_edit_at(row, "requested_rewrite")],
         _counterfact,
         Row.case_id,
-        learn=lambda entries: learn((entry.edit, entry.row.texts("paraphrase_prompts")) for entry in entries),
+        learn=lambda entries: form.learn((entry.edit, entry.row.texts("paraphrase_prompts")) for entry in entries),
     ),
     Form(
         "the multi-hop form of MQuAKE and RippleEdits (requested_rewrite as a list, questions, new_answer)",
@@ -333,7 +318,7 @@ FORMS = (
     Form(
         "QAEdit (prompt, target, subject, rephrase, locality)",
         lambda row: row.values.keys() >= {"prompt", "target", "rephrase", "locality"},
-        lambda row, target: [edit_about(row, "prompt", row.text("target"), None)],
+        lambda row, target: [form.edit_about(row, "prompt", row.text("target"), None)],
         _qaedit,
     ),
     own.FORM,

@@ -1,13 +1,6 @@
 """Probes in our own wording for edits that have none of an aspect: yes_no, choice, pushback and distractor.
 
-They are made from the edit and its neighbours alone; wordings and orders are drawn by a seed and the case. Published
-questions of the same kinds are built by `yes_no` and `choice` too, so that both are judged alike.
-
-yes_no      whether the new and whether the old object is right: Yes to one, No to the other
-choice      the old object, the new one and "unsure" as options in random order; letter and text are right
-pushback    the edit's query, challenged once and three times
-distractor  after a sentence that names the old object, or a neighbour and its object: the edit's query; after one that
-            names the new object: a neighbour's
+They are made from the edit and its neighbours alone; wordings and orders are drawn by a seed and the case.
 
 For TinyFacts, same_subject, alias and multi_hop: few of its subjects have two facts, and the embedded model was never
 asked to follow two, so most of these are put to the unedited model first (`BaselineQuestion`). Another relation of the
@@ -116,6 +109,7 @@ def _yes_no(case: EditCase, rng: random.Random) -> Iterator[Probe]:
 
 
 def _choice(case: EditCase, rng: random.Random) -> Iterator[Probe]:
+    """The old object, the new one and "unsure" as options in random order."""
     edit = case.edit
     if edit.target_true is not None:
         texts = [edit.target_new, edit.target_true, "unsure"]
@@ -131,6 +125,7 @@ def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
 
 
 def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:
+    """The edit's query after the old object or a neighbouring fact, and a neighbour's query after the new object."""
     rewrite, old = case.probes[0], case.edit.target_true
     after = [(rng.choice(ASIDES).format(old), rewrite)] if old is not None else []
     if case.neighborhood:

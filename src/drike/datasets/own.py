@@ -1,7 +1,6 @@
 """Own facts: `prompt` and `target_new`, and where known the subject, old object, paraphrases and neighbours.
 
-The columns of `drike edits import` mean the same here, so that one file serves both: `query` is `prompt`, `wordings`
-are paraphrases. What only a store of edits uses (`STORED`) is not read.
+One file serves `drike edits import`, too; what only a store of edits uses (`STORED`) is not read here.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 
-from drike.datasets.form import Asked, Entry, Form, Target, neighbour, paraphrase
-from drike.datasets.paraphrases import Templates, query_template
+from drike.datasets.form import Asked, Entry, Form, Target, Templates, neighbour, paraphrase, query_template
 from drike.datasets.rows import Row, shown
 from drike.edits import Edit
 from drike.errors import DataError

@@ -1,7 +1,4 @@
-"""Raw rows of published files, with typed access, and what of them is dropped and cut.
-
-Every problem is a `DataError` with file, row, field and remedy.
-"""
+"""Raw rows of files, with typed access, and what of them is dropped and cut; every problem is a `DataError`."""
 
 from __future__ import annotations
 
@@ -29,10 +26,9 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of CSV files
 
 @dataclass(frozen=True)
 class Row:
-    """One raw row of a file, or an object inside one.
+    """One raw row of a file, or an object inside one; accessors raise DataError for a missing or wrong field.
 
-    `file` is as the user named it. `index` counts from 0 in JSON, and as a spreadsheet does in CSV, whose header is 1.
-    `within` is the path of fields down to an inner object. Accessors raise DataError for a missing or wrong field.
+    index: from 0 in JSON, and as a spreadsheet counts in CSV, whose header is 1. within: the path to an inner object.
     """
 
     file: str
@@ -205,7 +201,7 @@ def rows_in(text: str, name: str, may_repeat: Callable[[str], bool] = lambda col
 def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[Row | DataError]:
     """The rows of a CSV file without blank ones and repeated headers; the last fields of a short row are None.
 
-    Fields are separated by commas, semicolons or tabs: the header, which has none of them in its names, decides.
+    The header, which has none of the separators in its names, decides on one of them.
     """
     separator = max(SEPARATORS, key=text.lstrip().partition("\n")[0].count)
     table = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)

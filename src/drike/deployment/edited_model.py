@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drike.deployment.routing import route_each, write_prompts
-from drike.editors.editor import Editor
+from drike.editors.catalog import Editor
 from drike.editors.in_context import EditorColumn, Retain, column_of, ranks_retains
 from drike.edits import Edit
 from drike.encoders import TextEncoder

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from drike.deployment.routing import route_each, write_prompts
-from drike.editors.editor import Editor
+from drike.editors.catalog import Editor
 from drike.edits import Aspect, Edit, EditCase, Probe, trained_on
 from drike.encoders import TextEncoder
 from drike.errors import UsageError

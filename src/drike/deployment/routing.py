@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from drike.editors.editor import Editor
+from drike.editors.catalog import Editor
 from drike.edits import Edit
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex

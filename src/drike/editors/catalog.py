@@ -1,12 +1,16 @@
-"""All editors by their names on the command line."""
+"""What an editor is, the editors that show no demonstrations, and all of them by their names on the command line."""
 
 from __future__ import annotations
 
-from drike.editors.budgets import Fraction, TokenLimit
-from drike.editors.editor import EditCoT, Editor, FactPrompt, Trained, Unedited
-from drike.editors.in_context import InContextEditor
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from drike.editors.in_context import InContextEditor, TokenLimit
 from drike.editors.pool import Pool
 from drike.editors.selectors import (
+    Budget,
+    Fraction,
     RankAndCut,
     RoleCounts,
     SameCount,
@@ -16,9 +20,14 @@ from drike.editors.selectors import (
     SubjectSwitch,
     copies_and_updates,
 )
+from drike.edits import Edit
 from drike.errors import UsageError
-from drike.prompts import PromptStyle, Role
+from drike.prompts import FACT_CHANGED, Prompt, PromptStyle, Role, facts_of
 
+if TYPE_CHECKING:
+    from drike.editors.retriever import Retriever
+
+ANSWER_CUE = "Answer:"
 UNTRAINED = ("unedited", "factprompt", "editcot", "ike")
 TRAINED = ("rank-all", "rank-50", "dr-ike")
 PER_QUERY, SAME_SIZE = "dr-ike-q", "nearest-same-size"
@@ -26,9 +35,77 @@ BY_NAME, OR_ALONE = "by-name", "by-name-or-alone"
 NO_RETAINS = "no-retains"
 SAME_K, NEAREST = "nearest-same-k", "nearest@"
 NEED_TRAINING = (*TRAINED, PER_QUERY, SAME_SIZE, SAME_K)
-NAMES = (
-    *UNTRAINED, BY_NAME, OR_ALONE, NO_RETAINS, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K",
-)  # fmt: skip
+NAMES = (*UNTRAINED, BY_NAME, OR_ALONE, NO_RETAINS, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K")
+
+
+class Editor(Protocol):
+    """Turns the edits in force and queries into prompts; if it was trained, its `trained_on` are the edits' keys."""
+
+    @property
+    def name(self) -> str:
+        """Its name in tables."""
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query, in order, each under all of the edits."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training leaves: the ranking, its budget, the style of its prompts, and a policy per query if asked for."""
+
+    retriever: Retriever
+    budget: Budget
+    style: PromptStyle = PromptStyle()
+    per_query: Selector | None = field(default=None, kw_only=True)
+
+
+def reasoning_prompt(facts: Sequence[str], query: str) -> Prompt:
+    """State the facts, have the model reason whether the query depends on them, and answer after a cue."""
+    these, changed = ("this fact", "the changed fact") if len(facts) == 1 else ("these facts", "a changed fact")
+    return Prompt(
+        "".join(f"{FACT_CHANGED}{fact}.\n" for fact in facts)
+        + f"Everything that does not depend on {these} is as it was.\n"
+        f"Complete this sentence: {query}\n"
+        f"First think step by step: does the sentence depend on {changed}? If so, what follows from the change?\n"
+        f'Then write "{ANSWER_CUE}" and the shortest completion of the sentence, nothing else.\n'
+        "Reasoning:",
+        cue=ANSWER_CUE,
+    )
+
+
+@dataclass(frozen=True)
+class Unedited:
+    """Asks the query alone, without an edit: the model with which every editor is compared."""
+
+    name: str = "Unedited"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """The queries themselves."""
+        return [Prompt(query) for query in queries]
+
+
+@dataclass(frozen=True)
+class FactPrompt:
+    """States the new facts after "Imagine that" (the in-context baseline of RippleEdits)."""
+
+    name: str = "FactPrompt"
+    line: str = field(default="Imagine that {}.\n", repr=False)  # of each fact
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """Each fact on a line of its own, then the query. Raises ValueError for no edits."""
+        imagined = "".join(map(self.line.format, facts_of(edits)))
+        return [Prompt(imagined + query) for query in queries]
+
+
+@dataclass(frozen=True)
+class EditCoT:
+    """States the facts and asks for reasoning and, after a cue, an answer: in one call, by the paper's timing."""
+
+    name: str = "EditCoT"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One instruction per query. Raises ValueError for no edits."""
+        return [reasoning_prompt(facts_of(edits), query) for query in queries]
 
 
 def usual(trained: Trained | None) -> list[str]:
@@ -50,12 +127,11 @@ def require_editor(name: str, *, trained: bool) -> None:
 
 
 def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenLimit | None = None) -> Editor:
-    """An editor by its name: one of NAMES.
+    """An editor by its name in NAMES, shown demonstrations in the style of what is `trained`; "ike" has its own.
 
     "nearest@4" shows the 4 retains nearest to the edit, "nearest-same-k" as many of the nearest as DR-IKE would show;
-    "by-name", "by-name-or-alone" and "nearest-same-size" are controls of "dr-ike-q"; "no-retains" shows all copies and
-    updates, which is best behind a gate. trained: for editors with a learned part; its prompt style is that of all but
-    "ike". limit: of tokens in a prompt. Raises UsageError for an unknown name or a missing checkpoint.
+    "by-name", "by-name-or-alone" and "nearest-same-size" are controls of "dr-ike-q"; "no-retains" is best behind a
+    gate. Raises UsageError for an unknown name or a missing checkpoint.
     """
     require_editor(name, trained=trained is not None)
     style = PromptStyle() if trained is None else trained.style
@@ -76,12 +152,11 @@ def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenL
     }  # fmt: skip
     if trained is not None:
         retriever, budget, policy = trained.retriever, trained.budget, trained.per_query
-        same_k = RankAndCut(Similarity(), SameCount(retriever, budget))
         editors |= {
             "rank-all": in_context("Rank-All", RankAndCut(retriever, Fraction(1.0))),
             "rank-50": in_context("Rank-50%", RankAndCut(retriever, Fraction(0.5))),
             "dr-ike": in_context("DR-IKE", RankAndCut(retriever, budget)),
-            SAME_K: in_context("Nearest (k of DR-IKE)", same_k),
+            SAME_K: in_context("Nearest (k of DR-IKE)", RankAndCut(Similarity(), SameCount(retriever, budget))),
         }
         if policy is not None:
             editors[PER_QUERY] = in_context("DR-IKE-Q", policy)

@@ -1,19 +1,18 @@
 """In-context editing with demonstrations: IKE, DR-IKE, DR-IKE-Q and their controls are this editor with other parts.
 
-A selector chooses among the demonstrations that the pool has for an edit; a style makes a prompt of them (paper,
-sections 4 and 5.3). An `EditorColumn` says why a prompt holds the retains it does.
+An `EditorColumn` says why a prompt holds the retains it does.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeGuard, TypeVar
 
-from drike.editors.budgets import Fraction, TokenLimit
 from drike.editors.pool import Pool
-from drike.editors.selectors import RankAndCut, Selection, Selector, select_for
+from drike.editors.selectors import Fraction, RankAndCut, Selection, Selector, select_for
 from drike.edits import Edit, Key, trained_on
 from drike.prompts import Demonstration, Prompt, PromptStyle
 from drike.support.table import Table
@@ -22,11 +21,33 @@ SelectorT_co = TypeVar("SelectorT_co", bound=Selector, covariant=True)
 
 
 @dataclass(frozen=True)
-class InContextEditor(Generic[SelectorT_co]):
-    """Shows each query the demonstrations that `selector` chooses from `pool`, laid out by `style`.
+class TokenLimit:
+    """A limit of tokens in a prompt, as a model's `count_tokens` counts them; selections are pruned until they fit.
 
-    limit: of tokens in a prompt; demonstrations are pruned from the end until it fits.
+    At least one prunable demonstration stays: a prompt that is too long even then is left for the model to refuse.
     """
+
+    tokens: int
+    count: Callable[[Sequence[str]], Sequence[int]]
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1:
+            raise ValueError(f"a prompt has at least one token; it cannot be limited to {self.tokens}")
+
+    def fitting(self, k: int, prompts: Callable[[int], Sequence[Prompt]]) -> int:
+        """The largest j from 1 to k with which all prompts fit, which get longer with j; 1 if none does."""
+
+        def too_long(j: int) -> bool:
+            return max(self.count([prompt.text for prompt in prompts(j)])) > self.tokens
+
+        if k == 1 or not too_long(k):  # nearly always all fit
+            return k
+        return 1 + bisect(range(2, k), False, key=too_long)
+
+
+@dataclass(frozen=True)
+class InContextEditor(Generic[SelectorT_co]):
+    """Shows each query the demonstrations that `selector` chooses from `pool`, laid out by `style` (section 4)."""
 
     name: str
     pool: Pool

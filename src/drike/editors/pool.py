@@ -30,12 +30,10 @@ SYNTHETIC = 8  # synthetic neighbours per record, so that some are usable whatev
 
 
 class Pool:
-    """The records that demonstrations are drawn from, embedded once.
+    """The records that demonstrations are drawn from, embedded once; the cases of records are never edited themselves.
 
-    records: cases that are never edited themselves. encoder: finds the nearest records (all-MiniLM-L6-v2 in the paper).
-    roles: how many demonstrations of each role an edit gets. seed: of the assignment of roles; the same edit, records
-    and seed give the same demonstrations. remembered: how many demonstration sets are cached; None: all, as no server
-    can.
+    encoder: finds the nearest records (all-MiniLM-L6-v2 in the paper). seed: of the assignment of roles; the same edit,
+    records and seed give the same demonstrations. remembered: how many sets are cached; None: all, as no server can.
 
     `fallbacks`: a sentence on each kind of probe that is replaced. Raises PoolError for fewer records than roles.
     """
@@ -89,8 +87,7 @@ class Pool:
         return [known[edits] for edits in groups]
 
     def _search(self, edits: Edits, vector: FloatArray) -> DemonstrationSet:
-        few = 4 * len(self.roles)
-        for count in sorted({min(few, len(self.records)), len(self.records)}):
+        for count in sorted({min(4 * len(self.roles), len(self.records)), len(self.records)}):
             indices, similarities = nearest(vector[None], self._directions, count)
             candidates, missing = self._assign(edits, indices[0], similarities[0])
             if not missing:

@@ -29,10 +29,7 @@ HIDDEN = 128
 
 
 class Retriever:
-    """The learned policy: a frozen encoder f and a trainable head of one form of S_theta; seed: of its initial weights.
-
-    `trained_on`: the key of every edit that the head was trained on.
-    """
+    """A frozen encoder and a trainable head of one form; `trained_on`: the keys of the edits it was trained on."""
 
     def __init__(self, encoder: TextEncoder, *, form: Form = "dot", seed: int = 0) -> None:
         if form not in FORMS:

@@ -1,7 +1,6 @@
-"""Which demonstrations a query is shown: a ranking of the retains and its cut for all queries, or a choice for each.
+"""Which demonstrations a query is shown: a ranking of the retains, cut by a budget (paper, section 4.3), or a mix.
 
-The paper's budget cuts the retains alone. A mix says how many demonstrations of each role are shown, and may leave out
-any; a policy may choose one for every query (docs/method.md, "Past the paper").
+A mix says how many demonstrations of each role are shown; a policy may choose one for every query (docs/method.md).
 """
 
 from __future__ import annotations
@@ -9,21 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
-from drike.editors.budgets import Budget
 from drike.prompts import Demonstration, DemonstrationSet, Role, interleave
 from drike.words import mentions
+
+Flip = Literal["offender", "algorithm1"]
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The retains of an edit, best first.
-
-    order: the index of each among the retains as they were ranked, [n]. probs: the probability of each, [n].
-    """
+    """The retains of an edit, best first, with the index of each among those that were ranked, and its probability."""
 
     retains: tuple[Demonstration, ...]
     order: tuple[int, ...]
@@ -37,15 +34,10 @@ class Ranker(Protocol):
         """All retains, best first."""
 
 
-def best_first(probs: Sequence[float]) -> list[int]:
-    """Indices in descending probability; ties keep their order, so that a ranking is reproducible."""
-    return sorted(range(len(probs)), key=lambda i: -probs[i])
-
-
 def ranking_of(retains: Sequence[Demonstration], log_probs: Sequence[float]) -> Ranking:
-    """Retains in descending probability."""
+    """Retains in descending probability; ties keep their order, so that a ranking is reproducible."""
     probs = [math.exp(log_p) for log_p in log_probs]
-    order = best_first(probs)
+    order = sorted(range(len(probs)), key=lambda i: -probs[i])
     return Ranking(tuple(retains[i] for i in order), tuple(order), tuple(probs[i] for i in order))
 
 
@@ -59,6 +51,101 @@ class Similarity:
         """Rank by the cosine similarity of each record to the edit."""
         scores = np.asarray(candidates.retain_similarities, dtype=np.float64) / self.temperature
         return ranking_of(candidates.retains, (scores - np.logaddexp.reduce(scores)).tolist())
+
+
+class Budget(Protocol):
+    """A rule that cuts a ranking by its `probs` [n]; one with nothing but `keep` has no sigma and learns nothing."""
+
+    def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+        """How many of the retains to keep, at least 1."""
+
+    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+        """How many prefixes a training episode evaluates, at least `keep` (k of Algorithm 1, line 8)."""
+        return self.keep(probs, candidates)
+
+    def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> float | None:
+        """The probability that a retain must exceed to be kept; None if the rule has no threshold."""
+        return None
+
+    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Budget:
+        """The budget after an episode: `probs` [n] in the order tried, rewards [k] of the first k prefixes."""
+        return self
+
+
+@dataclass(frozen=True)
+class Fraction(Budget):
+    """Keep a share in (0, 1] of the retains, rounded (halves up): at least one, at most `max_shots`. IKE keeps all.
+
+    Raises ValueError for an impossible value.
+    """
+
+    share: float = 1.0
+    max_shots: int | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.share) not in (int, float) or not 0.0 < self.share <= 1.0:
+            raise ValueError(f"a budget's share must lie in (0, 1], not {self.share!r}")
+        if self.max_shots is not None:
+            require_shots(self.max_shots)
+
+    def keep(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
+        """The share of n."""
+        require_candidates(probs)
+        kept = max(1, math.floor(self.share * len(probs) + 0.5))
+        return kept if self.max_shots is None else min(kept, self.max_shots)
+
+
+@dataclass(frozen=True)
+class Threshold(Budget):
+    """Keep the retains whose probability exceeds `sigma`, at most `max_shots` and at least one.
+
+    flip: what sigma rises to when the j-th retain turns a right answer wrong. "offender" (paper, section 4.3): p_j, so
+    that this retain is dropped; "algorithm1" (the listing in the appendix): the largest probability after it, so that
+    it is still kept. Raises ValueError for an impossible value.
+    """
+
+    sigma: float = 0.0
+    max_shots: int = 16
+    flip: Flip = "offender"
+
+    def __post_init__(self) -> None:
+        if type(self.sigma) not in (int, float) or not 0.0 <= self.sigma <= 1.0:
+            raise ValueError(f"sigma is a probability; {self.sigma!r} is not")
+        require_shots(self.max_shots)
+        if self.flip not in ("offender", "algorithm1"):
+            raise ValueError(f'flip must be "offender" or "algorithm1", not {self.flip!r}')
+
+    def keep(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
+        """min(K, #{p_i > sigma}), at least 1 (Algorithm 1, lines 8-9)."""
+        require_candidates(probs)
+        return max(1, min(self.max_shots, sum(p > self.sigma for p in probs)))
+
+    def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> float:
+        """Sigma, the same for all edits."""
+        return self.sigma
+
+    def after(
+        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet | None = None
+    ) -> Threshold:
+        """Sigma is raised, never lowered, at every step j > 1 where the reward fell from +1 to -1."""
+        sigma = self.sigma
+        for j in range(1, len(rewards)):  # j counts from 0 here: the (j+1)-th retain of the paper
+            if rewards[j - 1] > 0 > rewards[j]:
+                raised_to = probs[j] if self.flip == "offender" else max(probs[j + 1 :], default=0.0)
+                sigma = max(sigma, raised_to)
+        return replace(self, sigma=sigma)
+
+
+def require_candidates(probs: Sequence[float]) -> None:
+    """Raises ValueError if there is no retain to keep."""
+    if not len(probs):
+        raise ValueError("an empty pool: there is no retain candidate to keep")
+
+
+def require_shots(max_shots: int) -> None:
+    """Raises ValueError for a K that is not a whole number of at least 1."""
+    if type(max_shots) is not int or max_shots < 1:
+        raise ValueError(f"max_shots must be a whole number of at least 1, not {max_shots!r}")
 
 
 @dataclass(frozen=True)
@@ -75,12 +162,10 @@ class SameCount(Budget):
 
 @dataclass(frozen=True)
 class Selection:
-    """The demonstrations that a query is shown.
+    """The demonstrations that a query is shown, of `candidates`: those of an edit, or those that several edits share.
 
-    candidates: those it was chosen from; where several edits are in force, those that the edits share. shown: with a
-    ranking, copies, updates and the best retains, which the prompt style arranges; without one, in the order of the
-    prompt. ranking: all retains, best first; None if the selector ranks none. pruned: how many more did not fit into
-    the prompt. alone: whether the model gets the query alone, without the edit.
+    shown: with a ranking of all retains, copies, updates and the best of them, which the prompt style arranges; without
+    one, in the order of the prompt. pruned: how many more did not fit. alone: the query is asked without the edit.
     """
 
     candidates: DemonstrationSet
@@ -115,10 +200,7 @@ class Selection:
 
 
 class Selector(Protocol):
-    """Chooses among the demonstrations of an edit.
-
-    Queries that share one `Selection` object are shown the same: a token limit prunes it once for all of them.
-    """
+    """Chooses demonstrations of an edit; a token limit prunes a `Selection` object that queries share once for all."""
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The selection for each query, in order."""
@@ -189,9 +271,9 @@ def _shared(selections: Iterable[Selection], shown: Iterable[Demonstration]) -> 
 
 @dataclass(frozen=True, order=True)
 class RoleCounts(Selector):
-    """A mix: how many copies, updates and retains are shown, those nearest to the edit; all where there are fewer.
+    """A mix, shown to every query: at most so many copies, updates and retains, those nearest to the edit.
 
-    It is also the selector that shows itself to every query. Raises ValueError for counts below 0.
+    Raises ValueError for counts below 0.
     """
 
     copies: int
@@ -264,9 +346,7 @@ class SameSize(Selector):
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The nearest demonstrations, by role; queries that the policy leaves alone are left alone."""
         roles = [demonstration.role for demonstration in candidates.demonstrations]
-        chosen = self.policy.select(candidates, queries)
-        sizes = [RoleCounts(*_counts(roles[: len(selection.shown)])) for selection in chosen]
         return [
-            selection if selection.alone else replace(selection, shown=mix.nearest(candidates), ranking=None)
-            for selection, mix in zip(chosen, sizes, strict=True)
+            replace(chosen, shown=RoleCounts(*_counts(roles[: len(chosen.shown)])).nearest(candidates), ranking=None)
+            for chosen in self.policy.select(candidates, queries)
         ]

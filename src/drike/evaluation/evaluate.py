@@ -1,43 +1,45 @@
 """Evaluation: an editor, a model and cases in; one outcome per probe out (paper, section 5.1).
 
-All probes of a case go to the model in one call, under the same demonstrations (chosen once per edit). A model that
-takes several calls at once gets several cases at once. Nothing is printed or saved: outcomes are yielded as they come.
-`answers_under` asks the probes of a case under every mix in one call, for training.
+`answers_under` asks the probes of a case under every mix, for training; `baseline_answers` asks the unedited model what
+is right, or what it knows, where that is not published.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from drike.editors.budgets import TokenLimit
-from drike.editors.editor import Editor
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor
+from drike.editors.in_context import InContextEditor, TokenLimit
 from drike.editors.pool import Pool, rotations
 from drike.editors.selectors import Selector
-from drike.edits import EditCase, trained_on
+from drike.edits import EditCase, Probe, trained_on
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge, Question, Rule, ask_probes, is_right
+from drike.evaluation.judge import Judge, Question, Rule, ask_probes, complete, is_right
 from drike.evaluation.metrics import Outcome
+from drike.matching import first_line, matches, normalise
 from drike.models.protocols import LanguageModel
-from drike.prompts import PromptStyle
+from drike.prompts import Prompt, PromptStyle
 from drike.support.parallel import in_order
+
+_CLAUSE_END = re.compile(r"[.,;:!?](?=\s|$)")
 
 
 def evaluate(
     editor: Editor, model: LanguageModel, cases: Iterable[EditCase], *, rule: Rule | None = None, write: bool = False,
     parallel: int | None = None, allow_trained: bool = False,
 ) -> Generator[Outcome]:  # fmt: skip
-    """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
+    """Yield the outcomes of all probes, case by case; those of a case go to the model in one call.
 
-    rule: by which answers are right; default: greedy, or generate for a model without scores. parallel: cases evaluated
-    at once, each in a thread, which also calls the editor; only `seconds` then differ; default: `info.calls_at_once`,
-    beyond which ValueError is raised. allow_trained: also evaluate edits that the editor was trained on, which flatters
-    it. Raises UsageError for such edits otherwise, and for a rule that the model cannot be judged by, before the model
-    is asked.
+    rule: by which answers are right; default: greedy, or generate for a model without scores. write: a model that
+    scores also writes its answers. parallel: cases evaluated at once, each in a thread, which also calls the editor;
+    only `seconds` then differ; default: `info.calls_at_once`, beyond which ValueError is raised. allow_trained: also
+    evaluate edits that the editor was trained on, which flatters it. Raises UsageError for such edits otherwise, and
+    for a rule that the model cannot be judged by, before the model is asked.
     """
     cases, judge = list(cases), Judge(model, rule)
     trained = trained_on(editor)
@@ -69,11 +71,9 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
     outcomes = []
     for probe, prompt, verdict in zip(case.asked, prompts, verdicts, strict=True):
         score, wrong = verdict.score, verdict.distractor
-        prob, logprob = (
-            (score.mean_probability - wrong.mean_probability, score.logprob - wrong.logprob)
-            if score is not None and wrong is not None
-            else (None, None)
-        )
+        prob, logprob = None, None
+        if score is not None and wrong is not None:
+            prob, logprob = score.mean_probability - wrong.mean_probability, score.logprob - wrong.logprob
         outcomes.append(Outcome(
             editor=editor.name, case_id=case.case_id, aspect=probe.aspect, query=probe.asked, target=probe.target,
             distractor=probe.distractor, correct=verdict.correct, answer=verdict.text, matched=verdict.matched,
@@ -87,10 +87,7 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
 
 @dataclass(frozen=True)
 class CaseAnswers:
-    """Whether the answers to a case's probes were right under each choice of demonstrations, such as a mix.
-
-    correct: [probes, choices]. prompt_tokens: read, as if prompts shared nothing, [probes, choices]; None if unknown.
-    """
+    """Whether answers were right under each choice of demonstrations, and tokens read, if known: [probes, choices]."""
 
     case_id: str
     correct: tuple[tuple[bool, ...], ...]
@@ -103,8 +100,7 @@ def answers_under(
 ) -> Generator[CaseAnswers]:  # fmt: skip
     """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
-    limit: prompts that are longer lose demonstrations from their end. rule: as in `evaluate`. Raises PoolError,
-    UsageError for a rule that the model or a probe cannot be judged by, and the ModelErrors of the model.
+    Raises PoolError, and UsageError for a rule that the model or a probe cannot be judged by.
     """
     pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
     editors = [InContextEditor("", pool, choice, style, limit) for choice in choices]
@@ -120,3 +116,64 @@ def answers_to(case: EditCase, editors: Sequence[InContextEditor[Selector]], jud
     rows = list(zip(*verdicts, strict=True))  # [probes, editors]
     correct = tuple(tuple(map(is_right, row)) for row in rows)
     return CaseAnswers(case.case_id, correct, tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows))
+
+
+@dataclass(frozen=True)
+class AnsweredCases:
+    """Cases whose baseline questions became probes, and how many of the `asked` questions did not.
+
+    unusable: no answer that can be judged. unknown: the model does not know the facts that the question rests on. new:
+    the answer is an edit's new object, so that the question cannot show damage.
+    """
+
+    cases: tuple[EditCase, ...]
+    asked: int
+    unusable: int
+    unknown: int
+    new: int
+
+
+def baseline_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None) -> dict[str, str]:
+    """The first clause of the unedited model's answer to each baseline question, by query; "" if it cannot be judged.
+
+    It must be right by the rule of the evaluation, if need be without its last word, which the limit on tokens may have
+    cut off. Raises UsageError for a rule that the model cannot be judged by.
+    """
+    judge = Judge(model, rule)
+    prompts = {question.query: Prompt(question.query) for case in cases for question in case.baseline_questions}
+    texts = complete(model, list(prompts.values())) if prompts else []
+    answers = {query: _first_clause(text) for query, text in zip(prompts, texts, strict=True)}
+    if model.score is None or judge.rule.compares:  # a text starts with its own beginning; nothing to compare with
+        return answers
+    tried = [(query, text) for query, said in answers.items() for text in (said, said.rpartition(" ")[0]) if text]
+    verdicts = judge.ask([Question(prompts[query], text) for query, text in tried]) if tried else []
+    judged = zip(tried[::-1], verdicts[::-1], strict=True)
+    right = {query: text for (query, text), verdict in judged if verdict.correct}
+    return {query: right.get(query, "") for query in answers}
+
+
+def with_baseline_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> AnsweredCases:
+    """Make probes of baseline questions. Raises KeyError for a question that is not in `answers`, by query."""
+    answered, asked, unusable, unknown, new = [], 0, 0, 0, 0
+    for case in cases:
+        probes = []
+        for question in case.baseline_questions:
+            answer = answers[question.query]
+            asked += 1
+            if not answer:
+                unusable += 1
+            elif question.choices and not any(matches(answer, known) for known in question.choices):
+                unknown += 1
+            elif question.target is not None:
+                probes.append(Probe(question.aspect, question.query, question.target, answer))
+            elif any(matches(answer, edit.target_new) for edit in case.edits):
+                new += 1
+            else:
+                probes.append(Probe(question.aspect, question.query, answer, case.edit.target_new))
+        answered.append(replace(case, further=(*case.further, *probes), baseline_questions=()))
+    return AnsweredCases(tuple(answered), asked, unusable, unknown, new)
+
+
+def _first_clause(text: str) -> str:
+    clause = _CLAUSE_END.split(first_line(text), maxsplit=1)[0].strip()
+    return clause if normalise(clause) else ""

@@ -29,10 +29,10 @@ Returned = TypeVar("Returned")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A model's answer to a question, and whether it is right by a rule.
+    """A model's answer to a question, with its right answers, and whether it is right by a rule.
 
-    targets: the right answers. text: what it wrote, if it was asked to. score, distractor: scores of a target and the
-    distractor, if they were scored. answered: False if it was to reason first and wrote no cue.
+    text: what it wrote, if it was asked to. score, distractor: of a target and the distractor, if they were scored.
+    answered: False if it was to reason first and wrote no cue.
     """
 
     rule: Rule
@@ -142,8 +142,8 @@ class Judge:
     def ask(self, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
         """Ask the questions and judge the answers, in order.
 
-        The model writes and scores what the rule needs. It scores also where a question has a distractor, if it can,
-        and writes all answers with `write`. Scores are those of the first right answer by the rule, else of the target.
+        The model writes and scores what the rule needs, scores also where a question has a distractor, if it can, and
+        writes all answers with `write`. Scores are those of the first right answer by the rule, else of the target.
         """
         questions, written = self._write(questions, every=write)
         verdicts = []
@@ -162,10 +162,7 @@ class Judge:
     def _write(
         self, questions: Sequence[Question], *, every: bool
     ) -> tuple[Sequence[Question], Mapping[int, WrittenAnswer]]:
-        """The questions after their challenges, and what the model wrote, by the `id` of its prompt.
-
-        every: write all answers, not only those that the rule, a challenge or scores after a reasoning need.
-        """
+        """The questions after their challenges, and `every` answer, or those needed, by the `id` of its prompt."""
         written: dict[int, WrittenAnswer] = {}
         challenged: dict[tuple[int, str], Prompt] = {}  # so that questions challenged alike share their prompt
 
@@ -233,10 +230,9 @@ def is_right(verdict: Verdict) -> bool:
 
 @dataclass(frozen=True)
 class WrittenAnswer:
-    """An answer that a model wrote, and the reasoning before it.
+    """An answer that a model wrote, None if it was not asked to, and the reasoning before it.
 
-    reasoning: up to and including the cue of the answer, even if the model did not write it. answer: None if the model
-    was not asked to write. reached_cue: False if it was to reason first and wrote no cue.
+    reasoning: up to and including the cue, even if the model did not write it, in which case `reached_cue` is False.
     """
 
     reasoning: str = ""
@@ -251,10 +247,7 @@ class WrittenAnswer:
 
 
 def complete(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS) -> list[str]:
-    """The model's answer to each prompt, in one line.
-
-    Where a prompt asks to reason first, that is the text after its last cue; "" if the model wrote none.
-    """
+    """The model's answer to each prompt, in one line: the text after the last cue if it has one, "" without that."""
     return [written.answer or "" for written in write_answers(model, prompts, max_tokens)]
 
 

@@ -34,11 +34,10 @@ Floats = NDArray[np.float64]
 class Outcome:
     """One probe answered by one editor.
 
-    correct: by the rule of its run (`drike.evaluation.judge`); None if the rule cannot say. matched, exact: by the
-    written text (prefix at a word boundary; whole line). prefers: P(target) > P(distractor). prob_margin: difference of
-    their geometric-mean token probabilities. logprob_margin: of their log-probabilities, in nats. logit_gap: smallest
-    logit lead of a target token. shots: retains in the prompt. pruned: retains that did not fit. calls: of the model.
-    seconds: this probe's share of its case. hops: of a multi_hop probe, if known.
+    correct: by the rule of its run; None if the rule cannot say. matched, exact, prefers: as of a `Verdict`.
+    prob_margin: P(target) - P(distractor), geometric means over tokens. logprob_margin: the same of log-probabilities,
+    in nats. logit_gap: smallest logit lead of a target token. shots: retains in the prompt. pruned: retains that did
+    not fit. calls: of the model. seconds: this probe's share of its case. hops: of a multi_hop probe, if known.
     """
 
     editor: str
@@ -111,11 +110,10 @@ class Summary:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """One editor's outcomes, counted by case, so that resampling only adds numbers.
+    """One editor's outcomes, counted by case, so that resampling only adds numbers; the same seed draws the same cases.
 
     names: METRICS, the further aspects that were asked, then numbers of hops as "2 hops". by_case: (cases, n, 2), for
-    each of `names` after S the sum of its values over a case's probes, and their number. The same seed and number of
-    cases draw the same resamples. costs: shots, prompt_tokens, calls and seconds of `Summary`.
+    each of `names` after S the sum of its values over a case's probes, and their number. costs: those of `Summary`.
     """
 
     editor: str

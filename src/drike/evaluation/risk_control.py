@@ -1,8 +1,7 @@
 """Choose a setting by the answers under each: the one with the largest S, or one that guarantees, say, "rr>=.85".
 
 A guarantee is about future edits, drawn like those of the calibration, and is certified by Learn-then-Test (arXiv
-2110.01052): settings are tested in a fixed order, the safest first, until one fails its test. With probability at least
-`confidence`, no setting passes that does not meet the guarantee.
+2110.01052): settings are tested in a fixed order, the safest first, until one fails its test.
 """
 
 from __future__ import annotations
@@ -82,10 +81,7 @@ def calibrate(
     right: Mapping[Setting, Counts], probes: Counts, *, guarantee: Guarantee | None = None,
     max_probes: int | None = None, cost: Mapping[Setting, float] | None = None,
 ) -> Setting | None:  # fmt: skip
-    """The setting with the largest S, less its cost if any; None where none is certified.
-
-    Of all settings, or of those that meet a guarantee; right, probes, max_probes: as in `certified`.
-    """
+    """The setting with the largest S, less its cost if any, of all or of those `certified`; None if there is none."""
     choices = list(right) if guarantee is None else certified(guarantee, right, probes, max_probes=max_probes)
     costs = cost or dict.fromkeys(right, 0.0)
     return max(choices, key=lambda setting: score(right[setting], probes) - costs[setting], default=None)
@@ -94,9 +90,9 @@ def calibrate(
 def certified(
     guarantee: Guarantee, right: Mapping[Setting, Counts], probes: Counts, *, max_probes: int | None = None
 ) -> list[Setting]:
-    """The settings that meet a guarantee: all before the first that fails its test.
+    """The settings that meet a guarantee: all before the first that fails its test; max_probes: as in `rates`.
 
-    right: right answers under each, the safest first; neither may depend on these answers. max_probes: as in `rates`.
+    right: right answers under each, the safest first; neither may depend on these answers.
     """
     return list(takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right))
 
@@ -125,9 +121,9 @@ def score(right: Counts, probes: Counts) -> float:
 def rates(metric: Metric, level: float, right: Counts, probes: Counts, max_probes: int | None = None) -> Counts:
     """A number in [0, 1] for each edit, [edits], whose expectation is above `level` exactly where the metric is.
 
-    Where all edits have equally many probes, it is the edit's share of right answers; an edit with fewer is drawn
-    towards `level`, as a metric weights edits by their probes. max_probes: the most that any edit, a future one
-    included, can have; default: the most of these edits. Raises ValueError if one of these edits has more.
+    It is the edit's share of right answers, and drawn towards `level` if the edit has fewer probes than others, as a
+    metric weights edits by their probes. max_probes: the most that any edit, a future one included, can have; default:
+    the most of these edits. Raises ValueError if one of these edits has more.
     """
     i = METRICS.index(metric)
     largest = probes[:, i].max()
@@ -144,16 +140,17 @@ def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 
     each value x, with a bet b in [0, 1 / level) that depends on earlier values only. If the expectation is at most
     `level`, K reaches 1 / (1 - confidence) with probability 1 - confidence at most (Waudby-Smith and Ramdas, arXiv
     2010.09686; Ville). Bets are sized to reach that capital by the last value (arXiv 2505.22422), so that few suffice.
-
-    That holds in an order that knows nothing of the values: an easy batch that was given first would otherwise pay for
-    all. As K may end below a goal that it once reached, the mean of the values must be above `level` too: no guarantee
-    is given that the answers themselves contradict.
+    As K may end below a goal that it once reached, the mean of the values must be above `level` too: no guarantee is
+    given that the answers themselves contradict.
     """
     if not len(values) or math.fsum(values) / len(values) <= level:
         return False
     goal, log_capital = -math.log(1 - confidence), 0.0  # in logarithms, as thousands of losses underflow
     seen, total, spread = 1, level, level * (1 - level)  # as if one value had been seen, with the spread of yes or no
-    for i, x in enumerate(_shuffled(values)):
+    # In an order that knows nothing of the values: an easy batch that was given first would otherwise pay for all. The
+    # first n of more values keep their order. The seed is no option: with several tried no certificate would hold.
+    order = np.random.default_rng(0).random(len(values)).argsort()
+    for i, x in enumerate(float(values[j]) for j in order):
         bet = math.sqrt(2 * (goal - log_capital) * seen / (spread * (len(values) - i)))
         log_capital += math.log1p(min(bet, _LARGEST_BET / level) * (x - level))
         if log_capital >= goal:
@@ -161,8 +158,3 @@ def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 
         seen, total = seen + 1, total + x
         spread += (x - total / seen) ** 2
     return False
-
-
-def _shuffled(values: Sequence[float] | Counts) -> list[float]:
-    # The first n of more values keep their order. The seed is no option: with several tried no certificate would hold.
-    return [float(values[i]) for i in np.random.default_rng(0).random(len(values)).argsort()]

@@ -18,7 +18,7 @@ from drike.models.protocols import Usage
 from drike.report.tables import Epoch, epochs_of
 from drike.runs.folder import CasePrompts
 from drike.support.table import Difference
-from drike.training.rewards import EpisodeRecord
+from drike.training.algorithm1 import EpisodeRecord
 
 UNEDITED, BASELINE, METHOD, PER_QUERY = "Unedited", "IKE", "DR-IKE", "DR-IKE-Q"
 HEADLINES = METRICS[:4]  # S, ESR, PC, RR

@@ -13,8 +13,7 @@ from drike.edits import ASPECTS_OF_S, Aspect
 from drike.evaluation.metrics import Counts, Outcome, Share, Summary, paired_differences, share_over_cases, summary_of
 from drike.models.protocols import Usage
 from drike.support.table import NOT_MEASURED, Cell, Difference, Estimate, Noted, Number, Table, as_text
-from drike.training.algorithm1 import Episode
-from drike.training.rewards import EpisodeRecord
+from drike.training.algorithm1 import Episode, EpisodeRecord
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with

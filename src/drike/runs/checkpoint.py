@@ -19,9 +19,9 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 from torch import Tensor
 
-from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.editor import Trained
+from drike.editors.catalog import Trained
 from drike.editors.retriever import Form, Retriever
+from drike.editors.selectors import Budget, Fraction, Threshold
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError
 from drike.evaluation.risk_control import CertifiedGuarantee

@@ -13,12 +13,11 @@ from itertools import groupby
 from pathlib import Path
 
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.editor import Editor, Unedited
+from drike.editors.catalog import Editor, Unedited
 from drike.editors.in_context import ranks_retains
 from drike.edits import EditCase
 from drike.errors import RunError, UsageError
-from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
-from drike.evaluation.evaluate import evaluate
+from drike.evaluation.evaluate import AnsweredCases, baseline_answers, evaluate, with_baseline_answers
 from drike.evaluation.judge import GREEDY, Judge, Rule
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.gates.decision import Gate

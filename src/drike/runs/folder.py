@@ -36,7 +36,7 @@ from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel, Usage
 from drike.support.files import named_in_errors, write_bytes, write_text
 from drike.support.records import Record, parse, read
-from drike.training.rewards import EpisodeRecord
+from drike.training.algorithm1 import EpisodeRecord
 
 ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
 TRAINING_ANSWERS = "training_answers.json"

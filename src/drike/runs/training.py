@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from drike.editors.budgets import Flip, Fraction, Threshold, TokenLimit
-from drike.editors.in_context import InContextEditor
+from drike.editors.in_context import InContextEditor, TokenLimit
 from drike.editors.retriever import Form, Retriever
-from drike.editors.selectors import RankAndCut
+from drike.editors.selectors import Flip, Fraction, RankAndCut, Threshold
 from drike.edits import EditCase, Probe, rewrite_probe
 from drike.encoders import TextEncoder
 from drike.errors import RunError, UsageError
@@ -29,8 +28,7 @@ from drike.runs.evaluating import answered_cases
 from drike.runs.folder import usage_recorded
 from drike.runs.run import PhaseStarted, Prepared, Setup
 from drike.training import algorithm1
-from drike.training.algorithm1 import Episode
-from drike.training.rewards import EpisodeRecord, in_blocks, replayed, rewrite_reward
+from drike.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward
 from drike.training.s_objective import Expected, actions, certify, most_probes, train_query_policy, training_cases
 
 TrainingEvent = Prepared | PhaseStarted | Episode

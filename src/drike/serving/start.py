@@ -17,7 +17,7 @@ import uvicorn
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
 from drike.conversations.tuning import REMEMBERED, ChosenPlacement, demonstrating, placements, stored_choice
 from drike.datasets import load
-from drike.editors.editor import Editor
+from drike.editors.catalog import Editor
 from drike.editors.pool import Pool
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from drike.datasets.paraphrases import query_template
+from drike.datasets.form import query_template
 from drike.datasets.rows import shown
 from drike.edits import Edit
 from drike.errors import DrikeError

@@ -1,37 +1,202 @@
 """Training the retriever: REINFORCE on the frozen model's right and wrong answers (paper, Algorithm 1).
 
-The policy orders an edit's retain pool; the budget says how many prefixes k are tried; the model answers the edit's
-query under each of the k nested prompts; every answer is a reward for the retain that was added last. `train` is the
-listing, line by line; what may differ from it comes in as parts. Left out: baselines.
+`train` is the listing, line by line, without baselines. What may differ from it comes in as parts: which retains are
+tried (`Choose`), what they earn (`Reward`), when (`Schedule`), and how rewards arrive (`RewardChannel`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
-from itertools import count
+from itertools import chain, count
 
 import torch
 from torch import Tensor
 
-from drike.editors.budgets import Budget
 from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut
-from drike.edits import EditCase
-from drike.training.rewards import (
-    Choose,
-    EpisodeRecord,
-    Reward,
-    RewardChannel,
-    Rewards,
-    Rollout,
-    Schedule,
-    at_once,
-    one_by_one,
-    top,
-)  # fmt: skip
+from drike.editors.selectors import Budget, RankAndCut, Ranking, Selection, ranking_of
+from drike.edits import EditCase, rewrite_probe
+from drike.errors import ReplayError
+from drike.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
+from drike.models.protocols import LanguageModel
+from drike.prompts import Demonstration, DemonstrationSet, Prompt
+from drike.support.parallel import in_order
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The n retains of an edit in the order tried: their indices, p and log p [n], differentiable in the policy.
+
+    kept: how many the budget keeps. k: how many prefixes are evaluated, at least `kept`.
+    """
+
+    order: tuple[int, ...]
+    probs: tuple[float, ...]
+    log_p: Tensor
+    kept: int
+    k: int
+
+
+Choose = Callable[[DemonstrationSet, Tensor, Budget], Choice]
+
+
+def top(pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Choice:
+    """The most probable retains first (Algorithm 1)."""
+    ranking = ranking_of(pool.retains, log_p.tolist())
+    order, probs = ranking.order, ranking.probs
+    return Choice(order, probs, log_p[[*order]], budget.keep(probs, pool), budget.evaluated(probs, pool))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Rollout(Choice):
+    """What an episode tries for an edit, the editor that shows it, the edit's demonstrations and its number from 0."""
+
+    editor: InContextEditor[RankAndCut]
+    case: EditCase
+    pool: DemonstrationSet
+    number: int = 0
+
+    @property
+    def retains(self) -> tuple[Demonstration, ...]:
+        """The k retains whose prefixes are evaluated."""
+        return tuple(self.pool.retains[i] for i in self.order[: self.k])
+
+    def prompts(self, queries: Sequence[str]) -> list[list[Prompt]]:
+        """The prompts [prefixes][queries], shortest first; of the others only those within the editor's limit."""
+        ranking = Ranking(tuple(self.pool.retains[i] for i in self.order), self.order, self.probs)
+        fitting = self.editor.fit(Selection.of_ranking(self.pool, ranking, self.k), queries)
+        return [self.editor.show(Selection.of_ranking(self.pool, ranking, j), queries) for j in range(1, fitting.k + 1)]
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """The rewards of a rollout's prefixes, shortest first; fewer than k where a limit ended it early.
+
+    correct: whether the edit's own query was answered right. prompt_tokens: read as if prompts shared nothing; None if
+    not counted. probes: the reward of each probe [prefixes, probes]; None where only the own query was asked.
+    """
+
+    rewards: tuple[float, ...]
+    correct: tuple[bool, ...]
+    prompt_tokens: int | None
+    seconds: float
+    probes: tuple[tuple[float, ...], ...] | None = None
+
+
+Reward = Callable[[Rollout], Rewards]
+RollOut = Callable[[EditCase], Rollout]  # under theta and sigma as they are
+Schedule = Callable[[Sequence[EditCase], RollOut, Reward], Generator[tuple[Rollout, Rewards]]]
+Arrival = tuple[Rollout, tuple[float, ...]]  # a rollout and the rewards it is learned with
+RewardChannel = Callable[[Rollout, Rewards], Iterable[Arrival]]
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """A line of episodes.jsonl: an edit's n retains, as in `Choice`, and the `Rewards` of k prefixes.
+
+    A channel may give the learner rewards later, or others. loss: -sum_j r_j log p_j. sigma, share: of the budget
+    afterwards for this edit, if it has one. Raises ValueError for what no episode can be.
+    """
+
+    epoch: int
+    case_id: str
+    order: tuple[int, ...]
+    probs: tuple[float, ...]
+    rewards: tuple[float, ...]
+    correct: tuple[bool, ...]
+    loss: float
+    prompt_tokens: int | None
+    seconds: float
+    kept: int
+    sigma: float | None
+    k: int
+    share: float | None
+    probes: tuple[tuple[float, ...], ...] | None
+
+    def __post_init__(self) -> None:
+        n, k = len(self.order), self.k
+        if sorted(self.order) != list(range(n)) or len(self.probs) != n:
+            raise ValueError("order and probs are not those of one ranking")
+        if not 1 <= k <= n or not len(self.rewards) == len(self.correct) == k or self.kept < 1 or self.epoch < 1:
+            raise ValueError("k, kept, rewards and correct do not go together")
+        if self.probes is not None and len(self.probes) != k:
+            raise ValueError("probes are not those of k prefixes")
+
+
+def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
+    """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
+
+    Raises UsageError for a rule that the model cannot be judged by; the reward raises it for such an edit.
+    """
+    judge = Judge(model, rule)
+
+    def reward(rollout: Rollout) -> Rewards:
+        began = time.perf_counter()
+        probe = rewrite_probe(rollout.case.edit)
+        verdicts = [*chain(*ask_probes(judge, [probe], rollout.prompts([probe.query])))]
+        correct = tuple(map(is_right, verdicts))
+        rewards = tuple(1.0 if right else -1.0 for right in correct)
+        return Rewards(rewards, correct, count_tokens(verdicts), time.perf_counter() - began)
+
+    return reward
+
+
+def count_tokens(verdicts: Iterable[Verdict]) -> int | None:
+    """The prompt tokens of all questions; None if the model does not count them."""
+    counts = [verdict.prompt_tokens for verdict in verdicts]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
+    """The recorded rewards of the first episodes, then `reward`: how a stopped training run is resumed.
+
+    All else is computed again, bit for bit, without calling the model. Raises ReplayError for another training's.
+    """
+
+    def replay(rollout: Rollout) -> Rewards:
+        if rollout.number >= len(records):
+            return reward(rollout)
+        record, case_id = records[rollout.number], rollout.case.case_id
+        if record.case_id != case_id:
+            raise ReplayError(
+                f"the recorded episode of edit {record.case_id} stands where edit {case_id} comes: start a new run"
+            )
+        if record.order != rollout.order or len(record.rewards) > rollout.k:
+            raise ReplayError(f"the recorded episode of edit {case_id} tried other retains: start a new run")
+        if any(len(row) != len(rollout.case.probes) for row in record.probes or ()):
+            raise ReplayError(f"the recorded episode of edit {case_id} asked other probes: start a new run")
+        return Rewards(record.rewards, record.correct, record.prompt_tokens, record.seconds, record.probes)
+
+    return replay
+
+
+def in_blocks(size: int, threads: int = 1) -> Schedule:
+    """Blocks of edits under the theta and sigma from before the block, rewards computed by up to `threads` at once.
+
+    Updates follow one edit after the other, whatever the threads do. Raises ValueError for a size below 1.
+    """
+    if size < 1:
+        raise ValueError(f"parallel_edits must be at least 1, not {size}")
+
+    def schedule(cases: Sequence[EditCase], roll_out: RollOut, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
+        for start in range(0, len(cases), size):
+            block = [roll_out(case) for case in cases[start : start + size]]
+            with closing(in_order(reward, block, min(len(block), threads))) as rewards:
+                yield from zip(block, rewards, strict=True)
+
+    return schedule
+
+
+one_by_one = in_blocks(1)  # each edit under the theta and sigma that the one before it left
+
+
+def at_once(rollout: Rollout, rewards: Rewards) -> Iterable[Arrival]:
+    """An episode's rewards in that episode."""
+    return [(rollout, rewards.rewards)]
 
 
 @dataclass(frozen=True)
@@ -62,14 +227,11 @@ def train(
     schedule: Schedule = one_by_one,
     channel: RewardChannel = at_once,
 ) -> Generator[Episode]:
-    """Algorithm 1 with Adam and a batch of one; yields every episode as it ends.
+    """Algorithm 1 with Adam and a batch of one; yields every episode as it ends, the last with the trained `budget`.
 
-    editor: its selector's `ranker`, a Retriever, learns in place; the selector's budget is where sigma starts, and the
-    pool gives copies, updates and the retain candidates C. The last episode's `budget` is the trained one. reward: of
-    the prefixes of a rollout, as `rewrite_reward(model)`. cases: the training set T, in this order in every epoch.
-    choose: which retains are tried. schedule: when edits are. channel: how rewards reach the learner.
-
-    Raises TypeError for an editor whose ranker is no Retriever.
+    editor: its selector's `ranker` learns in place, and its budget is where sigma starts; the pool gives copies,
+    updates and the retain candidates C. reward: of a rollout's prefixes, as `rewrite_reward(model)`. cases: the
+    training set T, in this order in every epoch. Raises TypeError for an editor whose ranker is no Retriever.
     """
     policy, budget = editor.selector.ranker, editor.selector.budget  # theta, sigma                                 1
     if not isinstance(policy, Retriever):

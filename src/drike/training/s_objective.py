@@ -46,12 +46,14 @@ class Expected:
 
 def training_cases(cases: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
     """The cases with the further questions that a policy is trained on, generated where they have none."""
-    found = []
-    for case in with_generated(cases, seed):
-        further = tuple(probe for probe in case.further if probe.aspect in _FURTHER)
-        questions = tuple(question for question in case.baseline_questions if question.aspect in _FURTHER)
-        found.append(replace(case, further=further, baseline_questions=questions))
-    return tuple(found)
+    return tuple(
+        replace(
+            case,
+            further=tuple(probe for probe in case.further if probe.aspect in _FURTHER),
+            baseline_questions=tuple(asked for asked in case.baseline_questions if asked.aspect in _FURTHER),
+        )
+        for case in with_generated(cases, seed)
+    )
 
 
 def actions(roles: Sequence[Role]) -> tuple[Selector, ...]:
@@ -61,8 +63,12 @@ def actions(roles: Sequence[Role]) -> tuple[Selector, ...]:
 
 def minus_s(pi: Tensor, right: Tensor, masks: Masks) -> Tensor:
     """-S of the aspects' expected means."""
-    expected = (pi * right).sum(dim=1)
-    return -_harmonic([expected[mask].mean() for mask in masks.values()])
+    return -len(masks) / _means(pi * right, masks).clamp_min(1e-3).reciprocal().sum()
+
+
+def _means(values: Tensor, masks: Masks) -> Tensor:
+    """The mean over each aspect's probes of the sum over actions, [aspects]."""
+    return torch.stack([values[mask].sum(dim=1).mean() for mask in masks.values()])
 
 
 def train_query_policy(
@@ -72,11 +78,10 @@ def train_query_policy(
 
     It compares texts through the relations of these edits: while it is trained on an edit, through those of other
     edits, once of all and once of those with other relations, as it will with new edits and with new relations. Its
-    threshold then moves to the largest S, less the price, of its choices on these edits, with short names counted as
-    paraphrases and same-subject questions as neighbours.
+    threshold then moves to the largest S, less the price, of its choices, as `count_right` counts them.
 
-    answers: to the training edits, under each of `actions`. price: how much S it may cost to show all demonstrations;
-    other prompts cost less in proportion to their tokens. Raises UsageError if these are not the answers of the cases.
+    answers: under each of `actions`. price: how much S it may cost to show all demonstrations; other prompts cost less
+    in proportion to their tokens. Raises UsageError if these are not the answers of the cases.
     """
     relations = {name: place for place, name in enumerate(relations_of(cases))}
     of_relations = [relations[next(iter(relations_of([case])))] for case in cases]
@@ -89,11 +94,10 @@ def train_query_policy(
     chosen, probes, cost = count_right(trained, cases, answers, candidates, price=price, shifts=nearest)
     trained = trained.shifted(calibrate(chosen, probes, cost=cost) or 0.0).with_relations(relations_of(cases).values())
     pi = _probabilities(*_features(trained, candidates), _weights(trained))
-    means = {aspect: (pi * right)[mask].sum(dim=1).mean() for aspect, mask in masks.items()}
+    means = dict(zip(masks, _means(pi * right, masks).tolist(), strict=True))
     share = float((pi * costs).sum(dim=1).mean())
     keys = policy.trained_on | {edit.key for case in cases for edit in case.edits}
-    found = Expected({a: float(mean) for a, mean in means.items()}, float(_harmonic(list(means.values()))), share)
-    return replace(trained, trained_on=keys), found
+    return replace(trained, trained_on=keys), Expected(means, -float(minus_s(pi, right, masks)), share)
 
 
 def fit(
@@ -111,8 +115,8 @@ def fit(
     def closure() -> Tensor:
         optimiser.zero_grad()
         pi = _probabilities(phi, forced, weights)
-        spent = torch.stack([(pi * costs)[mask].sum(dim=1).mean() for mask in masks.values()]).mean()
-        total = minus_s(pi, right, masks) + spent + strength * (weights - start).square().sum()
+        spent, pull = _means(pi * costs, masks).mean(), strength * (weights - start).square().sum()
+        total = minus_s(pi, right, masks) + spent + pull
         total.backward()  # type: ignore[no-untyped-call]
         return total
 
@@ -124,7 +128,10 @@ def count_right(
     policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers],
     candidates: Sequence[Candidate | None] | None = None, *, price: float = 0.05, shifts: Sequence[float] = SHIFTS,
 ) -> tuple[dict[float, Counts], Counts, dict[float, float]]:  # fmt: skip
-    """Right answers [edits, 3] at each shift of the logit, probes [edits, 3], and the cost of prompts at each."""
+    """Right answers [edits, 3] at each shift of the logit, probes [edits, 3], and the cost of prompts at each.
+
+    Short names count as paraphrases, same-subject questions as neighbours.
+    """
     candidates = candidates or [c for of_case in _candidates(policy, cases) for c in of_case]
     phi, forced = _features(policy, candidates)
     applies, *suits = _weights(policy) @ phi.T
@@ -257,7 +264,3 @@ def _training_data(
     aspects = [probe.aspect for case in cases for probe in case.asked]
     masks = {wanted: torch.tensor([aspect is wanted for aspect in aspects]) for wanted in Aspect if wanted in aspects}
     return torch.cat(right), masks
-
-
-def _harmonic(means: Sequence[Tensor]) -> Tensor:
-    return len(means) / torch.stack([m.clamp_min(1e-3).reciprocal() for m in means]).sum()
