@@ -27,8 +27,7 @@ from drike.conversations.rendering import AsBlock
 from drike.gates.by_name import Named
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
-from drike.serving.gateway import Gateway
-from drike.serving.metrics import Metrics
+from drike.serving.gateway import Gateway, Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.requests import EditedRequest
 from drike.serving.upstream import Reply, Upstream, UpstreamCall

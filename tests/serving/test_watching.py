@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from drike.serving import watching
+from drike.serving.gateway import Metrics
 from drike.serving.keys import KeyRole, Keys
-from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import PassingAnswer
 from drike.serving.requests import EditedRequest

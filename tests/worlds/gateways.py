@@ -23,9 +23,8 @@ from drike.prompts import Demonstration, Prompt, PromptStyle, Role
 from drike.serving.admin import Admin, application
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed, Tenants
-from drike.serving.gateway import Gateway
+from drike.serving.gateway import Gateway, Metrics
 from drike.serving.keys import Keys
-from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
 from drike.serving.server import listen, server

@@ -25,10 +25,10 @@ from drike.serving import managing
 from drike.serving.admission import permit
 from drike.serving.editing import TRIAL, RequestEditor
 from drike.serving.feed import EditFeed, Tenants
+from drike.serving.gateway import Metrics
 from drike.serving.health import health, shadow_report
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.managing import SECONDS_FOR_STORE, AdminCall, Json, edit_json
-from drike.serving.metrics import Metrics
 from drike.serving.options import Switch, switch, switches
 from drike.serving.relay import ClientDisconnectError, RequestError, read_values, text_of, while_connected
 from drike.serving.requests import one_message

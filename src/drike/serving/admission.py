@@ -36,8 +36,7 @@ _AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")
 def admit(scope: Scope, keys: Keys | None, limits: Limits, in_flight: int) -> Principal:
     """Who sent a request, of a `normal_path`. Raises RequestError. in_flight: requests now, with this one.
 
-    keys: None admits everyone as the default tenant's administrator, but web pages of other sites, which could
-    otherwise use the upstream's key through the user's browser.
+    keys: None admits everyone as the default tenant's administrator, but no web pages of other sites.
     """
     path = bytes(scope["raw_path"])
     if in_flight > limits.at_once:
@@ -117,7 +116,7 @@ def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
 
 
 def _check_site(scope: Scope) -> None:
-    """Refuse pages of other sites, also where another site's name leads to this machine."""
+    """Refuse pages of other sites, which could use the upstream's key, also where their name leads to this machine."""
     for header, prefix in (("origin", ""), ("host", "http://")):
         for site in (value.decode("latin-1") for name, value in scope["headers"] if name == header.encode()):
             host = None

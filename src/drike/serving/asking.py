@@ -1,7 +1,4 @@
-"""Ask an upstream for chats as a client does: within limits on calls and money, and again where it fails for a while.
-
-Answers are kept under the name of what they are for, so that it can be interrupted; another name asks anew.
-"""
+"""Ask an upstream for chats as a client: within limits on calls and money, and again where it fails for a while."""
 
 from __future__ import annotations
 
@@ -98,8 +95,8 @@ class Client:
     """Asks for chats, each once. model: the name that requests give.
 
     settings: further fields of requests; where an upstream refuses some (status 400), it gets the next. headers: such
-    as a key. deadline: seconds for an answer, with all attempts. cache, kept_for: where answers are kept, and for what.
-    reused: how many of these there were.
+    as a key. deadline: seconds for an answer, with all attempts. cache, kept_for: where answers are kept, and for
+    which run, so that it may be interrupted. reused: how many of these there were.
     """
 
     upstream: Upstream
@@ -116,10 +113,7 @@ class Client:
     async def ask(
         self, messages: Messages, sample: int = 0, edit: EditCall | None = None
     ) -> tuple[ChatAnswer, EditedRequest | None]:
-        """The answer to a chat, and its request as `edit` changed it. sample: an equal chat is asked once for each.
-
-        Raises ServerError, RefusedError, SpendingLimitError.
-        """
+        """The answer to a chat, asked once for each sample, and its request as `edit` changed it. Raises ModelError."""
         while True:
             setting = self._setting
             body = json.dumps({"model": self.model, "messages": messages, **self.settings[setting]}).encode()

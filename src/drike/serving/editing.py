@@ -1,7 +1,6 @@
 """A request becomes an edited request: decide which edits it concerns, and put them into its text, within a deadline.
 
-Where the gate fails or is late, the request goes out unedited, unless it names the subject of an edit that is enforced;
-so does a request that cannot be read, unless any edit is enforced.
+Where the gate fails or is late, or a request cannot be read, it goes out unedited, unless an edit is enforced on it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drike.conversations.following import Followed, Memory
 from drike.conversations.rendering import Placement, Restating, added_tokens
@@ -24,11 +23,13 @@ from drike.conversations.turns import Api, Conversation, Speaker, UnreadError, e
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
 from drike.serving.feed import Answers, EditFeed, UnansweredError, question_about
-from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError, text_of
 from drike.serving.requests import CHAT, COUNTS_TOKENS, SMALL, EditableRequest, EditedRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
+
+if TYPE_CHECKING:
+    from drike.serving.gateway import Metrics
 
 TRIAL = UpstreamCall("POST", CHAT, [(b"content-type", b"application/json")], b"")  # whoever tries a chat
 _LOG = logging.getLogger(__name__)
@@ -146,10 +147,7 @@ class RequestEditor:
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False,
         twice: bool = False,
     ) -> tuple[Followed, bytes]:  # fmt: skip
-        """What a request gets, and its edited body, in a thread. TimeoutError if late. trying: no client waits.
-
-        twice: state the facts of questions behind them, too.
-        """
+        """What a request gets, and its edited body. TimeoutError if late. trying: no client waits. twice: the facts."""
         conversation, began = request.conversation, time.perf_counter()
         seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
         until = began + (_SECONDS_TO_TRY if trying else seconds)

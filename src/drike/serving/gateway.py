@@ -1,7 +1,6 @@
 """An OpenAI-compatible endpoint with edits in force (docs/serving.md). Nothing of a request is written anywhere.
 
 A chat or text completion that concerns an edit is passed on with one text changed; all else passes byte for byte.
-Reports of wrong answers (POST /feedback) are kept in the inbox of the tenant's store.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import Message, Receive, Scope, Send
 
 from drike.conversations.turns import Api, UnreadError
@@ -23,7 +23,6 @@ from drike.serving.admission import FEEDBACK, PREFIX, WEBHOOKS, admit, normal_pa
 from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.keys import Keys, Principal
-from drike.serving.metrics import Metrics
 from drike.serving.options import Mode
 from drike.serving.relay import ClientDisconnectError, Limits, PassingAnswer, RequestError, answered
 from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, EditedRequest, parse
@@ -38,15 +37,50 @@ _RESPONSE_ID, _BEGINNING = re.compile(rb'"id"\s*:\s*"(resp[\w-]{1,196})"'), 64 <
 _OF_REPORTS = Limits(body=64 << 10)
 MOST_REPORTS, _SECONDS = 60, 60.0  # reports of a key in a time
 _SECONDS_FOR_STORE = 5.0  # that others may hold
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 _Taken = dict[tuple[str, str], deque[float]]
+
+
+class Metrics:
+    """What a gateway counts, for Prometheus. No label holds a tenant, an edit or anything of a request's content."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+
+        def counter(name: str, counted: str, *labels: str) -> Counter:
+            return Counter(name, counted, labels, registry=registry)
+
+        self._requests = counter("drike_requests", "Requests by status and by what the gate decided", "status", "scope")
+        text = "Time a request spent in the gateway before it was passed on"
+        self._overhead = Histogram("drike_overhead_seconds", text, buckets=_BUCKETS, registry=registry)
+        text = "Questions to the upstream whether an edit is concerned, by its answer"
+        self.questions = counter("drike_questions", text, "answer")
+        self.unread = counter("drike_unread", "Bodies whose texts could not be read, by why", "reason")
+        text = "Texts of edited requests in which an imitation of the block of facts was defused"
+        self.defused = counter("drike_defused", text)
+        text = "Tool results and documents that state the old object of an edit"
+        self.conflicts = counter("drike_conflicts", text)
+        text = "Edits that requests concern, by what the answer states of each, and whether they were on"
+        self.answers = counter("drike_answers", text, "stated", "mode")
+        self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=registry)
+        self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=registry)
+        self.proposed = Gauge("drike_edits_proposed", "Proposals that wait for approval", registry=registry)
+        self.due = Gauge("drike_edits_due", "Edits in use whose review is due", registry=registry)
+
+    def count(self, status: int, scope: str, overhead: float | None) -> None:
+        """Count a request that ends with this status. overhead: in seconds, if it was passed on."""
+        self._requests.labels(str(status), scope).inc()
+        if overhead is not None:
+            self._overhead.observe(overhead)
+
+    def text(self) -> bytes:
+        """All metrics, as Prometheus reads them."""
+        return generate_latest(self.registry)
 
 
 @dataclass(eq=False)
 class Gateway:
-    """The ASGI application of the gateway's port. feed: the edits of a tenant, by its name. keys: as for `admit`.
-
-    reported: when each key of a tenant sent its last reports.
-    """
+    """The ASGI application of the gateway's port. feed: a tenant's edits. reported: when keys last sent reports."""
 
     upstream: Upstream
     feed: Callable[[str], Awaitable[EditFeed]]

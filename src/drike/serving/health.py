@@ -77,10 +77,7 @@ def _health(edit: EditVersion, by_day: Mapping[str, Counter[str]], at_least: flo
 
 
 def shadow_report(edits: Snapshot, counts: Counts, price_in: float | None = None) -> tuple[list[str], list[EditHealth]]:
-    """What came and what switching edits on would do, in sentences; how edits fared in shadow, the most asked first.
-
-    price_in: of a million tokens.
-    """
+    """What came and what switching on would do, at a price of a million tokens; the shadow edits, most asked first."""
     requests, doubted = Counter[str](), Counter[int]()
     for key, number in counts.items():
         if not key.edit:

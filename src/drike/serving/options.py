@@ -73,8 +73,7 @@ class GatewayOptions:
 class Switch:
     """A mode for all requests from a time on; None is that with which each gateway was started.
 
-    share: of conversations for which edits are on, if the mode is on; for others it is shadow. author, reason: who
-    switched, and why.
+    share: of conversations for which edits are on, if the mode is on; for others it is shadow. author, reason: of this.
     """
 
     mode: Mode | None = None

@@ -1,7 +1,6 @@
 """Requests and answers between a client and the upstream: reading with limits, and passing on as it comes.
 
-The text of an answer is read while it passes. Where it slips, and states the old object under an edit, it is held back,
-and the upstream is asked again.
+The text of an answer is read while it passes; where it slips, and states an edit's old object, another is asked for.
 """
 
 from __future__ import annotations
@@ -188,10 +187,7 @@ async def _send_chunk(send: Send, chunk: bytes) -> None:
 
 
 class PassingAnswer:
-    """An answer as its chunks pass. slipped: ids of edits whose old object an answer before it stated.
-
-    complete: set once its last chunk has passed. ok: whether it is no error.
-    """
+    """An answer as it passes, `complete` once it has. slipped: ids of edits whose old object one before it stated."""
 
     def __init__(self, reply: Reply, slipped: Sequence[int] = ()) -> None:
         headers = {name: value.strip().lower() for name, value in reply.headers}

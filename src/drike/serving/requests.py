@@ -1,7 +1,6 @@
-"""Read bodies of requests as conversations, and write edits around their texts.
+"""Read bodies of requests, which may be large and hostile, as conversations, and write edits around their texts.
 
-Bodies may be large and hostile: they are unpacked and read as JSON within bounds. JSON is never written again: an edit
-replaces bytes of single texts (`text_spans`).
+JSON is never written again: an edit replaces bytes of single texts (`text_spans`).
 """
 
 from __future__ import annotations
@@ -74,13 +73,12 @@ class EditableRequest:
 class EditedRequest:
     """A body to pass on, and what became of the request.
 
-    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those in force that match,
-    those of later turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what
-    was decided under the id by which the upstream keeps the conversation; None where it keeps none. asked: the edits
-    that the answer is about. doubted: those about which the gate was in doubt. tokens: that facts add, or would add if
-    edits were on. note: takes the answer to be counted, once it has passed; None where it passes elsewhere. again:
-    writes a body with the facts twice, for an answer that slips; None where none is asked for again. question: the last
-    one, where samples are kept.
+    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: that match, those of later
+    turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what was decided
+    under the id by which the upstream keeps the conversation, if it does. asked: the edits that the answer is about.
+    doubted: those about which the gate was in doubt. tokens: that facts add, or would if edits were on. note: takes the
+    answer to be counted, once it has passed, or None. again: writes a body with the facts twice, for an answer that
+    slips, if that is asked for again. question: the last one, where samples are kept.
     """
 
     body: bytes

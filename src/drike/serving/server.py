@@ -1,8 +1,7 @@
 """Runs the gateway and its admin application on sockets of their own, in one process or in several.
 
-Several on one host share the API's port (SO_REUSEPORT), but not that of admin requests. Their parent keeps one end of a
-socket for each. A worker writes to the other end when it serves, and ends when the first end is gone, also where the
-parent was killed.
+Several on one host share the API's port (SO_REUSEPORT). Each has one end of a socket of their parent's: it writes there
+when it serves, and ends when the other end is gone, also where the parent was killed.
 """
 
 from __future__ import annotations

@@ -32,10 +32,9 @@ from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, k
 from drike.serving.admin import Admin, application
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed, Tenants
-from drike.serving.gateway import Gateway
+from drike.serving.gateway import Gateway, Metrics
 from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
-from drike.serving.metrics import Metrics
 from drike.serving.notify import Notifier, webhook
 from drike.serving.options import GatewayOptions, Mode, Switch
 from drike.serving.relay import Limits
@@ -234,10 +233,7 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
 def _chosen(
     choice: ChosenPlacement | None, options: GatewayOptions, chat: Placement, completion: Placement, notes: list[str]
 ) -> tuple[Placement, Placement]:
-    """The placements of chats and of completions: the store's choice if it was made for this model, which a note says.
-
-    A run, or a number of demonstrations, has priority over it.
-    """
+    """The placements of chats and of completions: the store's choice, if made for this model; options go before it."""
     if choice is None or options.run or options.demonstrations is not None:
         return chat, completion
     asked = options.upstream or options.model or EMBEDDED

@@ -1,7 +1,6 @@
 """What answers requests behind the gateway: a server with an OpenAI-compatible API (`HttpUpstream`), or a local model.
 
-Bodies pass byte for byte in both directions, and streams chunk by chunk as they come. Where the gateway sends a key of
-its own, the upstream is asked not to compress, and the key is hidden wherever an answer quotes it.
+Bodies pass byte for byte, and streams chunk by chunk. The gateway's own key is hidden wherever an answer quotes it.
 """
 
 from __future__ import annotations
@@ -108,9 +107,9 @@ async def in_one(raw: bytes) -> AsyncIterator[bytes]:
 class HttpUpstream:
     """A server with an OpenAI-compatible API. address: as for `checked_address`, which raises UsageError.
 
-    key: sent in place of the client's credentials, as bearer token or x-api-key, whichever it sent. keep_credentials:
-    pass the client's on where there is no key; False where they are the gateway's own. timeout: seconds without a byte
-    after which an answer is given up. allow_http: a host to which requests may go unencrypted, besides this machine.
+    key: sent in place of the client's credentials, in the header that it used. keep_credentials: pass the client's on
+    where there is no key; False where they are the gateway's own. timeout: in seconds without a byte. allow_http: a
+    host to which requests may go unencrypted, besides this machine.
     """
 
     hidden_headers: tuple[bytes, ...] = (b"x-drike-",)  # beginnings of those that only the gateway sends

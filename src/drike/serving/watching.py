@@ -25,7 +25,7 @@ from drike.stores.records import EditVersion, Status
 from drike.stores.reports import LONGEST, Report, ReportState
 
 if TYPE_CHECKING:  # edits are replayed without what a gateway needs
-    from drike.serving.metrics import Metrics
+    from drike.serving.gateway import Metrics
     from drike.serving.relay import PassingAnswer
 
 _LOG = logging.getLogger(__name__)
