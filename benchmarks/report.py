@@ -23,8 +23,7 @@ from drike.datasets.dataset import SplitIds
 from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome, counted, summary_of
 from drike.report.tables import costs, paired, table1
-from drike.runs.folder import append, outcomes_path, write_record
-from drike.runs.run import FILE, SPLIT
+from drike.runs.run import FILE, SPLIT, append, outcomes_path, write_record
 from drike.support.files import with_checksum
 from drike.support.table import Table
 from lib import pages

@@ -10,7 +10,7 @@ import pytest
 from drike.datasets.dataset import SplitIds
 from drike.encoders import HashingEncoder
 from drike.runs.checkpoint import load
-from drike.runs.folder import append, read_outcomes
+from drike.runs.run import append, read_outcomes
 from tests.worlds.commands import SMALL, run
 
 

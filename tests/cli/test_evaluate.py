@@ -19,7 +19,7 @@ from drike.editors.selectors import Fraction, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
 from drike.evaluation.judge import RULES
 from drike.prompts import PromptStyle
-from drike.runs.folder import read_outcomes
+from drike.runs.run import read_outcomes
 from tests.worlds.commands import SMALL, run
 
 

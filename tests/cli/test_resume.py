@@ -17,7 +17,7 @@ from drike.cli.running import alone_at
 from drike.editors.selectors import Threshold
 from drike.evaluation.metrics import Outcome
 from drike.runs import checkpoint
-from drike.runs.folder import outcomes_path, read_outcomes
+from drike.runs.run import outcomes_path, read_outcomes
 from drike.support.files import with_checksum
 from tests.worlds.commands import SMALL, run
 

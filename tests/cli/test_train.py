@@ -14,7 +14,7 @@ from drike.datasets.dataset import SplitIds
 from drike.editors.selectors import Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.runs.checkpoint import load
-from drike.runs.folder import read_outcomes
+from drike.runs.run import read_outcomes
 from tests.worlds.commands import SMALL, run
 
 

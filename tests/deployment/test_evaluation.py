@@ -18,7 +18,7 @@ from drike.gates.by_name import Named
 from drike.gates.naming import common_questions
 from drike.prompts import Prompt
 from drike.report.tables import gate_table, near_misses
-from drike.runs.folder import read_outcomes
+from drike.runs.run import read_outcomes
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, old_object

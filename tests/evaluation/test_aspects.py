@@ -16,7 +16,7 @@ from drike.evaluation.metrics import METRICS, Summary, counted, paired_differenc
 from drike.prompts import Prompt
 from drike.report.tables import aspects, hops
 from drike.runs.evaluating import recovered_outcomes
-from drike.runs.folder import append, outcomes_path, read_outcomes
+from drike.runs.run import append, outcomes_path, read_outcomes
 from drike.support.records import read
 from drike.support.table import Estimate
 from tests.worlds.scripted import ScriptedModel

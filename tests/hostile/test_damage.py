@@ -27,8 +27,7 @@ from drike.report.reading import read_run
 from drike.report.tables import costs, epochs_table, table1, work
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import read_episodes, write_record
-from drike.runs.run import Run
+from drike.runs.run import Run, read_episodes, write_record
 from drike.support.files import with_checksum
 from drike.support.table import as_markdown
 from tests.worlds.commands import run

@@ -32,7 +32,7 @@ from drike.encoders import HashingEncoder
 from drike.errors import DataError, ModelError, PoolError
 from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import Request
-from drike.runs.folder import append, read_outcomes
+from drike.runs.run import append, read_outcomes
 from tests.datasets.test_datasets import flat_row, row
 from tests.datasets.test_forms import group, known_row, zsre_row
 from tests.worlds.scripted import ScriptedModel

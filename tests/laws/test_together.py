@@ -34,7 +34,7 @@ from drike.models.protocols import Completion, CustomModel, LanguageModel
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
 from drike.models.served.spending import Price
-from drike.runs.folder import read_outcomes
+from drike.runs.run import read_outcomes
 from drike.support.parallel import GRACE
 from drike.training.algorithm1 import Episode, in_blocks, rewrite_reward, train
 from tests.worlds.answers import cached, kept_answers

@@ -22,7 +22,7 @@ from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
 from drike.models.local.huggingface import load as load_here
 from drike.models.protocols import Request
-from drike.runs.folder import read_outcomes
+from drike.runs.run import read_outcomes
 from tests.worlds.commands import run
 
 ray = pytest.importorskip("ray")

@@ -22,7 +22,7 @@ from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.spending import Meter, Price, TokenCounts, estimated_tokens
-from drike.runs.folder import read_outcomes, total_usage
+from drike.runs.run import read_outcomes, total_usage
 from drike.tinyfacts import TEMPLATES
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel

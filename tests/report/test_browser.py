@@ -14,7 +14,7 @@ from drike.evaluation.metrics import Outcome
 from drike.report.document import Document, document
 from drike.report.groups import ReportedRun, grouped
 from drike.report.page import html
-from drike.runs.folder import CasePrompts
+from drike.runs.run import CasePrompts
 from tests.worlds.browsing import CHROMIUM, DRIVER, Browser, browser
 from tests.worlds.reports import run_of
 

@@ -22,8 +22,7 @@ from drike.runs.evaluating import (
     run_deployed,
     run_evaluation,
 )
-from drike.runs.folder import DEPLOYED, GATE, outcomes_path, read_outcomes
-from drike.runs.run import PhaseStarted, Prepared
+from drike.runs.run import DEPLOYED, GATE, PhaseStarted, Prepared, outcomes_path, read_outcomes
 from tests.worlds.setups import small_setup
 
 SETUP = small_setup(train=0)

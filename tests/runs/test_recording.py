@@ -11,7 +11,7 @@ from drike.errors import ModelError, RunError
 from drike.evaluation.judge import GREEDY
 from drike.models.protocols import Usage
 from drike.runs.evaluating import evaluate_rest
-from drike.runs.folder import add_usage, read_usage
+from drike.runs.run import add_usage, read_usage
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
 

@@ -21,7 +21,7 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
-from drike.runs.folder import append, keep_lines, read_episodes
+from drike.runs.run import append, keep_lines, read_episodes
 from drike.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward, top, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact

@@ -14,8 +14,7 @@ from drike.editors.selectors import RankAndCut
 from drike.errors import UsageError
 from drike.evaluation.evaluate import CaseAnswers
 from drike.runs import checkpoint
-from drike.runs.folder import read_episodes
-from drike.runs.run import PhaseStarted, Prepared
+from drike.runs.run import PhaseStarted, Prepared, read_episodes
 from drike.runs.training import Method, new_editor, recovered_episodes, run_query_policy, run_training
 from drike.training.algorithm1 import Episode
 from drike.training.s_objective import Expected

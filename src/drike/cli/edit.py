@@ -29,8 +29,7 @@ from drike.gates.store_gate import open_gate
 from drike.models import EMBEDDED, ApiOptions, load
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import has_records
-from drike.runs.run import Run, Setup
+from drike.runs.run import Run, Setup, has_records
 from drike.runs.training import Method, new_editor
 from drike.support.table import Table
 from drike.words import mentions

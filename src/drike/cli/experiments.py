@@ -37,8 +37,7 @@ from drike.gates.verification import require_uncertainty
 from drike.models import ApiOptions, LanguageModel, Usage
 from drike.report import tables
 from drike.runs import evaluating, training
-from drike.runs.folder import EVALUATIONS, read_usage
-from drike.runs.run import PhaseStarted, Prepared, Setup
+from drike.runs.run import EVALUATIONS, PhaseStarted, Prepared, Setup, read_usage
 from drike.serving.replay import read_questions
 from drike.support.files import write_text
 from drike.support.table import as_markdown, as_text

@@ -24,8 +24,8 @@ from drike.evaluation.evaluate import CaseAnswers
 from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, template_for
 from drike.models import load as load_model
 from drike.report.reading import trained_run
+from drike.runs import run as files
 from drike.runs.evaluating import CaseEvaluated
-from drike.runs.folder import EVALUATIONS, add_usage, has_begun, has_records, locked, total_usage
 from drike.runs.run import PhaseStarted, Run, Settings, Setup, TrainedRun
 from drike.support.records import read
 from drike.training.algorithm1 import Episode
@@ -128,7 +128,7 @@ def open_model(
     name, at = options.model or base.model, at or RunOptions()
     template = template_for(name, options.template or base.template)
     api = replace(api, tokenizer=api.tokenizer or (base.tokenizer if name == base.model else None))
-    left = api.after(total_usage(at.resume)) if at.resume else api
+    left = api.after(files.total_usage(at.resume)) if at.resume else api
     model = CountingModel(name, template, api) if at.dry_run else load_model(
         name, template=template, device=options.device, replicas=at.replicas, api=left, cache=cache
     )  # fmt: skip
@@ -152,10 +152,10 @@ def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
 
     The first write creates it. Raises RunError if it holds a run; one that recorded nothing is begun again.
     """
-    folder = out or (run / EVALUATIONS if run else Path("runs")) / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
-    if has_begun(folder):
+    folder = out or (run / files.EVALUATIONS if run else Path("runs")) / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
+    if files.has_begun(folder):
         raise RunError(f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it")
-    if has_records(folder):
+    if files.has_records(folder):
         raise RunError(f"{folder} holds results of a run whose run.json is gone: choose another --out, or remove them")
     return folder
 
@@ -183,7 +183,7 @@ def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
     """
     opened = model.usage
     if folder is not None and opened.requests:
-        add_usage(folder, "probe", opened)
+        files.add_usage(folder, "probe", opened)
     try:
         yield
     finally:
@@ -280,14 +280,14 @@ def alone_at(folder: Path, command: str | None) -> Iterator[None]:
     A new folder in which nothing was recorded or paid for is removed. Raises RunError if another process uses it.
     """
     is_new = not folder.exists()
-    with locked(folder):
+    with files.locked(folder):
         try:
             yield
         except BaseException:
-            if has_begun(folder):
+            if files.has_begun(folder):
                 complain(f"What was done so far is in {folder}", "yellow")
                 if command is not None:
                     complain(f"Continue with: {this_command()} {command} --resume {folder}", "yellow")
-            elif is_new and not total_usage(folder).tokens:
+            elif is_new and not files.total_usage(folder).tokens:
                 shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -20,7 +20,7 @@ from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome
 from drike.prompts import Role
 from drike.report.groups import Group, ReportedRun
-from drike.runs.folder import CasePrompts
+from drike.runs.run import CasePrompts
 
 ASPECTS = tuple(aspect.value for aspect in Aspect)
 ROLES = (*(role.value for role in Role), "edit")

@@ -16,7 +16,7 @@ from drike.errors import ReportError
 from drike.evaluation.metrics import METRICS, Counts, Outcome, Summary, counted, paired_differences, summary_of
 from drike.models.protocols import Usage
 from drike.report.tables import Epoch, epochs_of
-from drike.runs.folder import CasePrompts
+from drike.runs.run import CasePrompts
 from drike.support.table import Difference
 from drike.training.algorithm1 import EpisodeRecord
 

@@ -18,7 +18,7 @@ from drike.edits import Aspect
 from drike.errors import RunError
 from drike.evaluation.metrics import Outcome, Summary
 from drike.report.groups import ReportedRun, conflict
-from drike.runs import folder as files
+from drike.runs import run as files
 from drike.runs.checkpoint import FILE
 from drike.runs.run import Run
 

@@ -1,6 +1,6 @@
 """Save and load a trained policy in one file: the tensors, and in its metadata all else as JSON.
 
-That has a SHA-256 of the whole file (computed with zeros in its own place), so that any damage is noticed.
+That has a SHA-256 of the whole file, computed with zeros in its own place.
 """
 
 from __future__ import annotations

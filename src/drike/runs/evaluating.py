@@ -1,7 +1,4 @@
-"""Evaluate editors on a run's test edits, alone and behind a gate, as generators that save what they yield.
-
-Nothing that is recorded is asked for again.
-"""
+"""Evaluate editors on a run's test edits, alone and behind a gate; what is recorded is not asked for again."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ from drike.evaluation.judge import GREEDY, Judge, Rule
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.gates.decision import Gate
 from drike.models.protocols import LanguageModel
-from drike.runs import folder as files
-from drike.runs.folder import DEPLOYED, OUTCOMES, outcomes_path, read_outcomes, usage_recorded
+from drike.runs import run as files
 from drike.runs.run import PhaseStarted, Prepared, Setup
 
 OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
@@ -60,8 +56,7 @@ def run_evaluation(
 
     Cases with the unedited model's own answers come first, if there are questions without a published one. The prompts
     of `sample` edits are kept, and these are judged by greedy and by generate if the model scores and runs here or
-    wrote its answers anyway. write: also record the text that the model generates. Raises UsageError if there is no
-    edit to test on, RunError for a damaged folder, and what the model raises.
+    wrote its answers anyway. write: also record what the model generates. Raises UsageError for no test edit, RunError.
     """
     rule, both_ways = Judge(model, rule).rule, list[Outcome]()
     cases: Sequence[EditCase] = setup.split.test
@@ -95,20 +90,18 @@ def run_evaluation(
 
 def evaluate_rest(
     folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase], known: list[Outcome], *,
-    rule: Rule, write: bool = False, part: str = OUTCOMES,
+    rule: Rule, write: bool = False, part: str = files.OUTCOMES,
 ) -> Generator[PhaseStarted | CaseEvaluated]:  # fmt: skip
     """Evaluate an editor on the cases that `known` has no outcomes of; save those of each case, and add them to it."""
-    name, done = (
-        editor.name if part == OUTCOMES else f"{editor.name}, {part}",
-        len({outcome.case_id for outcome in known}),
-    )
+    name = editor.name if part == files.OUTCOMES else f"{editor.name}, {part}"
+    done = len({outcome.case_id for outcome in known})
     yield PhaseStarted(name, len(cases), done)
-    with usage_recorded(folder, name, model):
+    with files.usage_recorded(folder, name, model):
         model.forget()  # seconds are an editor's own, not what another has opened before
         with closing(evaluate(editor, model, cases[done:], rule=rule, write=write)) as outcomes:
             for _, group in groupby(outcomes, key=lambda outcome: outcome.case_id):
                 of_case = tuple(group)
-                files.append(outcomes_path(folder, editor.name, part), map(asdict, of_case))
+                files.append(files.outcomes_path(folder, editor.name, part), map(asdict, of_case))
                 known.extend(of_case)
                 yield CaseEvaluated(of_case)
 
@@ -131,12 +124,12 @@ def answered_cases(
 
 def _judged_both_ways(folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
     """The outcomes of a sample by scores and by text, saved when complete, read where saved. Raises RunError."""
-    path = outcomes_path(folder, editor.name, files.BOTH_WAYS)
-    outcomes = read_outcomes(path)
+    path = files.outcomes_path(folder, editor.name, files.BOTH_WAYS)
+    outcomes = files.read_outcomes(path)
     asked = [(case.case_id, probe.asked) for case in cases for probe in case.asked]
     if [(outcome.case_id, outcome.query) for outcome in outcomes] != asked:
         judged = evaluate(editor, model, cases, rule=GREEDY, write=True)
-        with usage_recorded(folder, "judged both ways", model), closing(judged):
+        with files.usage_recorded(folder, "judged both ways", model), closing(judged):
             outcomes = list(judged)
         files.write_lines(path, map(asdict, outcomes))
     return outcomes
@@ -144,7 +137,7 @@ def _judged_both_ways(folder: Path, editor: Editor, model: LanguageModel, cases:
 
 def _record_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> None:
     """Save an editor's prompts of a sample of cases, unless they are saved already."""
-    path = outcomes_path(folder, editor.name, files.PROMPTS)
+    path = files.outcomes_path(folder, editor.name, files.PROMPTS)
     if path.exists():
         return
     records = []
@@ -157,10 +150,10 @@ def _record_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> 
     files.write_lines(path, records)
 
 
-def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], part: str = OUTCOMES) -> list[Outcome]:
+def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], part: str = files.OUTCOMES) -> list[Outcome]:
     """An editor's recorded outcomes of the first of `cases`; its file is cut to whole cases. Raises RunError."""
-    path = outcomes_path(folder, editor, part)
-    outcomes, whole = read_outcomes(path), 0
+    path = files.outcomes_path(folder, editor, part)
+    outcomes, whole = files.read_outcomes(path), 0
     for case in cases:
         of_case = outcomes[whole : whole + len(case.asked)]
         expected = [(case.case_id, probe.aspect, probe.asked, probe.target) for probe in case.asked]
@@ -213,8 +206,8 @@ def run_deployed(
     """Evaluate editors behind the gate; yield each case's outcomes after they are saved, then all. Raises RunError."""
     cases, outcomes = [with_stores(case, deployment.stores) for case in cases], dict[str, list[Outcome]]()
     for editor in deployment.editors(editors):
-        outcomes[editor.name] = recovered_outcomes(folder, editor.name, cases, DEPLOYED)
-        yield from evaluate_rest(folder, editor, model, cases, outcomes[editor.name], rule=rule, part=DEPLOYED)
+        outcomes[editor.name] = recovered_outcomes(folder, editor.name, cases, files.DEPLOYED)
+        yield from evaluate_rest(folder, editor, model, cases, outcomes[editor.name], rule=rule, part=files.DEPLOYED)
     decisions = list(gate_records(deployment.gate, deployment.stores, cases, deployment.questions, deployment.model))
-    files.write_lines(folder / DEPLOYED / files.GATE, map(asdict, decisions))
+    files.write_lines(folder / files.DEPLOYED / files.GATE, map(asdict, decisions))
     yield DeployedEvaluation(outcomes, decisions)

@@ -1,12 +1,17 @@
-"""A run: its data, split and pool (`Setup`), and its options, settings and model, recorded in run.json."""
+"""A run: its data, split and pool (`Setup`), its folder, and its options, settings and model in run.json (`Run`)."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from drike.datasets import Dataset
 from drike.datasets.dataset import Split, SplitIds
@@ -18,15 +23,20 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.errors import RunError
 from drike.evaluation.judge import RuleName
-from drike.models.protocols import Template
+from drike.evaluation.metrics import Outcome
+from drike.models.protocols import LanguageModel, Template, Usage
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import write_record
 from drike.support.extras import versions
-from drike.support.files import checksum_ok, with_checksum
-from drike.support.records import parse, read
+from drike.support.files import checksum_ok, named_in_errors, with_checksum, write_bytes, write_text
+from drike.support.records import Record, parse, read
+from drike.training.algorithm1 import EpisodeRecord
 
 FILE, SPLIT = "run.json", "split.json"
+ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
+TRAINING_ANSWERS = "training_answers.json"
+OUTCOMES, DEPLOYED, GATE = "outcomes", "deployed", "gate.jsonl"
+EVALUATIONS = "evaluations"
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class Setup:
     pool: Pool
 
     def prepare(self, cases: Sequence[EditCase], rankers: Iterable[Ranker]) -> list[str]:
-        """Encode all texts that the retrievers among `rankers` will read for these edits, before any edit is timed.
+        """Encode the texts that retrievers will read for these edits, before any edit is timed.
 
         Returns notes on the demonstrations: synthetic ones, and records that share subject and relation with an edit.
         """
@@ -48,8 +58,8 @@ class Setup:
                 ranker.encoder.encode(sorted({text for group in candidates for text in ranker.texts(group)}))
         notes, excluded = list(self.pool.fallbacks), [group.excluded for group in candidates if group.excluded]
         if excluded:
-            sentence = f"Excluded {sum(excluded)} records that share subject and relation with the edit"
-            notes.append(f"{sentence}, at {len(excluded)} edits")
+            what = f"Excluded {sum(excluded)} records that share subject and relation with the edit"
+            notes.append(f"{what}, at {len(excluded)} edits")
         return notes
 
 
@@ -223,3 +233,161 @@ class TrainedRun:
         run = Run.open(folder)
         run.check_encoders()
         return cls(run, run.split(), checkpoint.load(folder), checkpoint.fingerprint(folder))
+
+
+@dataclass(frozen=True)
+class _UsageRecord(Usage):
+    tokens_shared: object = None  # type: ignore[assignment]  # follows from the others
+
+
+def write_record(folder: Path, name: str, record: Mapping[str, object]) -> None:
+    """Write a JSON file of a run."""
+    write_text(folder / name, json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def _lines(records: Iterable[Mapping[str, object]]) -> str:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def write_lines(path: Path, records: Iterable[Mapping[str, object]]) -> None:
+    """Write a file of JSON lines, at once or not at all."""
+    write_text(path, _lines(records))
+
+
+def append(path: Path, records: Iterable[Mapping[str, object]]) -> None:
+    """Append JSON lines and sync them to disk. Raises RunError for a symbolic link, OSError."""
+    _refuse_link(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with named_in_errors(path), path.open("a", encoding="utf-8") as stream:
+        stream.write(_lines(records))
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise RunError(f"{path} is a symbolic link, and what it links to is no part of the run: replace it by the file")
+
+
+def slug(name: str) -> str:
+    """A name as a file's: lower case, and a dash for whatever is no letter or digit."""
+    return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
+
+
+def outcomes_path(folder: Path, editor: str, part: str = OUTCOMES) -> Path:
+    """Where an editor's outcomes are kept, in a part of the run: OUTCOMES, DEPLOYED, BOTH_WAYS; or its PROMPTS."""
+    return folder / part / f"{slug(editor)}.jsonl"
+
+
+def read_outcomes(path: Path) -> list[Outcome]:
+    """The outcomes of an editor, as `read_lines` reads them."""
+    return read_lines(path, Outcome, "delete the file and evaluate again")
+
+
+@dataclass(frozen=True)
+class CasePrompts:
+    """An editor's prompts of a case: its blocks (role, text), each once, and by query the positions of its own."""
+
+    case_id: str
+    blocks: tuple[tuple[str, str], ...]
+    prompts: Mapping[str, tuple[int, ...]]
+
+    def __post_init__(self) -> None:
+        """Refuse positions without a block. Raises ValueError."""
+        if any(not 0 <= i < len(self.blocks) for of_query in self.prompts.values() for i in of_query):
+            raise ValueError("prompts name blocks that are not there")
+
+
+def read_usage(folder: Path) -> dict[str, Usage]:
+    """The model's work in each part of a run; {} if it was not recorded. Raises RunError."""
+    parts = read_json(folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there")
+    names = [field.name for field in fields(Usage)]
+    return {part: Usage(**{name: getattr(used, name) for name in names}) for part, used in (parts or {}).items()}
+
+
+def total_usage(folder: Path) -> Usage:
+    """The model's work in all parts of a run; nothing if its folder does not say. Raises RunError."""
+    return sum(read_usage(folder).values(), Usage())
+
+
+def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None) -> None:
+    """Add to a part's recorded work. known: `read_usage` from before, so that no reading fails now. Raises RunError."""
+    known = read_usage(folder) if known is None else known
+    parts = {**known, part: known.get(part, Usage()) + used}
+    record = {name: asdict(usage) | {"tokens_shared": usage.tokens_shared} for name, usage in parts.items()}
+    write_record(folder, "usage.json", record)
+
+
+@contextmanager
+def usage_recorded(folder: Path, part: str, model: LanguageModel) -> Iterator[None]:
+    """Record the model's work within the block as that of a part of the run, however the block ends."""
+    before, known = model.usage, read_usage(folder)
+    try:
+        yield
+    finally:
+        add_usage(folder, part, model.usage - before, known)
+
+
+def has_records(folder: Path) -> bool:
+    """Whether a folder has episodes or results of a run, even where its run.json is gone."""
+    return any(any(folder.glob(record)) for record in ("episodes.jsonl", ANSWERS, "outcomes/*.jsonl", "summary.json"))
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether a run is in the folder that recorded anything."""
+    return (folder / FILE).exists() and has_records(folder)
+
+
+def read_episodes(path: Path) -> list[EpisodeRecord]:
+    """The episodes of a training, as `read_lines` reads them."""
+    return read_lines(path, EpisodeRecord, "train again")
+
+
+def read_lines(path: Path, kind: type[Record], remedy: str) -> list[Record]:
+    """The JSON lines of a file, without a last one that a crash cut off; [] for no file. Raises RunError, OSError."""
+    records: list[Record] = []
+    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    for number, line in enumerate(lines, 1):
+        try:
+            records.append(read(kind, parse(line)))
+        except ValueError as problem:
+            name = kind.__name__.removesuffix("Record").casefold()
+            raise RunError(f"{path}, line {number} is not an {name} of this version ({problem}): {remedy}") from problem
+    return records
+
+
+def read_json(path: Path, kind: Any, remedy: str) -> Any:
+    """A JSON file of a run; None if there is none. Raises RunError for one that is not of the kind, OSError."""
+    try:
+        return read(kind, parse(path.read_bytes())) if path.exists() else None
+    except ValueError as problem:
+        raise RunError(f"{path} is damaged or of another version ({problem}): {remedy}") from problem
+
+
+def keep_lines(path: Path, count: int) -> None:
+    """Cut a file of JSON lines to its first `count`, at once or not at all. Raises RunError for a link, OSError."""
+    _refuse_link(path)
+    if path.exists():
+        write_bytes(path, b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder, if the system has such locks. Raises RunError if another process holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another process works at {folder}: let it end, or stop it first") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)

@@ -22,11 +22,10 @@ from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
 from drike.runs import checkpoint
-from drike.runs import folder as files
+from drike.runs import run as files
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.evaluating import answered_cases
-from drike.runs.folder import usage_recorded
-from drike.runs.run import PhaseStarted, Prepared, Setup
+from drike.runs.run import PhaseStarted, Prepared, Setup, usage_recorded
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward
 from drike.training.s_objective import Expected, actions, certify, most_probes, train_query_policy, training_cases
