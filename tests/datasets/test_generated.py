@@ -21,7 +21,7 @@ from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_
 from drike.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.evaluation.metrics import summarise
 from drike.models.protocols import CustomModel, LanguageModel
-from drike.report.reading import read_run
+from drike.report.groups import read_run
 from drike.support.files import with_checksum
 from drike.tinyfacts import TEMPLATES, facts
 from tests.worlds.commands import run

@@ -22,9 +22,8 @@ from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DataError, DrikeError, EncoderError, ReportError, RunError
 from drike.models.protocols import Usage
 from drike.prompts import PromptStyle
-from drike.report.groups import ReportedRun, grouped
-from drike.report.reading import read_run
-from drike.report.tables import costs, epochs_table, table1, work
+from drike.report.groups import ReportedRun, grouped, read_run
+from drike.report.tables import by_epoch, costs, epochs_table, table1, work
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.run import Run, read_episodes, write_record
@@ -261,7 +260,7 @@ def text_of(run: ReportedRun) -> str:
     """The tables of a report."""
     [group] = grouped([run])
     summaries = list(group.summaries.values())
-    tables = (table1(summaries, ""), costs(summaries), work(run.usage), epochs_table({"run": run.epochs}))
+    tables = (table1(summaries, ""), costs(summaries), work(run.usage), epochs_table({"run": by_epoch(run.episodes)}))
     return "\n".join(as_markdown(table) for table in tables)
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.report.cases import as_script, packed
-from drike.report.groups import grouped
-from drike.report.reading import read_runs
+from drike.report.groups import grouped, read_runs
+from drike.report.page import as_script, packed
 from tests.worlds.reports import run_of
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.report.groups import grouped
-from drike.report.reading import read_runs
+from drike.report.groups import grouped, read_runs
 from tests.worlds.commands import run as cli
 from tests.worlds.reports import QUALITY, Page
 

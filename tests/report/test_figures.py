@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
-from drike.report.figures import pareto
 from drike.report.groups import grouped
+from drike.report.page import pareto
 from tests.worlds.reports import run_of
 
 

@@ -10,8 +10,8 @@ from drike.errors import ReportError
 from drike.evaluation.metrics import (
     summarise,
 )
+from drike.report.document import verdict
 from drike.report.groups import grouped
-from drike.report.overview import verdict
 from tests.worlds.reports import run_of
 
 

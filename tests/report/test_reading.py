@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from drike.errors import RunError
-from drike.report.document import document, markdown
-from drike.report.groups import grouped
-from drike.report.overview import example
-from drike.report.reading import read_folders, read_runs
+from drike.report.document import document, example, markdown
+from drike.report.groups import grouped, read_folders, read_runs
 from tests.worlds.commands import run as cli
 
 

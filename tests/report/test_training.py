@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.editors.selectors import Fraction, Threshold
-from drike.report.tables import by_epoch, epochs_of, epochs_table
+from drike.report.tables import by_epoch, epochs_table
 from drike.support.records import read
 from drike.support.table import as_text
 from drike.training.algorithm1 import Episode, EpisodeRecord
@@ -19,13 +19,11 @@ from tests.worlds.reports import run_of
 
 def test_epochs_sum_their_episodes() -> None:
     run = run_of(0)
-    assert [epoch.calls for epoch in run.epochs] == [12, 12]
-    assert sum(e.seconds for e in run.epochs) == sum(episode.seconds for episode in run.episodes)
-    assert run.epochs[-1].sigma == run.episodes[-1].sigma
-    assert (
-        replace(run, episodes=(replace(run.episodes[0], prompt_tokens=None), *run.episodes[1:])).epochs[0].prompt_tokens
-        is None
-    )
+    epochs = by_epoch(run.episodes)
+    assert [epoch.calls for epoch in epochs] == [12, 12]
+    assert sum(e.seconds for e in epochs) == sum(episode.seconds for episode in run.episodes)
+    assert epochs[-1].sigma == run.episodes[-1].sigma
+    assert by_epoch([replace(run.episodes[0], prompt_tokens=None), *run.episodes[1:]])[0].prompt_tokens is None
 
 
 def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0) -> Episode:
@@ -68,4 +66,4 @@ def test_training_esr_is_measured_at_the_budgets_cut() -> None:
     tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
     assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
     record = read(EpisodeRecord, json.loads(json.dumps(tried[0].record)))
-    assert epochs_of([record]) == by_epoch(tried[:1])
+    assert by_epoch([record]) == by_epoch(tried[:1])

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from drike.cli.console import draw, note, progress, say
 from drike.cli.options import command, page_name
-from drike.report.groups import grouped
+from drike.report.groups import grouped, read_folders
 from drike.report.paper import by_model
-from drike.report.reading import read_folders
 from drike.support.files import write_text
 
 

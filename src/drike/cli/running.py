@@ -23,7 +23,7 @@ from drike.errors import RunError, UsageError
 from drike.evaluation.evaluate import CaseAnswers
 from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, template_for
 from drike.models import load as load_model
-from drike.report.reading import trained_run
+from drike.report.groups import trained_run
 from drike.runs import run as files
 from drike.runs.evaluating import CaseEvaluated
 from drike.runs.run import PhaseStarted, Run, Settings, Setup, TrainedRun

@@ -1,20 +1,27 @@
-"""Put a report together: a summary, then every table, then the settings of the runs.
+"""Put a report together: a summary, every table, the settings of the runs. No sentence claims more than its interval.
 
 Nothing here knows HTML: `page` writes a document as a page, `markdown` its tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from drike.datasets.generated import GENERATED
+from drike.edits import Aspect
 from drike.evaluation.judge import RULES
-from drike.evaluation.metrics import counted
-from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group, ReportedRun
-from drike.report.overview import about, gaps, tables, verdict
+from drike.evaluation.metrics import Outcome
+from drike.report import tables
+from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group, ReportedRun, evaluate_again
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, paper_tables
-from drike.report.tables import compared, costs, deployed_tables, distribution_of, epochs_table, hops, paired, work
-from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
+from drike.report.tables import INTERVALS, PER_PROMPT, SCORES
+from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, as_text, counted, markdown_text
+
+# On fewer edits no difference is claimed: of two equally good editors, one would win on all of five edits with a
+# probability of 2 / 2**5, above 5 %.
+MIN_EDITS = 6
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ def document(groups: Sequence[Group]) -> Document:
     seconds = "; ".join(f"{model} {before:.1f} and {after:.1f}" for model, (before, after) in EPOCH_SECONDS.items())
     published = f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits)."
     sections = (
-        Section("summary", "Summary", _summary(groups), [table for group in groups for table in tables(group)]),
+        Section("summary", "Summary", _summary(groups), [table for group in groups for table in scores(group)]),
         Section("paper", "Compared with the paper", (), list(paper_tables(groups))),
         Section("differences", "Differences", (), [table for group in groups for table in _differences(group)]),
         Section("deployed", "Many edits in force", (), [table for run in runs for table in _deployed(run)]),
@@ -78,40 +85,42 @@ def _differences(group: Group) -> list[Table]:
     """Every editor against IKE, DR-IKE against every other editor, and DR-IKE-Q against its controls."""
     editors = [name for name in group.outcomes if name not in (UNEDITED, BASELINE)]
     against = [(METHOD, name) for name in editors if name not in (METHOD, PER_QUERY)]
-    pairs = dict.fromkeys((*((name, BASELINE) for name in editors), *against, *compared(list(group.outcomes))))
+    pairs = dict.fromkeys((*((name, BASELINE) for name in editors), *against, *tables.compared(list(group.outcomes))))
     comparable = [pair for pair in pairs if group.comparable(*pair)]
-    return paired(group.counts, comparable, f"Paired differences, {group.label}")
+    return tables.paired(group.counts, comparable, f"Paired differences, {group.label}")
 
 
 def _deployed(run: ReportedRun) -> list[Table]:
     """The tables of a run that was evaluated with --stored; none of another run."""
-    if not run.gate:
-        return []
-    counts = {editor: (counted(run.outcomes[editor]), counted(outcomes)) for editor, outcomes in run.deployed.items()}
     judge = [RULES[run.settings["judge"]].caption] if run.settings.get("judge") in RULES else []
     title = f"{run.stored} edits in force, {run.data}, model {run.model}"
-    return deployed_tables(counts, run.gate, title, *judge)
+    return tables.deployed_tables(run.deployed_counts, run.gate, title, *judge) if run.gate else []
 
 
 def _costs(group: Group) -> list[Table]:
     summaries = list(group.summaries.values())
-    found = [(group.label, hops(summaries)), (group.label, costs(summaries))]
-    found += [(f"{group.label}, seed {run.seed}", work(run.usage)) for run in group.runs if run.usage]
+    found = [(group.label, tables.hops(summaries)), (group.label, tables.costs(summaries))]
+    found += [(f"{group.label}, seed {run.seed}", tables.work(run.usage)) for run in group.runs if run.usage]
     return [replace(table, title=f"{table.title}, {label}") for label, table in found if table]
 
 
 def _training(groups: Sequence[Group]) -> list[Table]:
-    runs = {f"{group.label}, seed {run.seed}": run.epochs for group in groups for run in group.runs if run.episodes}
-    return [epochs_table(runs)] if runs else []
+    runs = {
+        f"{group.label}, seed {run.seed}": tables.by_epoch(run.episodes)
+        for group in groups
+        for run in group.runs
+        if run.episodes
+    }
+    return [tables.epochs_table(runs)] if runs else []
 
 
 def _budgets(groups: Sequence[Group]) -> list[Table]:
-    pairs = ((group, editor) for group in groups for editor in group.outcomes if editor.startswith(METHOD))
-    with_budgets = [pair for pair in pairs if pair[1] != PER_QUERY]  # which has no budget per edit
+    editors = [(group, editor) for group in groups for editor in group.outcomes if editor.startswith(METHOD)]
+    with_budgets = [pair for pair in editors if pair[1] != PER_QUERY]  # which has no budget per edit
     rows: list[tuple[Cell, ...]] = [("Measured",)]
     notes: list[str] = []
     for group, editor in with_budgets:
-        kept = distribution_of(group.outcomes[editor])
+        kept = tables.distribution_of(group.outcomes[editor])
         extremes = (Number(end(kept.counts), "d") for end in (min, max))
         rows.append((f"{editor}, {group.label}", Number(kept.mean, ".2f"), Number(kept.std, ".2f"), *extremes))
         edits = ", ".join(f"{k} at {number}" for k, number in kept.counts.items())
@@ -140,3 +149,112 @@ def _settings(runs: Sequence[ReportedRun]) -> Table:
     rows += [(name, *(run.versions.get(name, "n/a") for run in runs)) for name in programs]
     header = ("", *(f"run {i}" for i in range(1, len(runs) + 1)))
     return Table("Settings of the runs", header, tuple(rows), wide=True)
+
+
+def gaps(group: Group) -> Iterator[str]:
+    """What was meant to be measured but is missing from the group's numbers."""
+    for run in group.runs:
+        if run.missing:
+            lacks = f"{run.folder} has no outcomes of {', '.join(run.missing)}, which this report leaves out"
+            yield f"Incomplete: {lacks}; to measure what is missing: {evaluate_again(run.folder)}"
+        if 0 < len(run.episodes) < run.asked_episodes:
+            done = f"{len(run.episodes)} of {run.asked_episodes} episodes"
+            yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
+    summaries = group.summaries.values()
+    if absent := [name for name in SCORES if all(summary.metric(name).value is None for summary in summaries)]:
+        missing = ", ".join(name for name in absent if name != "S")
+        unjudged = any(outcome.correct is None for outcomes in group.outcomes.values() for outcome in outcomes)
+        which = "no such probes that the rule can judge" if unjudged else "no such probes"
+        yield f"Not measured: {missing}, as the test edits have {which}; S needs ESR, PC and RR ({group.label})."
+
+
+def about(group: Group) -> str:
+    """How many edits and seeds a group has, and what its intervals leave out."""
+    seeds, cases = group.seeds(), max(summary.cases for summary in group.summaries.values())
+    if len(seeds) > 1:
+        return f"{group.label}: {cases} test edits, {len(seeds)} seeds; an edit tested under several counts once."
+    beyond = "intervals do not include what another split or another initial head would change"
+    return f"{group.label}: {cases} test edits, seed {seeds[0]}; {beyond}."
+
+
+def verdict(group: Group) -> str:
+    """Which editor is best, and whether its lead is more than chance."""
+    metric, ranked = group.headline, group.ranked
+    values = {editor: as_text(summary.metric(metric)) for editor, summary in group.summaries.items()}
+    known = values.get(UNEDITED, NOT_MEASURED)
+    if not ranked:
+        only = f"Only the unedited model was measured: its {metric} is {known}."
+        return "No answer of this run could be judged." if known == NOT_MEASURED else only
+    best, *others = (summary.editor for summary in ranked)
+    where = counted(ranked[0].cases, "test edit")
+    if ranked[0].cases < MIN_EDITS:
+        return f"{best} has {metric} {values[best]} on {where}, too few to tell editors apart."
+    above = {other: _above(group, best, other) for other in (*others, *([] if known == NOT_MEASURED else [UNEDITED]))}
+    if above.get(UNEDITED) is False:
+        none = f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}"
+        return f"{none}; the best is {best} with {values[best]}."
+    clear, near = ([name for name in above if above[name] is significant] for significant in (True, False))
+    has = f"{best} has the highest {metric}" if others else f"{best} has {metric}"
+    lead = f", significantly above {_listed(clear)}" if clear else ""
+    lead += f", but not significantly above {_listed(near)}" if near else ""
+    alone = ", but no other editor was measured on the same edits" if others and not lead else ""
+    return f"{has}{', ' if others else ' '}{values[best]} on {where}{lead}{alone}."
+
+
+def overall(groups: Sequence[Group]) -> str:
+    """The verdict on all groups together: which editor is highest in how many of them."""
+    if len(groups) == 1:
+        return verdict(groups[0])
+    best = ((group.headline, group.ranked[0]) for group in groups if group.ranked)
+    first = Counter(of.editor for metric, of in best if of.metric(metric).value)
+    won = ", ".join(f"{editor} in {times}" for editor, times in first.most_common())
+    metric = " or ".join(dict.fromkeys(group.headline for group in groups))
+    return f"Highest {metric} in {len(groups)} settings: {won}." if won else "No editor is above 0 in any setting."
+
+
+def scores(group: Group) -> list[Table]:
+    """The main scores of editors, their differences of the headline metric from the baseline, and their costs.
+
+    Then the aspects that S does not count, where they were asked.
+    """
+    metric, summaries = group.headline, group.summaries
+    against = BASELINE if {BASELINE} < summaries.keys() - {UNEDITED} else ""
+    header = ("Editor", *SCORES, *([f"{metric} minus {against}"] if against else []), "retains/prompt", "tokens/prompt")
+    rows: list[tuple[Cell, ...]] = []
+    for editor, summary in summaries.items():
+        difference = group.difference(editor, against, metric) if editor != against else None
+        differences: list[Cell] = [difference or NOT_MEASURED] if against else []
+        main, costs = ([tables.cell(summary, column) for column in columns] for columns in (SCORES, header[-2:]))
+        rows.append((editor, *main, *differences, *costs))
+    judges = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)  # older runs do not say
+    captions = (RULES[name].caption for name in judges if name in RULES)
+    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
+    table = Table(group.label, header, tuple(rows), (meanings, *captions, INTERVALS, PER_PROMPT))
+    generated = [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
+    further = tables.aspects(list(summaries.values()), *generated)
+    return [table, replace(further, title=f"{further.title}, {group.label}")] if further else [table]
+
+
+def example(group: Group, editor: str) -> tuple[Outcome, str, str] | None:
+    """An edit that took effect, of those with written answers: what the model says without and under the editor."""
+    for run in group.runs:
+        for outcome in run.outcomes.get(editor, ()):
+            if outcome.aspect is Aspect.REWRITE and outcome.correct:
+                answers = [run.written.get(name, {}).get(outcome.case_id) for name in (UNEDITED, editor)]
+                before, after = (texts[0] if texts else None for texts in answers)  # the rewrite probe's
+                if before is not None and after is not None:
+                    return outcome, before.strip() or "(nothing)", after.strip()
+    return None
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a phrase: "A, B and C", or "A, B and 4 others"."""
+    if len(names) > 3:
+        return f"{', '.join(names[:2])} and {len(names) - 2} others"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _above(group: Group, ours: str, theirs: str) -> bool | None:
+    """Whether an editor is significantly above another in the headline metric; None if that cannot be said."""
+    difference = group.difference(ours, theirs, group.headline)
+    return None if difference is None else difference.significant and (difference.estimate.value or 0) > 0

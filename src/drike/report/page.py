@@ -1,31 +1,42 @@
-"""A report as one HTML file that needs no network: style, script, figures and data are all inside.
+"""A report as one HTML file that needs no network: style, script, the chart and the data of single cases are inside.
 
-jinja2 or `cases.as_script` escapes every text. In addition, the page's content security policy allows no script but the
+jinja2 or `as_script` escapes every text. In addition, the page's content security policy allows no script but the
 viewer, which it names by hash, and loads nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from base64 import b64encode
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from drike.edits import Aspect
-from drike.report import overview
-from drike.report.cases import as_script, packed
+from drike.evaluation.metrics import Outcome
+from drike.prompts import Role
+from drike.report import document as texts
 from drike.report.document import Document
-from drike.report.figures import pareto
-from drike.report.groups import UNEDITED
+from drike.report.groups import UNEDITED, Group, ReportedRun
 from drike.report.tables import COLUMNS, SCORES, STARRED
+from drike.runs.run import CasePrompts
 from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
 
 _HERE = Path(__file__).parent
 # The columns whose best value is bold, and the first columns of tables that have such.
 _SHARES = {*COLUMNS, *(f"deployed {name}" for name in SCORES), "RR known", *Aspect}
 _OF_SHARES = ("Editor", "Retains", "Model", "Setting")
+_NAME_HEIGHT, _NAME_LETTERS = 18, 26  # of an editor's name in the chart: pixels, and where it is cut short
+_ASPECTS = tuple(aspect.value for aspect in Aspect)
+_ROLES = (*(role.value for role in Role), "edit")
+_ANSWER = 7  # values of an editor's answers to a case
 _SHAPES = {"up": "▲", "down": "▼", "level": "○"}
 _MARKS = f"{STARRED.replace('*', '▲ above 0, ▼ below 0').removesuffix('.')}; ○: it includes 0."
 
@@ -54,7 +65,7 @@ def html(document: Document) -> str:
     script = (_HERE / "viewer.js").read_text("utf-8")
     groups = document.groups
     page = rendered(
-        "page.html", document=document, groups=groups, shown=overview, pareto=pareto, metrics=SCORES, blocks=blocks,
+        "page.html", document=document, groups=groups, shown=texts, pareto=pareto, metrics=SCORES, blocks=blocks,
         as_text=as_text, starred=STARRED, marks=_MARKS, data=as_script(packed(groups)), script=script,
         script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )  # fmt: skip
@@ -106,3 +117,195 @@ def _with_best(rows: list[Row]) -> list[Row]:
                 for cell, top in zip(cells, best, strict=True)])
         for name, cells in rows
     ]  # fmt: skip
+
+
+class Figure(NamedTuple):
+    """A chart as inline SVG: the same input gives the same bytes. alt: what it says to readers who cannot see it."""
+
+    svg: str
+    caption: str
+    alt: str
+
+
+class _Point(NamedTuple):
+    size: float  # of an editor's prompts
+    value: float
+    low: float
+    high: float
+    editor: str
+
+
+@dataclass(frozen=True)
+class _Area:
+    """The area between the axes, from 0 to `right` and from `low` to 1, as wide as its place.
+
+    x is in percent, y and text in pixels; colours are the page's.
+    """
+
+    height: int
+    right: float
+    low: float
+
+    def x(self, value: float) -> str:
+        return f"{100 * value / self.right:.2f}%"
+
+    def y(self, value: float) -> float:
+        return round(self.height * (1 - (max(value, self.low) - self.low) / (1 - self.low)), 1)
+
+    def line(self, kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+        return f'<line class="{kind}" x1="{self.x(x1)}" y1="{self.y(y1)}" x2="{self.x(x2)}" y2="{self.y(y2)}"/>'
+
+
+def pareto(group: Group) -> Figure | None:
+    """The headline metric against prompt tokens (retains where tokens are not counted), each editor with its name.
+
+    The best editor is marked; a dashed line is the best value up to each length. None if nothing was measured.
+    """
+    ranked, metric = group.ranked, group.headline
+    if not ranked:
+        return None
+    counted = all(summary.prompt_tokens is not None for summary in ranked)
+    unit = "prompt tokens" if counted else "retains per prompt"
+    points = []
+    for summary in ranked:
+        of, size = summary.metric(metric), summary.prompt_tokens if counted else summary.shots
+        points.append(_Point(size or 0.0, of.value or 0.0, of.low or 0.0, of.high or 0.0, summary.editor))
+    points.sort(key=lambda point: (point.size, -point.value, point.editor))
+    front = [point for i, point in enumerate(points) if all(point.value > shorter.value for shorter in points[:i])]
+    longest = 1.08 * points[-1].size or 1.0
+    low = min(0.9, math.floor(10 * min(point.value for point in points)) / 10)
+    area = _Area(max(260, round(1.2 * _NAME_HEIGHT * len(points))), longest, low)
+    drawn = [*_axes(area, unit)]
+    for point, following in pairwise([*front, front[-1]._replace(size=longest)]):
+        drawn.append(area.line("front", point.size, point.value, following.size, point.value))
+        drawn.append(area.line("front", following.size, point.value, following.size, following.value))
+    for i, point in enumerate(sorted(points, key=lambda point: (point.value, -point.size))):
+        kind = "best" if point.editor == ranked[0].editor else "other"
+        drawn += _named(area, point, kind, low + (i + 0.5) * (1 - low) / len(points))
+    places = "; ".join(f"{point.editor} {point.value:.2f} at {point.size:,.4g} {unit}" for point in points)
+    alt = f"{metric} against {unit}: {places}. Best for their length: {', '.join(point.editor for point in front)}."
+    caption = f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length"
+    return Figure(f'<svg class="pareto" height="{area.height}">{"".join(drawn)}</svg>', caption, alt)
+
+
+def _axes(area: _Area, unit: str) -> Iterator[str]:
+    for value in _ticks(area.low, 1):
+        yield area.line("grid", 0, value, area.right, value)
+        yield _text(f"{value:,.6g}", "-8", area.y(value) + 4, anchor="end")
+    for value in _ticks(0, area.right):
+        yield _text(f"{value:,.6g}", area.x(value), area.height + 18)
+    yield _text(unit, "50%", area.height + 36)
+
+
+def _named(area: _Area, point: _Point, kind: str, label: float) -> Iterator[str]:
+    """A point with its interval, and its editor's name to the right at this height."""
+    yield area.line(f"leader {kind}", point.size, point.value, area.right, label)
+    yield area.line(f"interval {kind}", point.size, point.low, point.size, point.high)
+    radius = 6 if kind == "best" else 4.5
+    yield f'<circle class="{kind}" cx="{area.x(point.size)}" cy="{area.y(point.value)}" r="{radius}"/>'
+    name = point.editor
+    name = f"{name[: _NAME_LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}" if len(name) > _NAME_LETTERS else name
+    text = _text(name, "6", round(area.y(label) + 4, 1), kind=kind, anchor="start")
+    yield f'<svg x="100%" overflow="visible">{text}</svg>'
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Two to six round numbers from low to high."""
+    rough = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    return [round(step * i, 10) for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _text(content: str, x: str, y: float, *, kind: str = "tick", anchor: str = "middle") -> str:
+    """A text without unprintable characters: names come from files and may hold anything."""
+    plain = "".join(c if c.isprintable() else "?" for c in content)
+    return f'<text class="{kind}" x="{x}" y="{y}" text-anchor="{anchor}">{escape(plain)}</text>'
+
+
+def packed(groups: Sequence[Group]) -> dict[str, object]:
+    """All cases of all groups as `viewer.js` reads them.
+
+    `strings` holds every text once; a case is [group, seed, id, probes, answers]; probes is a flat list of (aspect,
+    query, target, distractor), answers a flat list of (editor, correct, logprob margins, texts, retains, tokens,
+    prompts). correct has a character for each probe: 1 right, 0 wrong, - not judged. Margins, texts and prompts have an
+    entry for each probe, or are 0 where there is none; retains are a number if all probes have as many. Texts are
+    indices into `strings`, -1 for none; a prompt is its index in `prompts`: [demonstrations, last text], and
+    demonstrations their index in `shown`: a flat list of (role, text). Cases with prompts come first.
+    """
+    packing = _Packing(list(dict.fromkeys(editor for group in groups for editor in group.outcomes)))
+    numbered = ((number, run) for number, group in enumerate(groups) for run in group.runs)
+    cases = [case for number, run in numbered for case in packing.cases(number, run)]
+    return {
+        "aspects": _ASPECTS,
+        "roles": _ROLES,
+        "editors": packing.editors,
+        "groups": [group.label for group in groups],
+        "strings": list(packing.strings),
+        "shown": list(packing.shown),
+        "prompts": list(packing.prompts),
+        "cases": sorted(cases, key=lambda case: not any(case[4][_ANSWER - 1 :: _ANSWER])),
+    }
+
+
+def as_script(data: object) -> str:
+    """Write JSON that is safe inside a script element: none of its characters can end the element or start another."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+@dataclass(frozen=True)
+class _Packing:
+    """Packs the cases of runs; what cases share is collected in the three dicts."""
+
+    editors: Sequence[str]
+    strings: dict[str, int] = field(default_factory=dict)
+    shown: dict[tuple[int, ...], int] = field(default_factory=dict)
+    prompts: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def cases(self, group: int, run: ReportedRun) -> Iterator[list[Any]]:
+        """The run's cases, in the order they were tested."""
+        by_case: dict[str, list[list[Outcome]]] = {}
+        for editor in sorted(run.outcomes, key=self.editors.index):
+            for case_id, of_case in groupby(run.outcomes[editor], key=lambda outcome: outcome.case_id):
+                by_case.setdefault(case_id, []).append(list(of_case))
+        for case_id, by_editor in by_case.items():
+            probes = [
+                number for o in by_editor[0]
+                for number in (_ASPECTS.index(o.aspect), self.at(o.query), self.at(o.target), self.at(o.distractor))
+            ]  # fmt: skip
+            answers = [value for of_editor in by_editor for value in self.answers(run, of_editor)]
+            yield [group, run.seed, self.at(case_id), probes, answers]
+
+    def at(self, text: str | None) -> int:
+        """The index of a text, which is added if it is new."""
+        return -1 if text is None else self.strings.setdefault(text, len(self.strings))
+
+    def answers(self, run: ReportedRun, outcomes: Sequence[Outcome]) -> list[object]:
+        """An editor's answers to a case."""
+        name = outcomes[0].editor
+        texts = [self.at(text) for text in run.written.get(name, {}).get(outcomes[0].case_id, ())]
+        nats = [None if o.logprob_margin is None else round(o.logprob_margin, 2) for o in outcomes]
+        tokens = [o.prompt_tokens for o in outcomes if o.prompt_tokens is not None]
+        shots = [o.shots for o in outcomes]
+        saved = run.prompts.get(name, {}).get(outcomes[0].case_id)
+        return [
+            self.editors.index(name),
+            "".join("-" if o.correct is None else "01"[o.correct] for o in outcomes),
+            nats if any(value is not None for value in nats) else 0,
+            texts if any(text >= 0 for text in texts) else 0,
+            shots if len({*shots}) > 1 else shots[0],
+            round(sum(tokens) / len(tokens)) if tokens else None,
+            [self.prompt(saved, o.query) for o in outcomes] if saved else 0,
+        ]
+
+    def prompt(self, saved: CasePrompts, query: str) -> int:
+        """The index of a query's prompt; -1 if it was not saved."""
+        if not (numbers := saved.prompts.get(query)):
+            return -1
+        *blocks, (_, last) = (saved.blocks[i] for i in numbers)
+        flat = tuple(number for role, text in blocks for number in (_ROLES.index(role), self.at(text)))
+        pair = (self.shown.setdefault(flat, len(self.shown)), self.at(last))
+        return self.prompts.setdefault(pair, len(self.prompts))

@@ -13,7 +13,7 @@ from drike.edits import ASPECTS_OF_S, Aspect
 from drike.evaluation.metrics import Counts, Outcome, Share, Summary, paired_differences, share_over_cases, summary_of
 from drike.models.protocols import Usage
 from drike.support.table import NOT_MEASURED, Cell, Difference, Estimate, Noted, Number, Table, as_text
-from drike.training.algorithm1 import Episode, EpisodeRecord
+from drike.training.algorithm1 import EpisodeRecord
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with
@@ -236,13 +236,8 @@ class Epoch:
         return Number(self.sigma, ".4f") if self.share is None else Number(self.share, ".0%")
 
 
-def by_epoch(episodes: Sequence[Episode]) -> tuple[Epoch, ...]:
+def by_epoch(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:
     """Summarise the episodes of one training run, given in order."""
-    return epochs_of(episodes)
-
-
-def epochs_of(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:
-    """Summarise episodes in order."""
     return tuple(_epoch(list(group)) for _, group in groupby(episodes, key=lambda episode: episode.epoch))
 
 

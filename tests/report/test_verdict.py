@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from drike.edits import Aspect
-from drike.report.figures import pareto
+from drike.report.document import gaps, overall, verdict
 from drike.report.groups import Group, grouped
-from drike.report.overview import gaps, overall, verdict
+from drike.report.page import pareto
 from tests.worlds.reports import run_of
 
 
