@@ -150,7 +150,9 @@ def _record_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> 
     files.write_lines(path, records)
 
 
-def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], part: str = files.OUTCOMES) -> list[Outcome]:
+def recovered_outcomes(
+    folder: Path, editor: str, cases: Sequence[EditCase], part: str = files.OUTCOMES
+) -> list[Outcome]:
     """An editor's recorded outcomes of the first of `cases`; its file is cut to whole cases. Raises RunError."""
     path = files.outcomes_path(folder, editor, part)
     outcomes, whole = files.read_outcomes(path), 0
