@@ -18,7 +18,6 @@ from drike.conversations.tuning import (
     ChosenPlacement,
     Kind,
     Round,
-    Tried,
     Tuning,
     TuningQuestion,
     gain,
@@ -26,6 +25,7 @@ from drike.conversations.tuning import (
     questions_of,
     save_choice,
     stored_choice,
+    trial_of,
     tune,
 )
 from drike.stores.records import EditRecord, EditVersion, StoreError
@@ -146,11 +146,13 @@ def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(rate: f
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
 def test_no_gain_is_below_what_the_answers_show(pairs: list[tuple[bool, bool]]) -> None:
     kinds = [Kind.OWN if i % 2 else Kind.OTHER for i in range(len(pairs))]
-    tried = [Tried(str(i), kinds, [pair[i] for pair in pairs]) for i in range(2)]
-    other, best = sorted(tried, key=lambda placement: placement.s)
-    assert best.s - other.s >= -gain(best, other, level=0.99)
-    if best.right == other.right:
-        assert gain(best, other, level=0.99) > 0
+    tried = [[pair[i] for pair in pairs] for i in range(2)]
+    s_of = {place: trial_of("", kinds, right, 0).s for place, right in enumerate(tried)}
+    other, best = sorted(s_of, key=s_of.__getitem__)
+    most = gain(kinds, tried[best], tried[other], level=0.99)
+    assert s_of[best] - s_of[other] >= -most
+    if tried[best] == tried[other]:
+        assert most > 0
 
 
 @pytest.mark.parametrize("chat", [True, False])

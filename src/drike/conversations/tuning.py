@@ -7,7 +7,7 @@ import random
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cache
 from itertools import cycle, islice, zip_longest
@@ -65,7 +65,7 @@ class Trial:
     asked: int
     tokens: float
     s: float
-    gain: float
+    gain: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def tune(tuning: Tuning) -> Iterator[Round]:
     unedited: dict[str, str] = {}
     right: dict[str, list[bool]] = {name: [] for name in tuning.placements}
     kinds, tokens = list[Kind](), Counter[str]()
-    left, gone, begin, calls = list(right), list[Trial](), 0, 0
+    left, gone, begin, calls, price = list(right), list[Trial](), 0, 0, tuning.price / 1000
     # Of a single test, so that all hold together for the placement that is best in truth.
     level = 1 - (1 - tuning.confidence) / (len(tuning.rounds) * max(len(left) - 1, 1))
     for end in tuning.rounds:
@@ -246,10 +246,14 @@ def tune(tuning: Tuning) -> Iterator[Round]:
         for name in left:
             right[name] += [_is_right(question, next(answers), unedited) for question in new]
             tokens[name] += _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [q.text for q in new])
-        tried = [Tried(name, kinds, right[name], tokens[name], tuning.price) for name in left]
-        best, *others = sorted(tried, key=lambda each: (each.s - each.cost, -each.tokens), reverse=True)
-        rivals = [other.trial(gain(best, other, level)) for other in others]
-        trials = [best.trial(0.0), *sorted(rivals, key=lambda trial: not trial.gain), *gone]
+        tried = [trial_of(name, kinds, right[name], tokens[name]) for name in left]
+        best, *others = sorted(tried, key=lambda trial: (trial.s - price * trial.tokens, -trial.tokens), reverse=True)
+        rivals = []
+        for other in others:
+            dearer = price * (best.tokens - other.tokens)
+            most = gain(kinds, right[best.placement], right[other.placement], level, dearer=dearer)
+            rivals.append(replace(other, gain=most))
+        trials = [best, *sorted(rivals, key=lambda trial: not trial.gain), *gone]
         latest = Round(tuple(trials), calls)
         left, gone = [trial.placement for trial in trials[: latest.left]], trials[latest.left :]
         yield latest
@@ -257,55 +261,35 @@ def tune(tuning: Tuning) -> Iterator[Round]:
             return
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A placement's answers so far. kinds, right: of each question. tokens: that it added to all. price: in S."""
-
-    name: str
-    kinds: Sequence[Kind]
-    right: Sequence[bool]
-    tokens: int = 0
-    price: float = 0.0
-
-    @property
-    def rates(self) -> dict[Kind, float]:
-        """Right answers by kind."""
-        asked = Counter(self.kinds)
-        right = Counter(kind for kind, is_right in zip(self.kinds, self.right, strict=True) if is_right)
-        return {kind: right[kind] / asked[kind] for kind in Kind if asked[kind]}
-
-    @property
-    def s(self) -> float:
-        """The harmonic mean of the rates."""
-        return float(harmonic_mean(list(self.rates.values())))
-
-    @property
-    def cost(self) -> float:
-        """Of the tokens that it adds to a question, in S."""
-        return self.price * self.tokens / len(self.right) / 1000
-
-    def trial(self, gain: float) -> Trial:
-        """As it is shown and kept."""
-        rates = tuple(self.rates.values())
-        return Trial(self.name, rates, len(self.right), self.tokens / len(self.right), self.s, gain)
+def trial_of(name: str, kinds: Sequence[Kind], right: Sequence[bool], tokens: int) -> Trial:
+    """What a placement has achieved. right: of each question. tokens: that it added to all."""
+    rates = tuple(_rates(kinds, right).values())
+    return Trial(name, rates, len(right), tokens / len(right), float(harmonic_mean(rates)))
 
 
-def gain(best: Tried, other: Tried, level: float) -> float:
+def _rates(kinds: Sequence[Kind], right: Sequence[bool]) -> dict[Kind, float]:
+    asked, answered = Counter(kinds), Counter(kind for kind, is_right in zip(kinds, right, strict=True) if is_right)
+    return {kind: answered[kind] / asked[kind] for kind in Kind if asked[kind]}
+
+
+def gain(
+    kinds: Sequence[Kind], best: Sequence[bool], other: Sequence[bool], level: float, *, dearer: float = 0.0
+) -> float:
     """By how much another placement may be better than the best one, at most; 0 if it is surely not, at a level.
 
+    best, other: whether its answer to each question is right. dearer: how much more the best one's tokens cost, in S.
     S is concave, and proportional to its rates together, so never above its tangent. The weights, its derivatives at
     the best one's rates, thus make each pair of answers a bet on how far that one leads in S.
     """
-    if not best.s:
+    rates, counts = _rates(kinds, best), Counter(kinds)
+    s = float(harmonic_mean(list(rates.values())))
+    if not s:
         return 1.0
-    rates, counts = best.rates, Counter(best.kinds)
-    weights = {kind: (best.s / rate) ** 2 / len(rates) * len(best.kinds) / counts[kind] for kind, rate in rates.items()}
+    weights = {kind: (s / rate) ** 2 / len(rates) * len(kinds) / counts[kind] for kind, rate in rates.items()}
     largest = max(weights.values())
     leads = [
-        0.5 + weights[kind] * (own - its) / (2 * largest)
-        for kind, own, its in zip(best.kinds, best.right, other.right, strict=True)
+        0.5 + weights[kind] * (own - its) / (2 * largest) for kind, own, its in zip(kinds, best, other, strict=True)
     ]
-    dearer = best.cost - other.cost
 
     def surely_below(hundredths: int) -> bool:
         mean = 0.5 + (dearer - hundredths / 100) / (2 * largest)

@@ -27,7 +27,7 @@ from drike.serving.editing import TRIAL, RequestEditor
 from drike.serving.feed import EditFeed, Tenants
 from drike.serving.gateway import Metrics
 from drike.serving.health import health, shadow_report
-from drike.serving.keys import KeyRole, Keys, Principal
+from drike.serving.keys import KeyRole, Keys
 from drike.serving.managing import SECONDS_FOR_STORE, AdminCall, Json, edit_json
 from drike.serving.options import Switch, switch, switches
 from drike.serving.relay import ClientDisconnectError, RequestError, read_values, text_of, while_connected
@@ -63,7 +63,7 @@ _PAGE_HEADERS = {
 def application(admin: Admin) -> Starlette:
     """The admin application; its lifespan is also the gateway's."""
     routes = [Route("/healthz", _json({"healthy": True}), methods=["GET"]), Route("/readyz", admin.ready)]
-    routes.append(Route("/metrics", admin.guarded(admin.counts, KeyRole.ADMIN)))
+    routes.append(Route("/metrics", admin.counts))
     for name, kind in _PAGE_FILES.items():
         file = Response((_PAGE / name).read_bytes(), 200, _PAGE_HEADERS, f"text/{kind}")
         routes.append(Route("/" + name.removeprefix("index.html"), file, methods=["GET"]))
@@ -77,8 +77,7 @@ def application(admin: Admin) -> Starlette:
         ("GET", "/fired", admin.matched), ("GET POST", "/mode", admin.mode), ("GET", "/health", admin.health),
         ("GET", "/calibration", admin.calibration),
     ):  # fmt: skip
-        guarded = admin.guarded(partial(admin.of_tenant, endpoint), KeyRole.PROPOSE)
-        routes.append(Route(f"/admin/v1{path}", guarded, methods=methods.split()))
+        routes.append(Route(f"/admin/v1{path}", partial(admin.of_tenant, endpoint), methods=methods.split()))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -88,12 +87,26 @@ def application(admin: Admin) -> Starlette:
         following.cancel()
         await admin.upstream.close()
 
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _not_offered})
+    refused = (HTTPException, ClientDisconnectError, RequestError, UpstreamError, DrikeError, ValueError)
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=dict.fromkeys(refused, _refusal))
 
 
-async def _not_offered(request: Request, problem: Exception) -> Response:
-    sentence = f"the admin port does not offer {request.method} {request.url.path}"
-    return _error(getattr(problem, "status_code", 404), "no_such_path", sentence)
+async def _refusal(request: Request, problem: Exception) -> Response:
+    """What is wrong with a request, as JSON."""
+    match problem:
+        case ClientDisconnectError():
+            return Response(status_code=499)
+        case HTTPException():
+            sentence = f"the admin port does not offer {request.method} {request.url.path}"
+            return _error(problem.status_code, "no_such_path", sentence)
+        case RequestError() | UpstreamError():
+            return _error(problem.status, problem.code, str(problem))
+        case ConflictError():
+            rivals = [edit_json(edit) for edit in problem.rivals]
+            return _error(409, "conflict", str(problem), rivals=rivals, repeated=problem.repeated)
+        case UnavailableError():
+            return _error(503, "unavailable", str(problem))
+    return _error(400, "bad_request", str(problem))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,31 +121,9 @@ class Admin:
     trials: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_TRIALS))
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
-    def guarded(
-        self, endpoint: Callable[[Request, Principal], Awaitable[Response]], role: KeyRole
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """The endpoint behind the checks of a request and its key, with errors as JSON."""
-
-        async def answer(request: Request) -> Response:
-            try:
-                return await endpoint(request, permit(request, role, self.keys))
-            except ClientDisconnectError:
-                return Response(status_code=499)
-            except (RequestError, UpstreamError) as problem:
-                return _error(problem.status, problem.code, str(problem))
-            except ConflictError as problem:
-                more = {"rivals": [edit_json(edit) for edit in problem.rivals], "repeated": problem.repeated}
-                return _error(409, "conflict", str(problem), **more)
-            except (DrikeError, ValueError) as problem:
-                busy = isinstance(problem, UnavailableError)
-                return _error(*((503, "unavailable") if busy else (400, "bad_request")), str(problem))
-
-        return answer
-
-    async def of_tenant(
-        self, endpoint: Callable[[AdminCall], Awaitable[Json]], request: Request, principal: Principal
-    ) -> Response:
+    async def of_tenant(self, endpoint: Callable[[AdminCall], Awaitable[Json]], request: Request) -> Response:
         """What an endpoint answers, given the edits of the sender's tenant."""
+        principal = permit(request, KeyRole.PROPOSE, self.keys)
         values = await read_values(request) if request.method == "POST" else {}
         return _json(await endpoint(AdminCall(request, principal, await self.tenants.feed(principal.tenant), values)))
 
@@ -271,8 +262,9 @@ class Admin:
         problems = await self._problems(self.tenants.public_problems)
         return _json({"ready": False, "problems": problems}, 503) if problems else _json({"ready": True})
 
-    async def counts(self, request: Request, principal: Principal) -> Response:
+    async def counts(self, request: Request) -> Response:
         """All metrics."""
+        permit(request, KeyRole.ADMIN, self.keys)
         feeds, now = tuple(self.tenants.feeds.values()), datetime.now(UTC)
         self.metrics.edits.set(sum(len(feed.index.edits) for feed in feeds))
         self.metrics.proposed.set(sum(len(feed.snapshot.proposals) for feed in feeds))

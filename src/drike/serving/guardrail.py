@@ -24,10 +24,9 @@ EditChat = Callable[[bytes], Awaitable[bytes]]
 
 
 async def answer(body: bytes, edit: EditChat) -> dict[str, object]:
-    """The answer to a webhook. Raises ValueError for another form.
+    """The answer to a webhook, whose chat `edit` edits. Raises ValueError for another form.
 
-    edit: returns the body of a chat with its edits. If it raises RequestError the answer refuses the chat, with status
-    200, as a webhook with another status could be taken for one that is down.
+    What `edit` refuses is refused with status 200, as another one could be taken for that of a webhook that is down.
     """
     values = (parse(body) if len(body) <= SMALL else await in_daemon_thread(parse, body)) or {}
     chat, texts = values.get("body"), values.get("texts")

@@ -1,8 +1,7 @@
 """Webhooks about edits that need a person: proposed, approved, slipping in live traffic, or due for review.
 
-Each event is POSTed as JSON, at least once, in order. `x-drike-event` is its id, by which a receiver can drop a repeat;
-`x-drike-signature` is "sha256=" and the HMAC of `x-drike-timestamp`, a full stop and the body. What was sent stands in
-the store, so that moves made while no gateway runs are told later, and of several gateways one sends.
+Each is POSTed as JSON, at least once, in order (docs/serving.md). What was sent stands in the store, so that moves made
+while no gateway runs are told later, and of several gateways one sends.
 """
 
 from __future__ import annotations
@@ -92,10 +91,7 @@ def _of_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) 
 
 
 class Notifier:
-    """Sends events about the stores of a gateway's tenants, from a thread.
-
-    stores: those that are open, by tenant, each with what was last read of it.
-    """
+    """Sends events from a thread. stores: those that are open, by tenant, each with what was last read of it."""
 
     def __init__(
         self, stores: Callable[[], Mapping[str, tuple[EditStore, Snapshot]]], send: Send, secret: str,

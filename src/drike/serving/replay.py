@@ -30,8 +30,7 @@ class ReplayedQuery:
 class Replay:
     """Decisions on logged requests, of which `matched` get an edit. unread: how many lines were left out, by reason.
 
-    matches: the queries with each edit that matches, the least probable first. misses: where none matches, those with
-    their most probable candidate, the most probable first.
+    matches: queries and edits that match, the least probable first. misses: where none does, with the best candidate.
     """
 
     requests: int
