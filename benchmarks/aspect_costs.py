@@ -28,8 +28,7 @@ from drike.editors.pool import Pool
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
-from drike.models.local.huggingface import HuggingFaceModel
-from drike.models.local.loading import open_checkpoint
+from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
 from lib import pages
 
 TITLE = "What further aspects cost"

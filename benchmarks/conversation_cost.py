@@ -28,9 +28,8 @@ from drike import datasets
 from drike.conversations.following import Follower, Memory
 from drike.conversations.rendering import AsBlock, Facts, Occasion
 from drike.conversations.turns import Api
-from drike.encoders import load_encoder
+from drike.encoders import load_encoder, locate
 from drike.encoders.base import BULK, TextEncoder
-from drike.encoders.sources import locate
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate

@@ -38,9 +38,9 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import CustomModel
+from drike.models.served import ApiOptions
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import connect
-from drike.models.served.spending import ApiOptions
 from drike.training.algorithm1 import in_blocks, rewrite_reward, train
 from lib import pages
 

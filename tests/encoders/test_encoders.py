@@ -21,11 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from drike.encoders import MINILM, HashingEncoder, load_encoder, sources
+from drike import encoders
+from drike.encoders import MINILM, HashingEncoder, load_encoder, locate
 from drike.encoders.base import BULK, FloatArray, directions, nearest
 from drike.encoders.frozen import FeatureStore, Forward, FrozenEncoder
 from drike.encoders.onnx import BertFolder
-from drike.encoders.sources import locate
 from drike.errors import DrikeError, EncoderError
 from drike.support.huggingface import pinned
 
@@ -59,7 +59,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Disable the hub and use an empty local cache."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    sources._hub_has.cache_clear()
+    encoders._hub_has.cache_clear()
 
 
 class TestNearest:
@@ -282,10 +282,10 @@ class TestOnnx:
 class TestIdentity:
     def test_only_files_that_decide_a_vector_count(self, tmp_path: Path) -> None:
         def changed(name: str) -> bool:
-            file, before = tmp_path / name, sources.identity(tmp_path)
+            file, before = tmp_path / name, encoders.identity(tmp_path)
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(file.read_bytes() + b" " if file.exists() else b"{}")
-            return sources.identity(tmp_path) != before
+            return encoders.identity(tmp_path) != before
 
         decisive = [
             "config.json", "model.safetensors", "modules.json", "1_Pooling/config.json", "2_Dense/model.safetensors",
@@ -302,9 +302,9 @@ class TestIdentity:
         assert HashingEncoder().identity == {}
 
     def test_files_are_read_once_until_they_change(self, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = sources.identity(tiny_bert)
-        monkeypatch.setattr(sources, "sha256", lambda file: pytest.fail("read again"))
-        assert sources.identity(tiny_bert) == first
+        first = encoders.identity(tiny_bert)
+        monkeypatch.setattr(encoders, "sha256", lambda file: pytest.fail("read again"))
+        assert encoders.identity(tiny_bert) == first
 
 
 class TestRevisions:
@@ -350,14 +350,14 @@ class TestSources:
         assert time.monotonic() - started < 8
 
     def test_an_unresponsive_hub_is_abandoned(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        sources._hub_has.cache_clear()
+        encoders._hub_has.cache_clear()
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-        assert not sources._hub_has("some/encoder")
-        sources._hub_has.cache_clear()
+        assert not encoders._hub_has("some/encoder")
+        encoders._hub_has.cache_clear()
         monkeypatch.setenv("ALL_PROXY", "socks5h://127.0.0.1:9")  # for which httpx2 may lack a package
-        assert not sources._hub_has("some/encoder")
-        sources._hub_has.cache_clear()
+        assert not encoders._hub_has("some/encoder")
+        encoders._hub_has.cache_clear()
 
     def test_a_model_available_on_the_hub_is_mentioned_but_not_downloaded(
         self, offline: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -378,9 +378,9 @@ class TestSources:
             with pytest.raises(EncoderError, match="give the path"):
                 locate("other/encoder")
             with pytest.raises(EncoderError, match="could not be downloaded"):
-                sources.download("some/encoder")
+                encoders.download("some/encoder")
             server.shutdown()
-        sources._hub_has.cache_clear()
+        encoders._hub_has.cache_clear()
         assert (found.kind, found.path) == ("hub", None)
 
     def test_broken_model_files_are_reported_in_one_sentence(self, tmp_path: Path) -> None:
@@ -406,7 +406,7 @@ class TestOfflineExtra:
     def test_the_hub_is_not_asked_about_it_nor_where_it_is_left_out(
         self, minilm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sources, "_hub_has", lambda name: pytest.fail(f"the hub was asked about {name}"))
+        monkeypatch.setattr(encoders, "_hub_has", lambda name: pytest.fail(f"the hub was asked about {name}"))
         assert locate(MINILM) == locate(MINILM, hub=False) == minilm
         with pytest.raises(EncoderError, match="neither a folder"):
             locate("some/encoder", hub=False)
@@ -469,7 +469,7 @@ def test_threads_load_an_encoder_once() -> None:
     def load() -> Forward:
         loads.append(threading.get_ident())
         time.sleep(0.02)
-        return Forward(*2 * [lambda texts: np.ones((len(texts), 2), np.float32)])
+        return lambda texts, masked: (np.ones((len(texts), 2), np.float32), np.ones((len(masked), 2), np.float32))
 
     encoder = FrozenEncoder("slow", {}, load, bulk=BULK)
     threads = [threading.Thread(target=encoder.encode, args=(["Who is it?"],)) for _ in range(4)]
@@ -483,13 +483,13 @@ def test_threads_load_an_encoder_once() -> None:
 def test_what_users_ask_does_not_wait_for_the_wordings_of_many_edits() -> None:
     begun, done = threading.Event(), threading.Event()
 
-    def computed(texts: Sequence[str]) -> FloatArray:
+    def computed(texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
         if len(texts) >= BULK:
             begun.set()
             assert done.wait(5)
-        return np.ones((len(texts), 2), np.float32)
+        return np.ones((len(texts), 2), np.float32), np.ones((0, 2), np.float32)
 
-    encoder = FrozenEncoder("slow", {}, lambda: Forward(computed, computed), bulk=BULK)
+    encoder = FrozenEncoder("slow", {}, lambda: computed, bulk=BULK)
     encoder.encode([""])
     edits = threading.Thread(target=encoder.encode, args=([f"Wording {i}" for i in range(BULK)],))
     edits.start()

@@ -14,7 +14,7 @@ from drike.edits import Aspect, BaselineQuestion, EditCase
 from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import summarise
-from drike.models.served.spending import ApiOptions
+from drike.models.served import ApiOptions
 from drike.runs.evaluating import answered_cases
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object

@@ -16,8 +16,8 @@ from drike.edits import Aspect, EditCase, Probe
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule
 from drike.models.protocols import CustomModel, LanguageModel, Request
+from drike.models.served import ApiOptions
 from drike.models.served.cache import AnswerCache, CachedModel
-from drike.models.served.spending import ApiOptions
 from drike.prompts import CHAT_INSTRUCTION, Prompt
 from tests.worlds.answers import cached
 from tests.worlds.scripted import ScriptedModel

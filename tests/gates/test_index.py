@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from drike.encoders import HashingEncoder
 from drike.encoders.base import BULK, FloatArray, Progress, TextEncoder
-from drike.encoders.frozen import FeatureStore, Forward, FrozenEncoder
+from drike.encoders.frozen import FeatureStore, FrozenEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
@@ -186,12 +186,9 @@ def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(
     asked: list[str] = []
     shown: list[tuple[int, int]] = []
 
-    def computed(texts: Sequence[str]) -> FloatArray:
-        asked.extend(texts)
-        return ENCODER.encode(texts)
-
-    def forward() -> Forward:
-        return Forward(computed, computed)
+    def computed(texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        asked.extend([*texts, *masked])
+        return ENCODER.encode(texts), ENCODER.encode(masked)
 
     class Shown(FrozenEncoder):
         def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
@@ -199,7 +196,7 @@ def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(
 
     def started(identity: str) -> EditIndex:
         asked.clear(), shown.clear()
-        encoder = Shown(ENCODER.name, {}, forward, features=FeatureStore(tmp_path, identity), bulk=BULK)
+        encoder = Shown(ENCODER.name, {}, lambda: computed, features=FeatureStore(tmp_path, identity), bulk=BULK)
         return EditIndex.of(edits, encoder)
 
     first, texts = started("a"), {*(one.record.query for one in edits), "it is in"}

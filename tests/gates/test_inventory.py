@@ -7,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drike.encoders import MINILM, HashingEncoder, TextEncoder, load_encoder
-from drike.encoders.base import salient, unit
-from drike.encoders.salience import content
-from drike.encoders.sources import locate
+from drike.encoders import MINILM, HashingEncoder, TextEncoder, load_encoder, locate
+from drike.encoders.base import content, salient, unit
 from drike.errors import EncoderError, UsageError
 from drike.gates import inventory as inventories
 from drike.gates.inventory import WithRelations, built_in, inventory, probabilities, relations_in

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from drike.encoders import MINILM, load_encoder
+from drike.encoders import MINILM, load_encoder, locate
 from drike.encoders.base import TextEncoder
-from drike.encoders.sources import locate
 from drike.errors import EncoderError
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import default_gate

@@ -12,7 +12,7 @@ import pytest
 
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import FactPrompt
-from drike.encoders.sources import EncoderSource
+from drike.encoders import EncoderSource
 from drike.errors import EncoderError, UsageError
 from drike.gates import store_gate
 from drike.gates.by_name import Named

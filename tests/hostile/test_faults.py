@@ -32,7 +32,7 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation.evaluate import evaluate
 from drike.gates.by_name import Named
-from drike.models.served.address import KEY
+from drike.models.served import KEY
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
 from drike.training.algorithm1 import rewrite_reward, train

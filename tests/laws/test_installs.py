@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.encoders.sources import locate
+from drike.encoders import locate
 from drike.support.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]

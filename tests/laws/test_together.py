@@ -31,9 +31,9 @@ from drike.errors import ModelError, RefusedError, SpendingLimitError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import Completion, CustomModel, LanguageModel
+from drike.models.served import Price
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
-from drike.models.served.spending import Price
 from drike.runs.run import read_outcomes
 from drike.support.parallel import GRACE
 from drike.training.algorithm1 import Episode, in_blocks, rewrite_reward, train

@@ -28,8 +28,8 @@ from drike.evaluation.metrics import Outcome
 from drike.gates.by_name import Named
 from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.reader import BayesianReader
+from drike.models.served import KEY, parse_address
 from drike.models.served import logprobs as given
-from drike.models.served.address import KEY, parse_address
 from drike.models.served.client import SHARED, families
 from drike.models.served.openai import ServedModel
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle

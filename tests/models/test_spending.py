@@ -20,8 +20,8 @@ from drike.cli.running import live_usage
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
+from drike.models.served import Meter, Price, TokenCounts, estimated_tokens
 from drike.models.served.cache import AnswerCache, CachedModel
-from drike.models.served.spending import Meter, Price, TokenCounts, estimated_tokens
 from drike.runs.run import read_outcomes, total_usage
 from drike.tinyfacts import TEMPLATES
 from tests.worlds.commands import run

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from drike.errors import DrikeError, RefusedError, ServerError, SpendingLimitError, UsageError
+from drike.models.served import Meter, Price
 from drike.models.served.cache import AnswerCache
-from drike.models.served.spending import Meter, Price
 from drike.serving import asking
 from drike.serving.asking import ChatAnswer, Client, MeteredUpstream
 from drike.serving.upstream import HttpUpstream

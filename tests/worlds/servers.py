@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from drike.models.protocols import LanguageModel, Request, Template
+from drike.models.served import ApiOptions, Price, openai
 from drike.models.served import logprobs as given
-from drike.models.served import openai
 from drike.models.served.openai import ATTEMPTS, ServedModel
-from drike.models.served.spending import ApiOptions, Price
 from drike.prompts import CHAT_INSTRUCTION
 
 ANSWER = "Paris"

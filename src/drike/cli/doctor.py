@@ -15,12 +15,11 @@ from drike.cli.console import draw, say
 from drike.cli.options import VALUES_OF_DATA, VALUES_OF_MODEL, as_flags, command
 from drike.datasets import Paraphrases, Target, description
 from drike.datasets import load as load_data
-from drike.encoders import MINILM, features_folder
-from drike.encoders.sources import SMALL_BERT, locate
+from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
 from drike.errors import EncoderError, ModelError
 from drike.matching import first_line
 from drike.models import EMBEDDED, ApiOptions, Template, load
-from drike.models.served.address import is_served, parse_address
+from drike.models.served import is_served, parse_address
 from drike.support.extras import EXTRAS, installed, missing_extra, versions
 from drike.support.table import Table
 

@@ -13,8 +13,7 @@ from drike.errors import UsageError
 from drike.evaluation.evaluate import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.judge import Rule
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Prompts, Request, Score, Usage
-from drike.models.served.address import is_served, parse_address
-from drike.models.served.spending import CHARACTERS_PER_TOKEN, ApiOptions, estimated_tokens
+from drike.models.served import CHARACTERS_PER_TOKEN, ApiOptions, estimated_tokens, is_served, parse_address
 from drike.prompts import YES_OR_NO, PromptStyle, chat_messages, demonstration_block
 from drike.support.huggingface import pinned
 from drike.support.table import Table

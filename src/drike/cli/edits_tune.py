@@ -14,7 +14,7 @@ from drike.cli.running import DEFAULTS, OpenedModel, metered, open_model, open_s
 from drike.conversations import tuning
 from drike.conversations.tuning import Kind, TuningQuestion
 from drike.edits import Aspect
-from drike.models.served.spending import ApiOptions
+from drike.models.served import ApiOptions
 from drike.runs.run import TrainedRun
 from drike.stores.records import StoreError, as_stored, stamp
 from drike.support.table import Number, Table

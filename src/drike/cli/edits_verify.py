@@ -28,9 +28,8 @@ from drike.datasets.rows import shown
 from drike.errors import DrikeError, UsageError
 from drike.gates.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
-from drike.models.served.address import is_served, key_in, parse_address
+from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache, answers_path
-from drike.models.served.spending import ApiOptions, Meter
 from drike.serving.options import GatewayOptions, Mode
 from drike.stated import Stated
 from drike.stores import log as stores

@@ -25,7 +25,7 @@ from drike.evaluation.risk_control import exceeds
 from drike.gates.naming import common_questions
 from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
-from drike.models.served.spending import estimated_tokens
+from drike.models.served import estimated_tokens
 from drike.prompts import Prompt, PromptStyle
 from drike.stated import Stated, stated
 from drike.stores.log import EditStore

@@ -1,12 +1,18 @@
-"""The interface of text encoders, nearest records by cosine similarity, and an encoder without weights."""
+"""Text encoders: their interface, which tokens and words count for their salient vectors, and one without weights.
+
+A salient vector is the mean of the vectors of a text's tokens, of which common ones count little, so that "What is the
+author of it?" and "What is the price of it?" are told apart by the words that differ.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Protocol, TypeVar
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +26,8 @@ Progress = Callable[[int, int], None]  # texts done, texts to do
 BULK = 64  # texts at once from which a server keeps vectors; what a user wrote is encoded in smaller parts
 HASHING = "hashing"
 _LARGEST = 1 << 16  # numbers of a hashed text
-_WORD = re.compile(r"\w+")
+_WORD, _WORD_OR_SIGN = re.compile(r"\w+"), re.compile(r"\w+|[^\w\s]")
+_POWER, _LEAST = 1.5, 0.01  # of the weights of tokens; chosen on public data, docs/results/gate.md
 _ROWS = 256  # queries at once: 256 x 20,000 similarities are 40 MB
 
 
@@ -46,7 +53,7 @@ class TextEncoder(Protocol):
 
 
 def salient(encoder: TextEncoder) -> TextEncoder:
-    """The encoder of salient vectors (`drike.encoders.salience`) that goes with one; the same, if it has none."""
+    """The encoder of salient vectors that goes with one; the same, if it has none."""
     return getattr(encoder, "salient", encoder)
 
 
@@ -81,6 +88,42 @@ def nearest(queries: FloatArray, records: NDArray[np.float64], k: int) -> tuple[
             best = candidates[np.argsort(-cosine[candidates], kind="stable")[:k]]
             indices[row], similarities[row] = best, cosine[best]
     return indices, similarities
+
+
+def token_weights(tokens_of: Callable[[str], Sequence[int]], size: int) -> FloatArray:
+    """What each of `size` tokens counts for: 1 for a rare one, the less the more common it is. tokens_of: of a word."""
+    [(_, total), *counts] = _counts().items()
+    count = np.zeros(size)
+    for word, lines in counts:
+        count[list(tokens_of(word))] += lines
+    return _weights(count, total)
+
+
+@lru_cache(maxsize=1 << 14)
+def content(text: str) -> float:
+    """How much a text says besides "it": the weights of its words together, 0 for one without words."""
+    counts = _counts()
+    lines = [counts.get(word, 0) for word in _WORD_OR_SIGN.findall(text.lower()) if word != "it"]
+    return float(_weights(np.array(lines), counts[""]).sum())
+
+
+def _weights(lines: NDArray[Any], total: int) -> FloatArray:
+    rarity = np.log((total + 1) / (1 + np.minimum(lines, total))) / np.log(total)
+    weights: FloatArray = np.clip(rarity, _LEAST, 1).astype(np.float32) ** _POWER
+    return weights
+
+
+@cache
+def salience_version() -> str:
+    """Tells salient vectors from those of another list of common words."""
+    return hashlib.sha256(repr((_POWER, _LEAST, [*_counts().items()])).encode()).hexdigest()
+
+
+@cache
+def _counts() -> dict[str, int]:
+    """The common words and signs with the number of wordings that have each; the first, "", counts all wordings."""
+    lines = resources.files("drike.encoders").joinpath("common_words.txt").read_text("utf-8").splitlines()
+    return {word: int(count) for count, _, word in (line.partition(" ") for line in lines)}
 
 
 class HashingEncoder:

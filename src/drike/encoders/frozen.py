@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drike.encoders.base import FloatArray, Progress
-from drike.encoders.salience import token_weights, version
+from drike.encoders.base import FloatArray, Progress, salience_version, token_weights
 from drike.errors import EncoderError, require_unicode
 from drike.support.huggingface import quiet
 from drike.support.keyvalue import KeyValueFile
@@ -22,7 +20,8 @@ from drike.support.keyvalue import KeyValueFile
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-Vectors = Callable[[Sequence[str]], FloatArray]  # computes the vectors [n, d] of texts
+# The forward pass of a model: its own vectors [n, d] of some texts, and salient ones [m, d] of others.
+Forward = Callable[[Sequence[str], Sequence[str]], tuple[FloatArray, FloatArray]]
 
 BATCH = 64  # texts
 _CHUNK = 1024
@@ -56,24 +55,11 @@ def _key(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@dataclass(frozen=True)
-class Forward:
-    """The forward pass of a model. own: its own vectors. salient: those of `drike.encoders.salience`.
-
-    both: its own vectors of some texts and salient ones of others, where one pass is faster.
-    """
-
-    own: Vectors
-    salient: Vectors
-    both: Callable[[Sequence[str], Sequence[str]], tuple[FloatArray, FloatArray]] | None = None
-
-
 class FrozenEncoder:
     """A sentence-transformers model with its own pooling, or a plain BERT's CLS vector; threads may share it.
 
-    load: makes its forward pass when a text is first computed. features: where vectors are kept between runs, if any.
-    bulk: if not 0, vectors of fewer texts at once are not kept, and others on disk alone, as a server wants it for what
-    its users write.
+    load: makes its forward pass when a text is first computed. features: where vectors are kept between runs. bulk: if
+    not 0, vectors of fewer texts at once are not kept, and others on disk alone, as a server of users' texts wants it.
     """
 
     def __init__(
@@ -101,7 +87,7 @@ class FrozenEncoder:
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         if len(texts) < self._bulk:  # it does not wait for a long list
-            return self._forward.own(texts)
+            return self._forward(texts, ())[0]
         with self._filling:
             self._fill(texts, progress)
             vectors = np.stack([self._known[text] for text in texts])
@@ -111,9 +97,9 @@ class FrozenEncoder:
 
     def encode_both(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
         """What `encode` gives for texts, and `salient.encode` for others: of few texts on a server, in one pass."""
-        if 0 < len(texts) + len(masked) < self._bulk and (both := self._forward.both):
+        if 0 < len(texts) + len(masked) < self._bulk:
             require_unicode([*texts, *masked])
-            return both(texts, masked)
+            return self._forward(texts, masked)
         return self.encode(texts), self.salient.encode(masked)
 
     def _fill(self, texts: Sequence[str], progress: Progress | None) -> None:
@@ -125,7 +111,7 @@ class FrozenEncoder:
         missing.sort(key=len, reverse=True)
         for start in range(0, len(missing), _CHUNK):
             chunk = missing[start : start + _CHUNK]
-            computed = dict(zip(chunk, self._forward.own(chunk), strict=True))
+            computed = dict(zip(chunk, self._forward(chunk, ())[0], strict=True))
             if self._features:
                 self._features.write(computed)
             self._known.update(computed)
@@ -134,9 +120,13 @@ class FrozenEncoder:
 
     @cached_property
     def salient(self) -> FrozenEncoder:
-        """The encoder with the same model that gives salient vectors (`drike.encoders.salience`)."""
-        features = self._features.beside(f"salient {version()}") if self._features else None
-        load = lambda: replace(self._forward, own=self._forward.salient)  # noqa: E731
+        """The encoder with the same model that gives salient vectors."""
+        features = self._features.beside(f"salient {salience_version()}") if self._features else None
+
+        def load() -> Forward:
+            forward = self._forward
+            return lambda masked, texts: forward(texts, masked)[::-1]
+
         return FrozenEncoder(self.name, self.identity, load, features=features, bulk=self._bulk)
 
     @property
@@ -149,12 +139,6 @@ def by_torch(folder: Path) -> Forward:
     """The forward pass of a sentence-transformers model, on an accelerator if there is one. Raises EncoderError."""
     model = _load(folder)
     computing = Lock()  # a tokenizer cannot be borrowed twice
-    options: dict[str, Any] = {"batch_size": BATCH, "show_progress_bar": False}
-
-    def own(texts: Sequence[str]) -> FloatArray:
-        with computing, quiet():
-            vectors = model.encode(list(texts), convert_to_numpy=True, **options)
-        return np.asarray(vectors, dtype=np.float32)
 
     @cache
     def weights() -> Any:
@@ -165,20 +149,28 @@ def by_torch(folder: Path) -> Forward:
         weights[tokenizer.all_special_ids] = 0
         return torch.from_numpy(weights).to(model.device)
 
-    def mean(tokens: Any, weights: Any) -> FloatArray:
-        """The mean [d] of the directions of tokens [n, d] with weights [n]."""
+    def mean(row: Any) -> FloatArray:
+        """The weighted mean [d] of the directions of a text's tokens."""
         from torch.nn.functional import normalize
 
-        summed = (normalize(tokens, dim=-1) * weights[..., None]).sum(-2)
-        pooled: FloatArray = (summed / weights.sum(-1, keepdim=True).clamp(min=1e-9)).cpu().numpy()
+        counts = weights()[row["input_ids"]]
+        summed = (normalize(row["token_embeddings"], dim=-1) * counts[..., None]).sum(-2)
+        pooled: FloatArray = (summed / counts.sum(-1, keepdim=True).clamp(min=1e-9)).cpu().numpy()
         return pooled
 
-    def salient(texts: Sequence[str]) -> FloatArray:
+    def vectors(texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        options: dict[str, Any] = {"batch_size": BATCH, "show_progress_bar": False}
+        none: FloatArray = np.zeros((0, model.get_embedding_dimension() or 0), np.float32)
+        own = salient = none
         with computing, quiet():
-            rows: Any = model.encode(list(texts), output_value=None, **options)
-            return np.stack([mean(row["token_embeddings"], weights()[row["input_ids"]]) for row in rows])
+            if texts:
+                own = np.asarray(model.encode(list(texts), convert_to_numpy=True, **options), np.float32)
+            if masked:
+                rows: Any = model.encode(list(masked), output_value=None, **options)
+                salient = np.stack([mean(row) for row in rows])
+        return own, salient
 
-    return Forward(own, salient)
+    return vectors
 
 
 def _load(folder: Path) -> SentenceTransformer:

@@ -1,8 +1,8 @@
 """A frozen BERT in ONNX Runtime, which needs no torch and half of its time for a single text.
 
-Its graph is built from the files of its folder. It maps token ids to vectors, of which means (or the first one) are the
-vectors that sentence-transformers would give, and the salient vectors of `drike.encoders.salience`. Several texts stand
-in one row: a token attends to those of its own text alone, so that short texts need no padding.
+Its graph, built from the files of its folder, maps token ids to vectors, of which means (or the first one) are the
+vectors that sentence-transformers would give, and the salient vectors. Several texts stand in one row: a token attends
+to those of its own text alone, so that short texts need no padding.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.encoders.base import FloatArray, unit
+from drike.encoders.base import FloatArray, token_weights, unit
 from drike.encoders.frozen import BATCH, Forward, by_torch
-from drike.encoders.salience import token_weights
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Encoding
 
 _INPUTS = ("ids", "places", "texts")  # of tokens: places in their texts, and numbers of these
+_TABLES = ("word", "position", "token_type")  # of vectors that are added up for each token
 _OPSET, _IR = 17, 10
 _ROW = 64  # tokens of several texts that stand in one row, if no text has more
 _KINDS = {"Transformer", "Pooling", "Normalize"}
@@ -42,16 +42,7 @@ def by_onnx(folder: Path) -> Forward:
         model = _Model(bert) if bert else None
     except Exception:  # of a missing package, a broken file or onnxruntime, whose errors have no common base
         model = None
-    if model is None:
-        return by_torch(folder)  # which says what is wrong
-
-    def own(texts: Sequence[str]) -> FloatArray:
-        return np.concatenate([model.vectors(texts[at : at + BATCH], ())[0] for at in range(0, len(texts), BATCH)])
-
-    def salient(texts: Sequence[str]) -> FloatArray:
-        return np.concatenate([model.vectors((), texts[at : at + BATCH])[1] for at in range(0, len(texts), BATCH)])
-
-    return Forward(own, salient, model.vectors)
+    return model.vectors if model else by_torch(folder)  # which says what is wrong
 
 
 class _Model:
@@ -59,8 +50,12 @@ class _Model:
 
     def __init__(self, bert: BertFolder) -> None:
         import onnxruntime
+        from tokenizers import Tokenizer
 
-        self._bert, self._tokenizer = bert, bert.tokenizer()
+        self._bert = bert
+        self._tokenizer = Tokenizer.from_file(str(bert.path / "tokenizer.json"))
+        self._tokenizer.enable_truncation(bert.max_tokens)
+        self._tokenizer.no_padding()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         content = _graph(bert).SerializeToString()
@@ -71,7 +66,12 @@ class _Model:
         self._weights[[id for id, token in added if token.special]] = 0
 
     def vectors(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        """The model's own vectors of some texts, and the salient vectors of others, [n, d] each, in one pass."""
+        """The model's own vectors of some texts, and the salient vectors of others, [n, d] each."""
+        starts = range(0, max(len(texts), len(masked)), BATCH)
+        passes = [self._pass(texts[at : at + BATCH], masked[at : at + BATCH]) for at in starts]
+        return np.concatenate([own for own, _ in passes]), np.concatenate([salient for _, salient in passes])
+
+    def _pass(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
         encodings = self._tokenizer.encode_batch([*texts, *masked])
         tokens = self._tokens(encodings)
         starts = np.cumsum([0, *(len(encoding.ids) for encoding in encodings)])
@@ -95,9 +95,8 @@ class _Model:
         for row, filled in zip(rows, inputs, strict=True):
             filled[: len(row)] = row
         parts: dict[str, Any] = {name: inputs[..., i] for i, name in enumerate(_INPUTS)}
-        [vectors] = self._session.run(["vectors"], parts)
-        found: FloatArray = vectors[inputs[..., -1] >= 0]
-        return found
+        vectors: FloatArray = self._session.run(["vectors"], parts)[0]
+        return vectors[inputs[..., -1] >= 0]
 
 
 def _means(vectors: FloatArray, weights: FloatArray, starts: NDArray[np.int64]) -> FloatArray:
@@ -140,15 +139,6 @@ class BertFolder:
             return None
         return cls(path, config, limit, mean=modes <= _MEAN, normalised="Normalize" in modules)
 
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer, which cuts texts to the model's length."""
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(self.path / "tokenizer.json"))
-        tokenizer.enable_truncation(self.max_tokens)
-        tokenizer.no_padding()
-        return tokenizer
-
 
 def _json(path: Path) -> Any:
     return json.loads(path.read_text("utf-8")) if path.is_file() else {}
@@ -162,7 +152,14 @@ def _graph(bert: BertFolder) -> ModelProto:
     stored = load_file(bert.path / "model.safetensors")
     weights = {name.removeprefix("bert."): values.astype(np.float32) for name, values in stored.items()}
     op = _Graph(weights, float(bert.config["layer_norm_eps"]))
-    op("Identity", _encoded(op, bert.config), name="vectors")
+    word, position, kind = (weights[f"embeddings.{table}_embeddings.weight"] for table in _TABLES)
+    words, places = op("Gather", word, "ids"), op("Gather", position + kind[0], "places")
+    x = op.normed(op("Add", words, places), "embeddings.LayerNorm")
+    other = op("Not", op("Equal", op("Unsqueeze", "texts", [1, 2]), op("Unsqueeze", "texts", [1, 3])))
+    hidden = op("Mul", op("Cast", other, to=1), float(np.finfo(np.float32).min))  # [rows, 1, tokens, tokens]
+    for layer in range(bert.config["num_hidden_layers"]):
+        x = _layer(op, x, hidden, f"encoder.layer.{layer}", bert.config)
+    op("Identity", x, name="vectors")
     shape = ["rows", "tokens"]
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in _INPUTS]
     output = helper.make_tensor_value_info("vectors", TensorProto.FLOAT, [*shape, bert.config["hidden_size"]])
@@ -174,7 +171,7 @@ class _Graph:
     """The nodes of a graph and its constants; a value is named by the node that computes it."""
 
     def __init__(self, weights: Mapping[str, FloatArray], epsilon: float) -> None:
-        self.weights, self._epsilon = weights, epsilon
+        self._weights, self._epsilon = weights, epsilon
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
@@ -196,25 +193,12 @@ class _Graph:
         return name
 
     def linear(self, x: str, name: str) -> str:
-        product = self("MatMul", x, self.weights[f"{name}.weight"].T)
-        return self("Add", product, self.weights[f"{name}.bias"])
+        product = self("MatMul", x, self._weights[f"{name}.weight"].T)
+        return self("Add", product, self._weights[f"{name}.bias"])
 
     def normed(self, x: str, name: str) -> str:
-        scale, shift = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
+        scale, shift = self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
         return self("LayerNormalization", x, scale, shift, axis=-1, epsilon=self._epsilon)
-
-
-def _encoded(op: _Graph, config: Mapping[str, Any]) -> str:
-    word, position, kind = (
-        op.weights[f"embeddings.{table}_embeddings.weight"] for table in ("word", "position", "token_type")
-    )
-    words, places = op("Gather", word, "ids"), op("Gather", position + kind[0], "places")
-    x = op.normed(op("Add", words, places), "embeddings.LayerNorm")
-    other = op("Not", op("Equal", op("Unsqueeze", "texts", [1, 2]), op("Unsqueeze", "texts", [1, 3])))
-    hidden = op("Mul", op("Cast", other, to=1), float(np.finfo(np.float32).min))  # [rows, 1, tokens, tokens]
-    for layer in range(config["num_hidden_layers"]):
-        x = _layer(op, x, hidden, f"encoder.layer.{layer}", config)
-    return x
 
 
 def _layer(op: _Graph, x: str, hidden: str, name: str, config: Mapping[str, Any]) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import exp, log
 
-from drike.encoders.base import FloatArray
-from drike.encoders.salience import content
+from drike.encoders.base import FloatArray, content
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.glossary import glossed

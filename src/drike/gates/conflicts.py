@@ -14,8 +14,7 @@ from math import exp, log
 
 import numpy as np
 
-from drike.encoders.base import FloatArray, TextEncoder, salient, unit
-from drike.encoders.salience import content
+from drike.encoders.base import FloatArray, TextEncoder, content, salient, unit
 from drike.gates.calibrated import LogisticHead
 from drike.gates.inventory import inventory, probabilities
 from drike.gates.relations import answer_kind, asks_relation, contrary, opposite, share_said, trimmed

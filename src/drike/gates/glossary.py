@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from drike.encoders.salience import content
+from drike.encoders.base import content
 from drike.gates.inventory import built_in
 from drike.gates.names import one_typo, shortened
 from drike.short_forms import lists

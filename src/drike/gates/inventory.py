@@ -1,7 +1,7 @@
 """An inventory of relations: how people, questions and databases put them, and which of them a text may be about.
 
 A text has a probability for each relation, by its cosine similarity to the *prototypes*: the mean salient vectors
-(`drike.encoders.salience`) of a relation's questions, of its statements, and of its wordings in each other language.
+(`drike.encoders.base`) of a relation's questions, of its statements, and of its wordings in each other language.
 
 What a question asks for shows in the wordings near it, those of the inventory and those of the store's edits. Two of
 these ask for the same where their edits have the same answers: "It was written in" and "The original language of it
@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.encoders.base import FloatArray, TextEncoder, salient, unit
-from drike.encoders.salience import version
+from drike.encoders.base import FloatArray, TextEncoder, salience_version, salient, unit
 from drike.errors import UsageError
 
 SHARPNESS = 25.0  # of the probabilities: what a cosine is multiplied by; chosen on public data, docs/results/gate.md
@@ -150,7 +149,7 @@ def _kept(encoder: TextEncoder) -> Inventory | None:
 
 
 def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
-    return sha256(repr((relations, version(), encoder.identity.get("sha256"))).encode()).hexdigest()
+    return sha256(repr((relations, salience_version(), encoder.identity.get("sha256"))).encode()).hexdigest()
 
 
 def _relations_of(file: Path) -> list[Relation]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
 
-from drike.encoders.salience import content
+from drike.encoders.base import content
 from drike.gates.glossary import glossed, own_name
 from drike.gates.names import Mention
 from drike.short_forms import lists

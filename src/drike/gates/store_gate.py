@@ -11,9 +11,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from drike.encoders import load_encoder
+from drike.encoders import load_encoder, locate, runnable
 from drike.encoders.base import BULK, TextEncoder
-from drike.encoders.sources import locate, runnable
 from drike.errors import EncoderError, UsageError
 from drike.gates import calibration
 from drike.gates.by_name import Named

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from drike.errors import ModelError, UsageError
 from drike.models.protocols import LanguageModel, Template, Usage
-from drike.models.served.address import SERVICES, is_served, service_for
-from drike.models.served.spending import ApiOptions
+from drike.models.served import SERVICES, ApiOptions, is_served, service_for
 
 __all__ = ["EMBEDDED", "READER", "SERVICES", "ApiOptions", "LanguageModel", "Template", "Usage", "load", "template_for"]
 

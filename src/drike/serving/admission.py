@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from starlette.requests import Request
 from starlette.types import Scope
 
-from drike.models.served.address import is_loopback
+from drike.models.served import is_loopback
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.relay import Limits, RequestError
 from drike.serving.requests import APIS

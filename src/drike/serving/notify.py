@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from drike.errors import UsageError
-from drike.models.served.address import is_loopback, key_in
+from drike.models.served import is_loopback, key_in
 from drike.serving.health import health
 from drike.stores.counts import counts_since
 from drike.stores.log import EditStore, Snapshot

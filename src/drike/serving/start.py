@@ -28,7 +28,7 @@ from drike.gates.policy import applied, policy_of
 from drike.gates.store_gate import encoder_of, open_gate, stored_gate
 from drike.gates.verification import require_uncertainty
 from drike.models import EMBEDDED
-from drike.models.served.address import KEY, SERVICES, is_loopback, is_served, key_in
+from drike.models.served import KEY, SERVICES, is_loopback, is_served, key_in
 from drike.serving.admin import Admin, application
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed, Tenants

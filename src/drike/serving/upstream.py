@@ -20,7 +20,7 @@ from aiohttp.client_exceptions import ClientError
 from yarl import URL
 
 from drike.errors import UsageError
-from drike.models.served.address import is_loopback
+from drike.models.served import is_loopback
 
 Headers = list[tuple[bytes, bytes]]
 

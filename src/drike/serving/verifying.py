@@ -11,7 +11,7 @@ from functools import cache
 
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.matching import normalise
-from drike.models.served.spending import estimated_tokens
+from drike.models.served import estimated_tokens
 from drike.serving.asking import ChatAnswer, Client, EditCall
 from drike.serving.options import Mode
 from drike.short_forms import NameMatch, short_forms

@@ -25,7 +25,7 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from drike.errors import ModelError, require_unicode
 from drike.models.local import attention, tokens
 from drike.models.local.attention import Plan, Strategy
-from drike.models.local.loading import open_checkpoint, refusal
+from drike.models.local.huggingface import open_checkpoint, refusal
 from drike.models.local.memory import PrefixCache
 from drike.models.local.scoring import Scorer, forward
 from drike.models.local.tokens import Tokens

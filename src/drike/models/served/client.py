@@ -22,9 +22,7 @@ import httpx2
 import openai
 
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.models.served import response
-from drike.models.served.address import Address, is_loopback
-from drike.models.served.spending import ApiOptions, Meter, TokenCounts
+from drike.models.served import Address, ApiOptions, Meter, TokenCounts, is_loopback, response
 from drike.support.parallel import POLL_SECONDS, StoppedError, TaskGroup, current_group
 
 T = TypeVar("T")

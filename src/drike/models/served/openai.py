@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
-from drike.models.served import logprobs
-from drike.models.served.address import KEY, Address, key_in, parse_address
+from drike.models.served import KEY, Address, ApiOptions, key_in, logprobs, parse_address
 from drike.models.served.client import ApiCall, Connection
 from drike.models.served.response import token_counts, valid_text
-from drike.models.served.spending import ApiOptions
 from drike.prompts import chat_messages
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 
 from drike.errors import RefusedError, ServerError
-from drike.models.served.spending import TokenCounts
+from drike.models.served import TokenCounts
 
 BODY_LIMIT = 16 * 1024 * 1024  # bytes, decoded; log-probabilities of a long prompt take about a quarter of it
 NOT_JSON, EMPTY = "answers with something that is not JSON", "gives an empty answer"
