@@ -29,9 +29,12 @@ from drike.gates.by_name import Named
 from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.reader import BayesianReader
 from drike.models.served import KEY, parse_address
+<<<<<<< HEAD
 from drike.models.served import logprobs as given
+=======
+>>>>>>> 0eb9b57e (Keep what concerns a model behind an API in fewer modules)
 from drike.models.served.client import SHARED, families
-from drike.models.served.openai import ServedModel
+from drike.models.served.openai import RatedText, ServedModel, Token, score_of
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.tinyfacts import TEMPLATES
 from drike.training.algorithm1 import Episode, rewrite_reward, train
@@ -429,8 +432,8 @@ def test_a_continuation_is_found_under_any_tokenisation(
 
     own = pieces(continuation)
     texts = [*(["<s>"] if begins else []), *pieces(prompt), *own, *([" the"] if writes else [])]
-    rated = [given.Token(HIDES[hides](text), -float(i + 1), (-99.0,)) for i, text in enumerate(texts)]
-    score = given.score_of(given.RatedText(tuple(rated), None), Request(prompt, continuation))
+    rated = [Token(HIDES[hides](text), -float(i + 1), (-99.0,)) for i, text in enumerate(texts)]
+    score = score_of(RatedText(tuple(rated), None), Request(prompt, continuation))
     end = len(texts) - writes
     assert score.logprobs == tuple(-float(i + 1) for i in range(end - len(own), end))
     assert score.following == ("" if not writes else HIDES[hides](" the"))
@@ -445,9 +448,9 @@ def test_a_token_across_the_prompt_boundary_is_refused(over: int) -> None:
         text[len(prompt) + over :],
         ".",
     ]
-    reading = given.RatedText(tuple(given.Token(token, -1.0, (-2.0,)) for token in tokens), None)
+    reading = RatedText(tuple(Token(token, -1.0, (-2.0,)) for token in tokens), None)
     with pytest.raises(ValueError, match="do not spell"):
-        given.score_of(reading, Request(prompt, " Oslo"))
+        score_of(reading, Request(prompt, " Oslo"))
 
 
 def test_an_api_model_works_without_a_key_and_inside_an_event_loop() -> None:

@@ -15,7 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from drike.models.protocols import LanguageModel, Request, Template
 from drike.models.served import ApiOptions, Price, openai
+<<<<<<< HEAD
 from drike.models.served import logprobs as given
+=======
+>>>>>>> 0eb9b57e (Keep what concerns a model behind an API in fewer modules)
 from drike.models.served.openai import ATTEMPTS, ServedModel
 from drike.prompts import CHAT_INSTRUCTION
 
@@ -152,8 +155,8 @@ def echoed(model: LanguageModel, text: str) -> dict[str, object]:
     """Return a text with its log-probabilities and one more token, in the form of completions with echo."""
     tokens = ["<s>", *re.findall(r"\s*\S+", text)]
     prompt, last = text[: len(text) - len(tokens[-1])], tokens[-1]
-    if prompt == given.PROBE:
-        lead = 3.0 if last == given.OBVIOUS else -3.0
+    if prompt == openai.PROBE:
+        lead = 3.0 if last == openai.OBVIOUS else -3.0
         logprob, following = -1.0 if lead > 0 else -4.0, "\n"
     else:
         [score] = model.score([Request(prompt, last)])  # type: ignore[misc]
