@@ -1,9 +1,8 @@
 """Choose a scoring strategy by a model's config, and make the attention masks of a packed tree.
 
 A packed tree is silently wrong if attention or positions depend on the index in the row (ALiBi, fixed local windows),
-if layers carry a state, or if the encoding of positions depends on the text's length (dynamic rope). `plan` recognises
-these by the config; for models it cannot know, `Scorer` also checks the first results against plain forwards.
-transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type.
+if layers carry a state, or if positions are encoded by the text's length (dynamic rope). `plan` recognises these by the
+config. transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ _ATTENTION_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 class Plan:
     """A scoring strategy, and the reason for it.
 
-    tree: shared prefixes are read once, in one forward over a packed tree. fork: shared prefixes are read once, with a
-    forward per branch of the tree and a copy of the model's own cache at every fork. naive: one forward per request,
-    possible with any model.
+    tree: one forward over a packed tree reads shared prefixes once. fork: so do a forward per branch of the tree and a
+    copy of the model's own cache at every fork. naive: one forward per request, possible with any model.
     """
 
     strategy: Strategy
@@ -72,9 +70,9 @@ def _obstacle(model: PreTrainedModel, config: PreTrainedConfig) -> str | None:
 
 
 def encoding_of(config: PreTrainedConfig, length: int) -> int:
-    """Number of the position encoding of a text of `length` tokens; texts read together must have the same one.
+    """Which position encoding a text of `length` tokens has, 0 for the usual; texts read together must have the same.
 
-    0 is the usual one. Longrope has another one beyond the original training length, dynamic rope one per length.
+    Longrope has another one beyond the original training length, dynamic rope one per length.
     """
     config = config.get_text_config()
     if keeps_length(config):
@@ -183,12 +181,9 @@ def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int
     """The tree's mask in layers of this type; "" stands for all layers of a model without named types."""
     window, chunk = getattr(config, "sliding_window", None), getattr(config, "attention_chunk_size", None)
     slides = layer_type == "sliding_attention" or (not layer_type and window is not None)
-    if not slides:
-        window = None
-    if slides or layer_type == "full_attention":
-        chunk = None
-    longest = int(tree.depth.max()) + 1
-    cut = min(limit or longest for limit in (window, chunk)) < longest
+    window = window if slides else None
+    chunk = None if slides or layer_type == "full_attention" else chunk
+    cut = any(limit and limit < tree.trunk for limit in (window, chunk))
     split = config._attn_implementation == _SPLIT and not cut and not first
     return tree.mask(window=window, chunk=chunk, first=tree.trunk if split else first)
 

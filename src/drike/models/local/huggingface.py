@@ -1,10 +1,7 @@
 """Local weights: any causal language model of Hugging Face transformers, from a folder, the cache or the hub.
 
-Weights are float32 on the CPU, where that is also the deterministic choice, and as stored elsewhere; the logits are
-always computed in float32, since half-precision logits tie and would make the first choice depend on batching.
-
-Prompts to complete that share prefixes are first read as one packed tree, from which each gets its own copy of the keys
-and values along its path; the others are batched by length.
+Only safetensors are read, and code that comes with a checkpoint is never run. The logits are always computed in
+float32, since half-precision logits tie and would make the first choice depend on batching.
 """
 
 from __future__ import annotations
@@ -13,27 +10,32 @@ import hashlib
 import time
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
+from huggingface_hub import HfApi, errors
+from safetensors import SafetensorError
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import pad_sequence
-from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from drike.errors import ModelError, require_unicode
+from drike.errors import ModelError, reason, require_unicode
 from drike.models.local import attention, tokens
 from drike.models.local.attention import Plan, Strategy
-from drike.models.local.huggingface import open_checkpoint, refusal
 from drike.models.local.memory import PrefixCache
 from drike.models.local.scoring import Scorer, forward
 from drike.models.local.tokens import Tokens
 from drike.models.local.tree import build_tree
 from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
-from drike.support.huggingface import commit_of
+from drike.support.huggingface import commit_of, like, pinned, quiet
 
 _HEAD_ROWS = 16384
+_REACH_SECONDS = 10.0
+_MOST_LAYERS = 10_000  # more would take hours to build, before their weights are missed
 _PAD = 0  # any token will do: padding is masked before a prompt and cut off after an answer
 
 
@@ -42,8 +44,8 @@ def load(
 ) -> HuggingFaceModel:
     """Load a model from a folder or a hub name; `options` are those of `HuggingFaceModel`, also its name.
 
-    device: "cuda", "cpu", "mps"...; None is the best available. dtype: of the weights; None is float32 on the CPU and
-    as stored elsewhere. Raises ModelError.
+    device: "cuda", "cpu", "mps"...; None is the best available. dtype: of the weights; None is float32 on the CPU
+    (also the deterministic choice), and as stored elsewhere. Raises ModelError.
     """
     model: Any
     try:
@@ -62,25 +64,23 @@ def load(
     except ModelError:
         raise
     except Exception as error:  # transformers raises almost anything for damaged or unusual files
-        raise refusal(name_or_path, error) from error
+        raise _refusal(name_or_path, error) from error
     return opened
 
 
 class HuggingFaceModel:
-    """A loaded transformers model with its tokenizer. Not safe to share between threads.
-
-    The model is frozen, put in evaluation mode and, with half-precision weights, given a float32 head.
+    """A loaded transformers model, which is frozen, with its tokenizer. Not safe to share between threads.
 
     template: "plain" passes prompts on as they are, "chat" as a user's turn. remember: keep scores in memory, so that a
     repeated request costs nothing. budget: most tokens in one forward; None is as many as the memory holds. strategy:
-    of scoring (tree, fork, naive); None is the fastest that is exact for the model. keep: bytes of keys and
-    values kept between calls; None is a share of the memory. Without both a score depends on its own call only.
+    of scoring (tree, fork, naive); None is the fastest that is exact for the model. keep: bytes of keys and values kept
+    between calls; None is a share of the memory. Without `remember` and `keep` a score depends on its own call only.
     """
 
     def __init__(
         self,
         model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: Tokenizer,
         *,
         name: str,
         template: Template = "plain",
@@ -99,9 +99,8 @@ class HuggingFaceModel:
         _head_in_float32(model)
         self._scorer = Scorer(model, budget, strategy, keep)
         self._memory: dict[bytes, Score] = {}
-        self._remember = remember
+        self._name, self._remember = name, remember
         self.usage = Usage()
-        self._name = name
 
     @property
     def plan(self) -> Plan:
@@ -257,7 +256,7 @@ class HuggingFaceModel:
             raise ModelError(f"{sizes}: {drop}; copies and updates stay, {otherwise}")
 
 
-def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
+def _decode_greedily(model: Any, tokenizer: Tokenizer) -> None:
     """Drop a checkpoint's generation settings, such as penalties and sampling, except its end-of-text tokens."""
     settings: Any = transformers.GenerationConfig
     ends = getattr(model.generation_config, "eos_token_id", None)
@@ -281,10 +280,7 @@ def _head_in_float32(model: Any) -> None:
 
 
 def _shared_cache(model: Any, prompts: Sequence[Tokens], prefixes: PrefixCache) -> tuple[DynamicCache, int]:
-    """Keys and values of the prompts without their last tokens, [batch, heads, longest - 1, size of a head] each.
-
-    Also the number of tokens read, the last ones included.
-    """
+    """Keys and values [batch, heads, longest - 1, size of a head] of prompts but their last tokens; the tokens read."""
     tree = build_tree([prompt[:-1] for prompt in prompts])
     trunk = tree.ids[: tree.trunk]
     first, packed = prefixes.recall(trunk)
@@ -292,8 +288,7 @@ def _shared_cache(model: Any, prompts: Sequence[Tokens], prefixes: PrefixCache) 
         inputs = attention.tree_inputs(model, tree, first)
         forward(model, np.array([0]), use_cache=True, past_key_values=packed, **inputs)
         prefixes.keep(trunk, packed)
-    longest = max(map(len, tree.paths))
-    paths = np.stack([np.pad(path, (longest - len(path), 0)) for path in tree.paths])
+    paths = np.stack([np.pad(path, (tree.trunk - len(path), 0)) for path in tree.paths])
     where = torch.from_numpy(paths).to(model.device)
     result = DynamicCache()
     layers: Any = packed.layers
@@ -301,3 +296,103 @@ def _shared_cache(model: Any, prompts: Sequence[Tokens], prefixes: PrefixCache) 
         keys, values = (states[0][:, where].transpose(0, 1) for states in (layer.keys, layer.values))
         result.update(keys, values, i)
     return result, len(tree) - first + len(prompts)
+
+
+def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTrainedModel, Tokenizer]:
+    """Open a causal language model and its tokenizer; dtype None: the stored one. Raises what `load` explains.
+
+    A hub name is looked up in the local cache first, so that a downloaded model works, and works the same, offline.
+    """
+    with quiet():
+        try:
+            model, tokenizer, missing = _read(name_or_path, dtype, local=True)
+        except OSError:
+            if Path(name_or_path).is_dir():
+                raise
+            _ask_hub(name_or_path)
+            model, tokenizer, missing = _read(name_or_path, dtype, local=False)
+        if missing:
+            what = "it is not a complete causal language model"
+            raise ModelError(f"{name_or_path} holds no weights for {missing[0]} ({len(missing)} missing): {what}")
+        _require_causal(model, name_or_path)
+    return model, tokenizer
+
+
+def _read(name_or_path: str, dtype: torch.dtype | None, *, local: bool) -> tuple[PreTrainedModel, Tokenizer, list[str]]:
+    """Read model, tokenizer, and the names of missing weights. local: only from folders and the cache, or OSError."""
+    name, revision = pinned(name_or_path)
+    where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local, "revision": revision or "main"}
+    layers = getattr(AutoConfig.from_pretrained(name, **where).get_text_config(), "num_hidden_layers", 0)
+    if layers > _MOST_LAYERS:
+        remedy = "download it again"
+        raise ModelError(f"{name_or_path} has {layers} layers by its config.json, which must be damaged: {remedy}")
+    tokenizer = AutoTokenizer.from_pretrained(name, **where)
+    opened: Any = AutoModelForCausalLM.from_pretrained(
+        name, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
+    )
+    return opened[0], tokenizer, sorted(opened[1]["missing_keys"])
+
+
+def _ask_hub(name: str) -> None:
+    """Raise ModelError unless the hub has this model. One short request: loaders would retry for half a minute."""
+    local = "give the path of a local folder with config.json, tokenizer.json and model.safetensors"
+    repository, revision = pinned(name)
+    try:
+        HfApi().model_info(repository, revision=revision, timeout=_REACH_SECONDS)
+    except errors.HFValidationError as error:
+        raise ModelError(f"there is no model folder {name!r}{like(name)}: {local}, or a hub name") from error
+    except errors.GatedRepoError as error:
+        remedy = "log in with `hf auth login`"
+        raise ModelError(f"{name} can be downloaded only after accepting its licence: {remedy}") from error
+    except errors.RepositoryNotFoundError as error:
+        remedy = f"correct the name, or {local}"
+        raise ModelError(f"{name} is neither a folder nor a model on the hub{like(name)}: {remedy}") from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelError(f"{repository} has no revision {revision} on the hub: correct it, or leave it out") from error
+    except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]  # of the HTTP library that the hub uses
+        here = f"{name} is not a folder or in the cache{like(name)}"
+        raise ModelError(f"{here}, and the hub cannot be reached: {local}") from error
+
+
+def _refusal(name_or_path: str, error: Exception) -> ModelError:
+    """Say in one sentence why a model cannot be used, given what transformers raised."""
+    text, model = str(error), name_or_path
+    if lacking := _lacks(Path(model)):
+        files = "config.json, tokenizer.json and model.safetensors, as save_pretrained writes it"
+        sentence = f"{model} holds no {lacking}: give a folder with {files}"
+    elif isinstance(error, SafetensorError):
+        sentence = f"the weights of {model} are damaged or cut short: download or copy them again"
+    elif "trust_remote_code" in text:
+        sentence = f"{model} needs code of its own, which is never run here: choose another model"
+    elif "Unrecognized configuration class" in text:
+        sentence = f"{model} is not a causal language model: choose one that completes text"
+    elif "safetensors" in text and isinstance(error, OSError):
+        remedy = "convert it with save_pretrained, or choose another model"
+        sentence = f"{model} has no safetensors weights, and pickled ones are never opened: {remedy}"
+    elif "ignore_mismatched_sizes" in text:
+        sentence = f"the weights of {model} do not have the shapes that its config.json gives: download both again"
+    else:
+        why = "its config.json or tokenizer files are damaged, or need another version of transformers"
+        sentence = f"{model} cannot be opened ({reason(error)}): {why}"
+    return ModelError(sentence)
+
+
+def _lacks(folder: Path) -> str | None:
+    """The first file that a model's folder lacks; None if it has all, or is no folder."""
+    weights = ("*.safetensors", "*.bin", "*.pt", "*.pth")  # pickled ones get a message of their own
+    kinds = {"config.json": ("config.json",), "tokenizer.json": ("tokenizer*", "vocab.*", "*.model")}
+    kinds |= {"model.safetensors": weights}
+    missing = (wanted for wanted, names in kinds.items() if not any(any(folder.glob(name)) for name in names))
+    return next(missing, None) if folder.is_dir() else None
+
+
+def _require_causal(model: PreTrainedModel, name_or_path: str) -> None:
+    """Raise ModelError unless the first token's logits are finite, and stay the same when the next one changes."""
+    with torch.inference_mode():
+        first, other = (model(input_ids=torch.tensor([[1, next_]])).logits[0, 0].float() for next_ in (2, 3))
+    if not first.isfinite().any():
+        remedy = "its weights or config.json are damaged, download them again"
+        raise ModelError(f"{name_or_path} computes no finite number: {remedy}")
+    if not torch.allclose(first, other, rtol=1e-2, atol=1e-2, equal_nan=True):
+        remedy = "it is an encoder, choose a causal language model"
+        raise ModelError(f"{name_or_path} ({type(model).__name__}) looks ahead: {remedy}")

@@ -1,7 +1,6 @@
-"""How many tokens fit into a device's memory, and the keys and values of prefixes that are kept there.
+"""How many tokens fit into a device's memory (an estimate), and the keys and values of prefixes that are kept there.
 
-The number is an estimate; running out of memory corrects it later. What is kept is a tree's trunk, its first and
-longest path (see `tree`), of causal models only, so that later forwards continue from it.
+What is kept is a tree's trunk, its first and longest path, of causal models only, so that later forwards continue it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import math
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -40,17 +39,13 @@ def free_bytes(device: torch.device) -> int:
 
 
 def tokens_that_fit(model: PreTrainedModel, limit: int, free: int | None = None) -> int:
-    """Number of tokens of a packed tree, at limit `limit`, that fit into half of the `free` bytes (None: measured).
-
-    Counts the states of one layer, the keys and values of all layers, the float32 logits of the rows that predict, and
-    the scores of eager attention, which grow with the square of the tokens.
-    """
+    """Number of tokens of a packed tree, `limit` at most, that fit into half of the `free` bytes (None: measured)."""
     half = (free_bytes(model.device) if free is None else free) / 2
     config = model.config.get_text_config()
     wide = max(getattr(config, "intermediate_size", None) or 0, 4 * config.hidden_size)
     states = (_ALIVE * config.hidden_size + 3 * wide) * model.dtype.itemsize
     logits = _PREDICTING * config.vocab_size * 3 * torch.float32.itemsize
-    linear = states + logits + kept_bytes(model)
+    linear = states + logits + kept_bytes(model)  # bytes a token: the states of one layer, the keys of all
     # Bytes per pair of tokens: the mask, and in eager attention the scores before and after the softmax.
     pair = 2.0 + (8 * getattr(config, "num_attention_heads", 1) if config._attn_implementation == "eager" else 0)
     fitting = (math.sqrt(linear**2 + 4 * pair * half) - linear) / (2 * pair)
@@ -82,10 +77,7 @@ class Trunk:
 
 
 class PrefixCache:
-    """Keys and values of prefixes read by one model, at most `limit` bytes; 0 keeps none.
-
-    If it is full, a random entry is dropped: the oldest would be the very one that the next epoch needs first.
-    """
+    """Keys and values of prefixes read by one model, at most `limit` bytes; 0 keeps none."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -113,12 +105,12 @@ class PrefixCache:
         best, common = self._longest_match(ids)
         if not self.limit or len(ids) < WORTH_KEEPING or 4 * common >= 3 * len(ids):
             return
-        every: Any = cache.layers
-        begins = ((layer.keys[:, :, : len(ids)], layer.values[:, :, : len(ids)]) for layer in every)
-        layers = tuple((keys.clone(), values.clone()) for keys, values in begins)
+        every, end = cast("Any", cache.layers), len(ids)
+        layers = tuple((layer.keys[:, :, :end].clone(), layer.values[:, :, :end].clone()) for layer in every)
         trunk = Trunk(ids.copy(), layers, sum(states.nbytes for layer in layers for states in layer))
         if common and 2 * common >= len(self._kept[best].ids):
             del self._kept[best]
+        # A random one makes room: the oldest would be the very one that the next epoch needs first.
         while self._kept and sum(kept.bytes for kept in self._kept) + trunk.bytes > self.limit:
             del self._kept[self._rng.randrange(len(self._kept))]
         if trunk.bytes <= self.limit:
@@ -127,11 +119,6 @@ class PrefixCache:
     def clear(self) -> None:
         """Drop all entries."""
         self._kept.clear()
-
-    def stop(self) -> None:
-        """Drop all entries, and keep none from now on."""
-        self.limit = 0
-        self.clear()
 
     def _longest_match(self, ids: Ids) -> tuple[int, int]:
         """Index of the trunk with the longest common prefix with `ids`, and that length; (0, 0) if there is none."""

@@ -1,8 +1,7 @@
 """Log-probabilities of continuations under a transformers model, by three strategies that must agree (see `Plan`).
 
-`score_naively` is the reference for the others. Logits are computed only at the rows that predict a token of a
-continuation, and at its last token, which predicts what greedy decoding would write after it. `Scorer` takes the
-fastest strategy, checks it on requests scored by themselves, and takes the next slower one if it fails.
+Logits are computed only at the rows that predict a token of a continuation, and at its last token, which predicts what
+greedy decoding would write after it.
 """
 
 from __future__ import annotations
@@ -40,11 +39,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class TokenScores:
-    """The scores of one continuation's tokens.
-
-    logprobs: natural log, one a token. greedy: all tokens are first choices. logit_gap: smallest lead over the best
-    other token. following: the token that greedy decoding writes next.
-    """
+    """The scores of one continuation's tokens, as those of `protocols.Score`; following: the token written next."""
 
     logprobs: tuple[float, ...]
     greedy: bool
@@ -62,7 +57,7 @@ class Scored:
 
 
 def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
-    """Score with one plain forward per request."""
+    """Score with one plain forward per request: the reference for the other strategies."""
     scores = []
     for request in requests:
         attention.forget_length(model)
@@ -74,10 +69,7 @@ def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored
 
 
 def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
-    """Score with one forward per run (branch without forks) of the tree, continuing from copies of the model's cache.
-
-    The cache's content does not matter, so this also works for models with a state instead of keys and values.
-    """
+    """Score with one forward per run of the tree, continuing from copies of the model's cache, whatever that holds."""
     tree, rows, places = _tree(requests)
     name = next(name for name in _CACHES if name in inspect.signature(model.forward).parameters)
     caches: dict[int, Any] = {}  # of the runs that others continue
@@ -164,7 +156,10 @@ def _token_scores(logits: torch.Tensor, requests: Sequence[Encoded], rows: Seque
 
 
 class Scorer:
-    """Scores requests with one model by the fastest exact strategy; the arguments are those of `HuggingFaceModel`."""
+    """Scores requests by the fastest strategy, or the next slower one if that fails a check against plain forwards.
+
+    The arguments are those of `HuggingFaceModel`.
+    """
 
     def __init__(self, model: PreTrainedModel, budget: int | None, strategy: Strategy | None, keep: int | None) -> None:
         self._model = model
@@ -189,7 +184,7 @@ class Scorer:
                 return work()
             except torch.OutOfMemoryError as error:
                 if len(self.prefixes):
-                    self.prefixes.stop()
+                    self.prefixes = PrefixCache(0)
                     continue
                 if self.budget < max(lengths):
                     raise ModelError("the device's memory does not hold one prompt: use shorter ones") from error
@@ -210,14 +205,11 @@ class Scorer:
         return [scores[i] for i in range(len(requests))], used
 
     def families(self, prompts: Sequence[Tokens]) -> list[list[int]]:
-        """Groups of prompts, by index, that are read faster as one tree before they are completed; others are left out.
-
-        There are none if the plan is no tree. A single prompt may begin with a cached prefix.
-        """
+        """Groups of prompts, by index, read faster as one tree before they are completed, without the others."""
         if self.plan.strategy != "tree":
             return []
         if len(prompts) == 1 and len(prompts[0]) > WORTH_KEEPING and self.prefixes.limit:
-            return [[0]]
+            return [[0]]  # it may begin with a cached prefix
         groups = []
         for group in packs(prompts, self.budget, unrelated=0):
             lengths = [len(prompts[i]) for i in group]
@@ -238,7 +230,7 @@ class Scorer:
             if fault is None:
                 break
             if self.prefixes.limit:
-                self.prefixes.stop()  # without the cached prefixes the same strategy may be right
+                self.prefixes = PrefixCache(0)  # without the cached prefixes the same strategy may be right
                 continue
             faults.append(fault)
             slower = STRATEGIES[STRATEGIES.index(self.plan.strategy) + 1]
@@ -252,14 +244,13 @@ class Scorer:
     def _checked_answer(self, requests: Sequence[Encoded]) -> tuple[Scored, str | None]:
         """Score by the planned strategy; also return what is wrong with the result, if anything."""
         model, lengths = self._model, [len(request.ids) for request in requests]
+        prefixes = self.prefixes if self.prefixes.limit else None
         beyond = attention.keeps_length(model.config) and encoding_of(model.config, max(lengths)) > 0
-        if self.plan.strategy == "naive" or beyond or (len(requests) == 1 and not self.prefixes.limit):
+        if self.plan.strategy == "naive" or beyond or (len(requests) == 1 and prefixes is None):
             return score_naively(model, requests), None
         try:
-            if self.plan.strategy == "tree":
-                answer = score_tree(model, requests, self.prefixes if self.prefixes.limit else None)
-            else:
-                answer = score_fork(model, requests)
+            tree = self.plan.strategy == "tree"
+            answer = score_tree(model, requests, prefixes) if tree else score_fork(model, requests)
         except torch.OutOfMemoryError:
             raise
         except _UNSUPPORTED as error:

@@ -1,9 +1,8 @@
-"""Prefix trees over token ids, packed so that one forward reads every distinct token once.
+"""Prefix trees over token ids, or forests of them, packed so that one forward reads every distinct token once.
 
 Tokens are laid out depth first, the branch that reaches deepest before its siblings, so that the subtree of token k is
 the range k .. end[k] - 1: token q attends to token k iff k <= q < end[k]. A token's depth is its position in every
-sequence that it belongs to; windows and chunks of attention are measured in depth, never in packed indices. The same
-holds for several trees in one packing (a forest).
+sequence that it belongs to; windows and chunks of attention are measured in depth, never in packed indices.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ Ids = NDArray[np.int64]
 class TokenTree:
     """Packed token sequences.
 
-    ids, depth, end: [N] int64; token id, position in its sequences, one past the last token of its subtree.
-    paths: for each sequence, in the order given, the packed indices of its tokens.
-    trunk: number of tokens from the start that lie on one path (depth == index); attention there is plainly causal.
+    ids, depth, end: [N] int64; token id, position in its sequences, one past the last token of its subtree. paths: the
+    packed indices of each sequence's tokens. trunk: length of the longest path, which comes first and is causal.
     """
 
     ids: Ids
@@ -38,12 +36,7 @@ class TokenTree:
 
     @property
     def runs(self) -> list[tuple[int, int, int]]:
-        """The runs (branches without forks), depth first: packed indices begin and end, and the run it continues.
-
-        The last is an index into this list, or -1 for a run that begins a sequence.
-        """
-        if not len(self):
-            return []
+        """The runs (branches without forks), depth first: packed begin and end, and which run it continues, or -1."""
         continues = np.append(self.end[1:] == self.end[:-1], False)
         ends = (np.flatnonzero(~continues) + 1).tolist()
         runs: list[tuple[int, int, int]] = []
@@ -94,18 +87,16 @@ def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     depth = np.zeros(size, dtype=np.int64)
     for path in paths.values():
         depth[path] = np.arange(len(path))
-    ids = np.concatenate([*runs, np.zeros(0, dtype=np.int64)])
-    off_trunk = np.flatnonzero(depth != np.arange(size))
-    trunk = int(off_trunk[0]) if len(off_trunk) else size
-    return TokenTree(ids, depth, end[:size], tuple(paths[i] for i in range(len(tokens))), trunk)
+    trunk = max(map(len, tokens))  # as the deepest branch comes first
+    return TokenTree(np.concatenate(runs), depth, end[:size], tuple(paths[i] for i in range(len(tokens))), trunk)
 
 
 def packs(sequences: Sequence[Sequence[int]], budget: int, unrelated: int) -> list[list[int]]:
     """Group `sequences`, by index, so that each group is one packing and shares as much as possible.
 
-    budget: most tokens in a packing; a family that needs more is split between its leaves, and its trunk is read again
-    (a longer sequence is a group of its own). unrelated: most tokens in a packing of sequences that share little, which
-    only gain fewer forwards, while attention is quadratic in the packing.
+    budget: most tokens in a packing; a family that needs more is split between its leaves, and its trunk read again (a
+    longer sequence is a group of its own). unrelated: most tokens in a packing of sequences that share little, which
+    only gain fewer forwards, while attention is quadratic.
     """
     tokens = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
     groups: list[list[int]] = []
