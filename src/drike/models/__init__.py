@@ -28,20 +28,15 @@ def load(
     api: ApiOptions | None = None,
     cache: bool = True,
 ) -> LanguageModel:
-    """Open any model by its name.
+    """Open any model by its name. Raises ModelError, or UsageError for arguments that do not go together.
 
-    Args:
-        name: "embedded" (a small model that comes with drike), "reader" (the closed-form observer of TinyFacts), a
-            folder or hub name (NAME or NAME@REVISION) of a causal language model, or SERVICE:MODEL[@ADDRESS] of a model
-            behind an API, such as "openai:gpt-4o-mini" or "vllm:my-model@http://localhost:8000/v1".
-        template: "plain" passes prompts on as they are, "chat" as a user's turn; None: chat behind an API, else plain.
-        device: "cuda", "cpu", "mps"; None is the best available.
-        replicas: number of copies; more than one run as Ray actors.
-        api: options of a model behind an API, with its price and limits. Its answers are cached on disk.
-        cache: let a local model keep scores and prefixes between calls: faster if edits recur, but the last digits
-            of a score then depend on earlier calls.
-
-    Raises ModelError, or UsageError for arguments that do not go together.
+    name: "embedded" (a small model that comes with drike), "reader" (the closed-form observer of TinyFacts), a folder
+    or hub name (NAME or NAME@REVISION) of a causal language model, or SERVICE:MODEL[@ADDRESS] of a model behind an API,
+    such as "openai:gpt-4o-mini" or "vllm:my-model@http://localhost:8000/v1". template: "plain" passes prompts on as
+    they are, "chat" as a user's turn; None: chat behind an API, else plain. device: "cuda", "cpu", "mps"; None is the
+    best available. replicas: copies, which run as Ray actors if several. api: options of a model behind an API, whose
+    answers are cached on disk. cache: let a local model keep scores and prefixes between calls: faster if edits recur,
+    but the last digits of a score then depend on earlier calls.
     """
     name = str(name)
     template = template_for(name, template)

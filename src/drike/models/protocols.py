@@ -25,9 +25,9 @@ Prompts = Sequence[str | Turns]
 class ModelInfo:
     """The properties of a model.
 
-    calls_at_once: how many threads may call it at the same time. scoring: how it scores continuations, or why it does
-    not. identity: recorded by a run to recognise the same model and its settings; contains no secrets. turns: whether
-    it takes `Turns` for a prompt, and `Request.earlier`; a model that does not gets conversations as text.
+    calls_at_once: how many threads may call it at the same time. scoring: how it scores continuations, or why not.
+    identity: what tells it and its settings from others; no secrets. turns: whether it takes `Turns` for a prompt, and
+    `Request.earlier`; a model that does not gets conversations as text.
     """
 
     name: str
@@ -46,11 +46,10 @@ class ModelInfo:
 class Usage:
     """The work a model has done so far; later minus earlier is the work in between.
 
-    calls: of generate and score; of a served model, answers paid for. prompts: texts completed or scored. cached:
-    prompts answered from memory or disk. requests: sent over the network, retries included. forwards: passes that
-    score. prompt_tokens, completion_tokens: of prompts, and of answers or scored continuations, if read one by one.
-    tokens_cached: those of cached answers. tokens_computed: those that the model processed. estimated: calls whose
-    tokens the server did not report. money: None without a price.
+    calls: of generate and score; of a served model, answers paid for. cached: prompts answered from memory or disk.
+    requests: sent over the network, retries included. forwards: passes that score. prompt_tokens, completion_tokens: of
+    prompts, and of answers or scored continuations, if read one by one. tokens_cached: those of cached answers.
+    tokens_computed: those that the model processed. estimated: calls whose tokens the server did not report.
     """
 
     calls: int = 0
@@ -64,7 +63,7 @@ class Usage:
     tokens_computed: int = 0
     estimated: int = 0
     seconds: float = 0.0
-    money: float | None = None
+    money: float | None = None  # without a price
 
     @property
     def tokens(self) -> int:
@@ -84,9 +83,8 @@ class Usage:
 
     def _combined(self, other: Usage, sign: int) -> Usage:
         pairs = {part.name: (getattr(self, part.name), getattr(other, part.name)) for part in fields(self)}
-        money = pairs.pop("money")
-        total = None if money == (None, None) else (money[0] or 0.0) + sign * (money[1] or 0.0)
-        return Usage(**{name: mine + sign * theirs for name, (mine, theirs) in pairs.items()}, money=total)
+        sums = {name: (mine or 0) + sign * (theirs or 0) for name, (mine, theirs) in pairs.items()}
+        return Usage(**sums | ({"money": None} if pairs["money"] == (None, None) else {}))
 
 
 @dataclass(frozen=True)
@@ -100,10 +98,9 @@ class Completion:
 
 @dataclass(frozen=True)
 class Request:
-    """A continuation to score after a prompt. `continuation` starts with its space: " Paris".
+    """A continuation to score after a prompt, with its space: " Paris"; earlier: the turns before the prompt.
 
-    own: how many characters at the end of the prompt the model wrote itself; under a chat template they begin its
-    reply. earlier: the turns before the prompt, where it is the last one of a conversation.
+    own: how many characters at the end of the prompt the model wrote itself; they begin its reply in a chat.
     """
 
     prompt: str
@@ -116,7 +113,7 @@ class Request:
 class Score:
     """A model's natural-log probabilities of a continuation, token by token.
 
-    greedy: greedy decoding would write exactly this: every token is the model's first choice.
+    greedy: whether every token is the model's first choice, so that greedy decoding would write exactly this.
     logit_gap: smallest lead of a token over the best other one; negative if not greedy, near 0 means unstable.
     following: text of the token greedy decoding would write next, "" at the end of the text; None if not known.
     """
@@ -176,15 +173,11 @@ def cut(text: str, stop: str | None) -> str:
 
 
 class CustomModel:
-    """A model made of your own functions.
+    """A model made of your own functions, which `calls_at_once` threads may call at the same time.
 
-    Args:
-        name: shown in tables.
-        generate: gets a list of prompts, the most tokens to write and where to stop (None: nowhere), and returns a
-            text or a `Completion` for each prompt; texts are cut at `stop` here.
-        score: gets a list of `Request`s and returns a `Score` for each; None if the model cannot.
-        count_tokens: gets a list of prompts and returns their numbers of tokens; None if the model cannot.
-        calls_at_once: how many threads may call the functions at the same time.
+    generate: gets prompts, the most tokens to write and where to stop (None: nowhere), and returns a text or a
+    `Completion` for each; texts are cut at `stop` here. score: gets `Request`s and returns a `Score` for each.
+    count_tokens: gets prompts and returns their numbers of tokens. Both are None if the model cannot.
     """
 
     def __init__(

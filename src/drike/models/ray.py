@@ -1,8 +1,7 @@
 """Replicas of a local model, for work that is split by edit, and `load`, which runs them as Ray actors.
 
-Each actor is a process that loads the model by name or path. RAY_ADDRESS in the environment names the cluster
-(docs/performance.md); without it a private one is started on this machine and ends with this process. It listens on the
-loopback interface, demands a token, and inherits no keys from the environment.
+RAY_ADDRESS in the environment names the cluster (docs/performance.md); without it a private one is started on this
+machine and ends with this process. It listens on the loopback interface, demands a token, and inherits no keys.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ _SECRET = re.compile(r"(key|token|secret|password|passwd|credential)s?(_|$)", re
 class Replicas:
     """Equal models that score and count, as one; callers beyond `info.calls_at_once` wait. Raises ValueError for none.
 
-    A call has the prompts of one edit and goes to one replica, so that shared prefixes are still read once. Its home is
-    a hash of the first prompt's beginning, so an edit usually returns to the replica that has it cached. The answers
-    are those of one model, up to rounding in the last digits, which depends on what a replica has cached.
+    A call has the prompts of one edit and goes to one replica, so that shared prefixes are still read once: by a hash
+    of the first prompt's beginning, so that an edit usually returns to the replica that has it cached. The answers are
+    those of one model, up to rounding in the last digits.
     """
 
     def __init__(self, models: Sequence[Any]) -> None:
@@ -118,10 +117,7 @@ class _Worker:
         self._model: HuggingFaceModel | None = None
 
     def ask(self, member: str, *arguments: object) -> tuple[Any, Usage]:
-        """Get a member of the model, called if it is a method, and the work it took; a ModelError is returned too.
-
-        Raised in an actor, it would arrive wrapped in a traceback.
-        """
+        """Get a member of the model, called if it is a method, and the work it took; a ModelError is returned too."""
         from drike.models.local.huggingface import load as load_here
 
         if self._hub_token:
@@ -131,19 +127,15 @@ class _Worker:
             before = self._model.usage
             value = getattr(self._model, member)
             return value(*arguments) if callable(value) else value, self._model.usage - before
-        except ModelError as error:
+        except ModelError as error:  # raised in an actor, it would arrive wrapped in a traceback
             return error, Usage()
 
 
 class RemoteModel:
-    """The model in an actor. It computes one call at a time; a second may wait, so that it never idles.
-
-    Every method raises ModelError if the actor is gone for good. Ray ends the actor when the last reference to this
-    object is dropped, so it holds none to itself.
-    """
+    """The model in an actor, which ends with it. Every method raises ModelError if the actor is gone for good."""
 
     def __init__(self, actor: Any, info: ModelInfo, replica: str) -> None:
-        self.info = replace(info, calls_at_once=2)
+        self.info = replace(info, calls_at_once=2)  # it computes one; a second may wait, so that it never idles
         self.usage = Usage()
         self._actor, self._replica = actor, replica
         self._counting = Lock()
@@ -163,9 +155,9 @@ class RemoteModel:
 def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **options: Any) -> Replicas:
     """Start `replicas` actors that each hold the model, as one model; `options` are those of `huggingface.load`.
 
-    gpus: per replica; None is one if the cluster has any and `device` is not "cpu", else none. With 0.5, two replicas
-    share a card and its memory. Raises ModelError if Ray is not installed or cannot be reached, if there is no room, if
-    the model cannot be opened, or if the nodes hold different weights; ValueError for fewer than one replica.
+    gpus: per replica, None is one if the cluster has any and `device` is not "cpu"; with 0.5, two share a card. Raises
+    ModelError if Ray is missing, cannot be reached or has no room, if the model cannot be opened, or if the nodes hold
+    different weights; ValueError for fewer than one replica.
     """
     ray = _connect()
     cards = ray.cluster_resources().get("GPU", 0.0)

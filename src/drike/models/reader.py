@@ -125,8 +125,7 @@ class BayesianReader:
 
     def read(self, prompt: str) -> ParsedPrompt | None:
         """Parse a prompt in any of the layouts; None if its query is unknown."""
-        facts: Sequence[str] = ()
-        shown: Sequence[str] = ()
+        facts, shown = list[str](), list[str]()
         query, form = prompt, "in-context"
         if prompt.startswith("Imagine that "):
             form = "imagine"
@@ -168,10 +167,9 @@ class BayesianReader:
         return self._number[self._asked[query][0]], self._number.get(answer, -1), answer == new
 
     def _written(self, prompt: str) -> str:
-        parsed = self.read(prompt)
-        if parsed is None:
+        if (parsed := self.read(prompt)) is None:
             return ""
-        answer = parsed.new if parsed.new is not None and parsed.probability > 0.5 else parsed.true
+        answer = parsed.new if parsed.probability > 0.5 else parsed.true
         thinks = prompt.startswith("A fact has changed: ") and not prompt.endswith("\nAnswer:")
         return f"\nAnswer: {answer}" if thinks else f" {answer}"
 
