@@ -29,10 +29,6 @@ from drike.gates.by_name import Named
 from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.reader import BayesianReader
 from drike.models.served import KEY, parse_address
-<<<<<<< HEAD
-from drike.models.served import logprobs as given
-=======
->>>>>>> 0eb9b57e (Keep what concerns a model behind an API in fewer modules)
 from drike.models.served.client import SHARED, families
 from drike.models.served.openai import RatedText, ServedModel, Token, score_of
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle

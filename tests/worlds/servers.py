@@ -15,10 +15,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from drike.models.protocols import LanguageModel, Request, Template
 from drike.models.served import ApiOptions, Price, openai
-<<<<<<< HEAD
-from drike.models.served import logprobs as given
-=======
->>>>>>> 0eb9b57e (Keep what concerns a model behind an API in fewer modules)
 from drike.models.served.openai import ATTEMPTS, ServedModel
 from drike.prompts import CHAT_INSTRUCTION
 

@@ -127,10 +127,7 @@ def _counts() -> dict[str, int]:
 
 
 class HashingEncoder:
-    """Feature hashing of words and their letter n-grams, to unit length: exact, instant, without weights.
-
-    For tests and dry runs; it is used only if named, never as a fallback.
-    """
+    """Feature hashing of words and their letter n-grams, to unit length, without weights; for tests and dry runs."""
 
     def __init__(self, dim: int = 256, *, seed: int = 0) -> None:
         self.name = HASHING if (dim, seed) == (256, 0) else f"{HASHING}:{dim}:{seed}"

@@ -33,11 +33,8 @@ _MEAN, _FIRST = {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_cls_token",
 
 
 def by_onnx(folder: Path) -> Forward:
-    """The forward pass with ONNX Runtime; with torch without it, or for another model than a BERT. Raises EncoderError.
-
-    The graph is built at each start, in half a second: no file of it has to be kept, trusted and renewed.
-    """
-    try:
+    """The forward pass with ONNX Runtime, or with torch if it is missing or this is no BERT. Raises EncoderError."""
+    try:  # the graph is built at each start, in half a second: no file of it has to be kept, trusted and renewed
         bert = BertFolder.read(folder)
         model = _Model(bert) if bert else None
     except Exception:  # of a missing package, a broken file or onnxruntime, whose errors have no common base

@@ -1,7 +1,4 @@
-"""Frozen language models (`protocols.LanguageModel`), and `load`, which opens any of them.
-
-`local` runs weights here, `served` calls a model behind an API, `ray` runs several copies as one model.
-"""
+"""Frozen language models (`protocols.LanguageModel`): weights here, behind an API, in replicas; `load` opens any."""
 
 from __future__ import annotations
 

@@ -98,30 +98,22 @@ class Completion:
 
 @dataclass(frozen=True)
 class Request:
-    """A continuation to score after a prompt, with its space: " Paris"; earlier: the turns before the prompt.
-
-    own: how many characters at the end of the prompt the model wrote itself; they begin its reply in a chat.
-    """
+    """A continuation to score after a prompt, with its space: " Paris"."""
 
     prompt: str
     continuation: str
-    own: int = 0
-    earlier: Turns = ()
+    own: int = 0  # characters at the end of the prompt that the model wrote itself; they begin its reply in a chat
+    earlier: Turns = ()  # before the prompt
 
 
 @dataclass(frozen=True)
 class Score:
-    """A model's natural-log probabilities of a continuation, token by token.
-
-    greedy: whether every token is the model's first choice, so that greedy decoding would write exactly this.
-    logit_gap: smallest lead of a token over the best other one; negative if not greedy, near 0 means unstable.
-    following: text of the token greedy decoding would write next, "" at the end of the text; None if not known.
-    """
+    """A model's natural-log probabilities of a continuation, token by token."""
 
     logprobs: tuple[float, ...]
-    greedy: bool
-    logit_gap: float
-    following: str | None = None
+    greedy: bool  # every token is the model's first choice, so that greedy decoding would write exactly this
+    logit_gap: float  # smallest lead of a token over the best other one; negative if not greedy, near 0: unstable
+    following: str | None = None  # text of the token written next, "" at the end of the text; None if not known
     prompt_tokens: int | None = None
 
     @property

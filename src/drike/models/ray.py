@@ -100,10 +100,7 @@ class Replicas:
 
 
 def route(home: int, busy: Sequence[int], room: Sequence[int]) -> int:
-    """Index of the replica for a call: its home unless that is full, or busy while another is idle.
-
-    busy: calls each is working on; room: calls each takes at once. At least one must have room.
-    """
+    """Index of the replica for a call, of those with room: its home unless that is full, or busy and another idle."""
     if busy[home] == 0 or (min(busy) > 0 and busy[home] < room[home]):
         return home
     return min((i for i in range(len(busy)) if busy[i] < room[i]), key=lambda i: busy[i])

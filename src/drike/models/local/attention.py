@@ -70,14 +70,11 @@ def _obstacle(model: PreTrainedModel, config: PreTrainedConfig) -> str | None:
 
 
 def encoding_of(config: PreTrainedConfig, length: int) -> int:
-    """Which position encoding a text of `length` tokens has, 0 for the usual; texts read together must have the same.
-
-    Longrope has another one beyond the original training length, dynamic rope one per length.
-    """
+    """Which position encoding a text of `length` tokens has (0: the usual); texts read together must have the same."""
     config = config.get_text_config()
-    if keeps_length(config):
+    if keeps_length(config):  # one per length
         return length if length > config.max_position_embeddings else 0
-    if "longrope" in _rope_kinds(config):
+    if "longrope" in _rope_kinds(config):  # another one beyond the original training length
         key = "original_max_position_embeddings"
         usual = getattr(config, key, config.max_position_embeddings)
         return int(length > next((rope[key] for rope in _ropes(config) if key in rope), usual))
@@ -140,10 +137,7 @@ def use_given_masks(model: PreTrainedModel) -> None:
 def _split_attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
-    """Call sdpa; a mask with fewer rows than queries applies to the last queries, and those before are causal.
-
-    query, key, value: [batch, heads, tokens, size of a head]; returns [batch, tokens, heads, size].
-    """
+    """Call sdpa; a mask with fewer rows than queries applies to the last queries, and those before are causal."""
     trunk = 0 if attention_mask is None else query.shape[2] - attention_mask.shape[-2]
     if trunk <= 0:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)

@@ -20,7 +20,13 @@ from huggingface_hub import HfApi, errors
 from safetensors import SafetensorError
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    DynamicCache,
+    PreTrainedModel,
+)
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.errors import ModelError, reason, require_unicode
@@ -95,7 +101,11 @@ class HuggingFaceModel:
         model.train(False).requires_grad_(False)
         self._model, self._tokenizer = model, tokenizer
         attention.use_given_masks(model)
-        _decode_greedily(model, tokenizer)
+        ends = getattr(model.generation_config, "eos_token_id", None)
+        ends = tokenizer.eos_token_id if ends is None else ends
+        # All other settings of the checkpoint, such as penalties and sampling, are dropped.
+        settings: Any = transformers.GenerationConfig
+        model.generation_config = settings(eos_token_id=[ends] if isinstance(ends, int) else ends)
         _head_in_float32(model)
         self._scorer = Scorer(model, budget, strategy, keep)
         self._memory: dict[bytes, Score] = {}
@@ -222,10 +232,7 @@ class HuggingFaceModel:
         return completions
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Score the continuations, in order; prefixes that requests share are read once.
-
-        Raises ModelError for an empty continuation, one that merges with its prompt, a text beyond the context window.
-        """
+        """Score the continuations, in order. ModelError for one that is empty, too long, or merges with its prompt."""
         began = time.perf_counter()
         keys = [hashlib.blake2b(repr(request).encode(), digest_size=16).digest() for request in requests]
         fresh = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._memory}
@@ -254,14 +261,6 @@ class HuggingFaceModel:
             drop = f"drop retains with `prompt_tokens` {max(1, window - more)} (in Python the editor's TokenLimit)"
             otherwise = "so if these are too long, give shorter records or a model that reads more"
             raise ModelError(f"{sizes}: {drop}; copies and updates stay, {otherwise}")
-
-
-def _decode_greedily(model: Any, tokenizer: Tokenizer) -> None:
-    """Drop a checkpoint's generation settings, such as penalties and sampling, except its end-of-text tokens."""
-    settings: Any = transformers.GenerationConfig
-    ends = getattr(model.generation_config, "eos_token_id", None)
-    ends = tokenizer.eos_token_id if ends is None else ends
-    model.generation_config = settings(eos_token_id=[ends] if isinstance(ends, int) else ends)
 
 
 def _head_in_float32(model: Any) -> None:
@@ -299,12 +298,9 @@ def _shared_cache(model: Any, prompts: Sequence[Tokens], prefixes: PrefixCache) 
 
 
 def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTrainedModel, Tokenizer]:
-    """Open a causal language model and its tokenizer; dtype None: the stored one. Raises what `load` explains.
-
-    A hub name is looked up in the local cache first, so that a downloaded model works, and works the same, offline.
-    """
+    """Open a causal language model and its tokenizer; dtype None: the stored one. Raises what `load` explains."""
     with quiet():
-        try:
+        try:  # the local cache first, so that a downloaded model works, and works the same, offline
             model, tokenizer, missing = _read(name_or_path, dtype, local=True)
         except OSError:
             if Path(name_or_path).is_dir():

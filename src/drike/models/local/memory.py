@@ -98,17 +98,14 @@ class PrefixCache:
         return count, cache
 
     def keep(self, ids: Ids, cache: DynamicCache) -> None:
-        """Keep the keys and values of `ids`, the first in `cache`, unless most of them are kept already.
-
-        They replace a trunk that shares at least half its tokens with `ids`, as it belongs to the same edit.
-        """
+        """Keep the keys and values of `ids`, the first in `cache`, unless most of them are kept already."""
         best, common = self._longest_match(ids)
         if not self.limit or len(ids) < WORTH_KEEPING or 4 * common >= 3 * len(ids):
             return
         every, end = cast("Any", cache.layers), len(ids)
         layers = tuple((layer.keys[:, :, :end].clone(), layer.values[:, :, :end].clone()) for layer in every)
         trunk = Trunk(ids.copy(), layers, sum(states.nbytes for layer in layers for states in layer))
-        if common and 2 * common >= len(self._kept[best].ids):
+        if common and 2 * common >= len(self._kept[best].ids):  # of the same edit
             del self._kept[best]
         # A random one makes room: the oldest would be the very one that the next epoch needs first.
         while self._kept and sum(kept.bytes for kept in self._kept) + trunk.bytes > self.limit:

@@ -156,10 +156,7 @@ def _token_scores(logits: torch.Tensor, requests: Sequence[Encoded], rows: Seque
 
 
 class Scorer:
-    """Scores requests by the fastest strategy, or the next slower one if that fails a check against plain forwards.
-
-    The arguments are those of `HuggingFaceModel`.
-    """
+    """Scores requests by the fastest strategy that passes checks against plain forwards; see `HuggingFaceModel`."""
 
     def __init__(self, model: PreTrainedModel, budget: int | None, strategy: Strategy | None, keep: int | None) -> None:
         self._model = model
@@ -175,10 +172,7 @@ class Scorer:
         return self.within_memory(lambda: self._read(requests), [len(request.ids) for request in requests])
 
     def within_memory(self, work: Callable[[], Result], lengths: Sequence[int]) -> Result:
-        """Run `work`, which reads texts of these lengths within the budget.
-
-        If memory runs out, drop cached prefixes, then halve the budget, warn and repeat; ModelError for a single text.
-        """
+        """Run `work`, which reads texts of these lengths; again, with a smaller budget, if memory runs out."""
         while True:
             try:
                 return work()

@@ -2,8 +2,7 @@
 
 Both are tokenised as one string: apart, merges across the boundary, beginning-of-text tokens and marks of word starts
 would be wrong. The continuation's tokens are those that end after the prompt, by the offsets of the whole string;
-without offsets, those after the prompt's own tokens. A chat's text gets no special tokens beside the template's own;
-if it ends in white space, the continuation loses its leading space.
+without offsets, those after the prompt's own tokens. A chat's text gets no special tokens beside the template's own.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def _rendered(tokenizer: Tokenizer, request: Request, template: Template) -> Req
     own = len(request.prompt) - request.own
     asked = request.prompt[:own]
     prompt = render(tokenizer, (*request.earlier, asked) if request.earlier else asked, template) + request.prompt[own:]
-    starts_reply = template == "chat" and prompt[-1:].isspace()
+    starts_reply = template == "chat" and prompt[-1:].isspace()  # where its leading space has its place already
     return Request(prompt, request.continuation.lstrip() if starts_reply else request.continuation)
 
 

@@ -49,10 +49,7 @@ class TokenTree:
         return runs
 
     def mask(self, *, window: int | None = None, chunk: int | None = None, first: int = 0) -> NDArray[np.bool_]:
-        """The attention mask [N - first, N], for rows from `first` on; True where row q attends to column k.
-
-        window: most tokens that a token attends to, itself included. chunk: it attends within chunks of this length.
-        """
+        """Where rows from `first` on attend to columns [N - first, N]: to `window` tokens at most, within a `chunk`."""
         index = np.arange(len(self))
         rows, depth = index[first:, None], self.depth[first:, None]
         seen = (index <= rows) & (rows < self.end)

@@ -123,9 +123,9 @@ class ApiOptions:
 
     allow_http: send prompts unencrypted to another machine. concurrency: requests, and edits, at a time. deadline:
     seconds for an answer, retries included. thinking_tokens: added to the length of every answer, for models that think
-    before they write. reasoning_effort: passed on to the server. text_only: never ask for log-probabilities. no_cache:
-    neither use nor keep answers on disk. price_in, price_out: money per million tokens read and written. max_calls,
-    max_cost: limits on requests and money. tokenizer: folder or hub name of one that counts the model's tokens.
+    before they write. text_only: never ask for log-probabilities. no_cache: neither use nor keep answers on disk.
+    price_in, price_out: money per million tokens read and written. max_calls, max_cost: limits on requests and money.
+    tokenizer: folder or hub name of one that counts the model's tokens.
     """
 
     allow_http: bool = False
@@ -170,8 +170,8 @@ class TokenCounts(NamedTuple):
 class Meter:
     """Counts requests and answers, and refuses requests that would exceed a limit; threads may share it.
 
-    max_calls limits requests over the network, retries included. max_cost limits money and includes a
-    cautious estimate of requests in flight. Raises ModelError for max_cost without a price.
+    max_calls: of requests over the network, retries included. max_cost: of money, with a cautious estimate of requests
+    in flight. Raises ModelError for max_cost without a price.
     """
 
     def __init__(

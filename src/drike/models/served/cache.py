@@ -1,9 +1,8 @@
 """A cache of answers on disk, so that no prompt is ever paid for twice, in one run or the next.
 
-Answers are keyed by the SHA-256 of model, settings and prompt (and continuation); prompts themselves are not in the
-file. A thread of its own writes them as they arrive, so that a failure or Ctrl-C loses none, and a killed process at
-most the last ones. If the file cannot be written, the run goes on with a warning, and with its answers in memory. Where
-one thread is waiting for an answer, others wait for the same one, and ask for it themselves if it fails.
+Answers are keyed by a hash of model, settings and prompt; prompts themselves are not in the file. A thread of its own
+writes them as they arrive, so that a failure or Ctrl-C loses none. If the file cannot be written, the run goes on with
+a warning. Where one thread is waiting for an answer, others wait for the same one, and ask themselves if it fails.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ class CachedModel:
     def __init__(self, inner: ServedModel, identity: str, store: AnswerCache) -> None:
         self.inner, self.store, self._identity = inner, store, identity
         self.info, self.count_tokens, self.forget = inner.info, inner.count_tokens, inner.forget
-        self._cached = 0
-        self._counting = threading.Lock()
+        self._cached, self._counting = 0, threading.Lock()
 
     @property
     def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:

@@ -1,9 +1,8 @@
 """Requests to an OpenAI-compatible server, and the error that each kind of failure becomes.
 
-The `openai` client retries failures that may pass (no connection, a reset, 408, 409, 429, 5xx, and here also an answer
-that is not JSON) as Retry-After says. They become a `ServerError`, others a `RefusedError`, with the remedy. Requests
-run on an event loop in a thread of their own: only there can one that waits or hangs be cancelled at its deadline or at
-Ctrl-C. The key is added to a request at the last moment and removed from everything that comes back.
+The `openai` client retries failures that may pass (no connection, a reset, 408, 409, 429, 5xx, an answer that is not
+JSON) as Retry-After says. Requests run on an event loop in a thread of their own: only there can one that waits or
+hangs be cancelled at its deadline or at Ctrl-C.
 """
 
 from __future__ import annotations
@@ -87,11 +86,10 @@ class Connection:
     def send(self, calls: Sequence[ApiCall], read: Callable[[int, Mapping[str, Any]], T]) -> Iterator[tuple[int, T]]:
         """Send calls and yield `read` of each answer's JSON, with the index of its call, as they arrive.
 
-        Of calls whose texts begin alike the longest is sent first, the others when it is answered: by then the server
-        has read their shared beginning. After a failure, of `read` too, no thread of the same `TaskGroup` sends
-        anything more; requests in flight are awaited until the group is abandoned. `read` runs in the thread of the
-        requests. Raises ServerError, RefusedError, SpendingLimitError, and any ModelError of `read`; StoppedError if
-        calls were not sent because another failed or the group is over; ModelError if it is closed, or before a fork.
+        `read` runs in the thread of the requests. After a failure, of `read` too, no thread of the same `TaskGroup`
+        sends anything more; requests in flight are awaited until the group is abandoned. Raises ServerError,
+        RefusedError, SpendingLimitError, and any ModelError of `read`; StoppedError if calls were not sent because
+        another failed or the group is over; ModelError if it is closed, or after a fork.
         """
         self._check_open()
         group = current_group()
@@ -100,7 +98,7 @@ class Connection:
         async def put(first: int, *others: int) -> None:
             task = asyncio.create_task(self._answer(calls[first], lambda answer: read(first, answer), group))
             task.add_done_callback(lambda task: done.put((first, task)))
-            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.gather(task, return_exceptions=True)  # by then the server has read the shared beginning
             await asyncio.gather(*(put(i) for i in others))
 
         async def put_all() -> None:
@@ -157,7 +155,6 @@ class Connection:
         return ModelError(f"the connection to {self._url} was closed: open the model again")
 
     def _next(self, done: queue.SimpleQueue[T], group: TaskGroup) -> T:
-        """Wait for the next item. Raises StoppedError if the group is abandoned before."""
         while True:
             try:
                 return done.get(timeout=POLL_SECONDS)
@@ -189,7 +186,7 @@ class Connection:
             raise self._explained(error, message, f"{call.path} for {call.body.get('model')}") from None
 
     def _explained(self, error: openai.OpenAIError, message: str, asked: str) -> ModelError:
-        """The error that a failed request for `asked` becomes. message: the server's own."""
+        """The error that a failed request for `asked` becomes: ServerError if it may pass. message: the server's."""
         url, times = self._url, self._attempts
         if isinstance(error, openai.APITimeoutError):
             silence = f"{self._deadline / times:g} seconds, {times} times"

@@ -46,10 +46,7 @@ _CHOICES = 2  # the best two tokens at each place: the target's rival is among t
 def connect(
     name: str, options: ApiOptions | None = None, *, template: Template = "chat", attempts: int = ATTEMPTS
 ) -> ServedModel:
-    """Open a served model; with template "plain" it is first probed for scores, by two to six short requests.
-
-    attempts: most requests for one answer. Raises ModelError: ServerError, RefusedError, SpendingLimitError.
-    """
+    """Open a served model; with template "plain" two to six short requests probe it for scores. Raises ModelError."""
     options = options or ApiOptions()
     address = parse_address(name, allow_http=options.allow_http)
     key = key_in(address.key_variable)

@@ -1,8 +1,4 @@
-"""Read a server's response: its bytes, its JSON, its token counts and its error message.
-
-Nothing in a response is trusted. A body is bounded while it is read and decoded, and is UTF-8 whatever its headers say.
-A key is hidden in decoded text, before anything is shortened.
-"""
+"""Read a server's response, of which nothing is trusted: its bytes, JSON, token counts and error message."""
 
 from __future__ import annotations
 
@@ -38,8 +34,8 @@ def valid_text(text: str) -> str:
 async def read_body(response: httpx2.Response) -> None:
     """Read and decode a response, and keep its JSON as its extension "json"; for use as an event hook.
 
-    A successful response that is not JSON becomes a failed connection, so that it is retried. Raises RefusedError if
-    the body is too large or compressed in a way that was not asked for, or if the account has no money left.
+    One that should be JSON and is not becomes a failed connection, so that it is retried. Raises RefusedError if the
+    body is too large, in memory or decoded, or oddly compressed, or if the account has no money left.
     """
     stream = response.extensions["network_stream"]
     _count_reads(stream)
@@ -49,7 +45,7 @@ async def read_body(response: httpx2.Response) -> None:
         raise httpx2.RemoteProtocolError(SECOND_ANSWER, request=response.request)
     response.stream = httpx2.ByteStream(await _decoded(response))
     response.headers.pop("content-encoding", None)
-    response.encoding = "utf-8"
+    response.encoding = "utf-8"  # whatever its headers say
     await response.aread()
     stream.reads_before = stream.reads
     status = response.status_code
@@ -128,7 +124,7 @@ def token_counts(body: Mapping[str, Any], url: str) -> TokenCounts:
 
 
 def error_message(body: object, hide: Callable[[str], str]) -> str:
-    """The server's own error message, shortened, without the key; "" if it sends none in the API's form."""
+    """The server's own error message, without the key, then shortened; "" if it sends none in the API's form."""
     if isinstance(body, list) and len(body) == 1:  # Gemini's form
         [body] = body
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
