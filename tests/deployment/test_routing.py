@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from drike.deployment.edited_model import EditedModel
+from drike.deployment.edited_model import EditedModel, route, route_each, write_prompts
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
-from drike.deployment.routing import route, route_each, write_prompts
 from drike.editors.catalog import FactPrompt
 from drike.edits import Edit
 from drike.encoders import HashingEncoder

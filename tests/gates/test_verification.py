@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from drike.conversations.following import Memory
-from drike.deployment.edited_model import EditedModel
-from drike.deployment.routing import route_each
+from drike.deployment.edited_model import EditedModel, route_each
 from drike.editors.catalog import FactPrompt
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError

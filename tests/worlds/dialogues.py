@@ -9,7 +9,7 @@ from dataclasses import replace
 from drike.conversations.following import Follower
 from drike.conversations.rendering import AsBlock, Placement
 from drike.conversations.turns import Api
-from drike.deployment.routing import route
+from drike.deployment.edited_model import route
 from drike.edits import Edit
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex

@@ -13,7 +13,7 @@ from typing import Any
 from drike.conversations.following import Follower, Memory
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api, JsonPath, UnreadError, read
-from drike.deployment.routing import route
+from drike.deployment.edited_model import route
 from drike.errors import UsageError
 from drike.gates.decision import Gate
 from drike.gates.store_gate import StoreView, encoder_of, stored_gate, usual_gate

@@ -1,13 +1,13 @@
-"""A model with edits in force: ask it, see its prompt, and see why it got that prompt. The weights do not change."""
+"""Which edits a question gets, the prompt that states them, and a model that answers under the edits in force."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from drike.deployment.routing import route_each, write_prompts
 from drike.editors.catalog import Editor
 from drike.editors.in_context import EditorColumn, Retain, column_of, ranks_retains
 from drike.edits import Edit
@@ -16,19 +16,61 @@ from drike.evaluation.judge import complete, write_answers
 from drike.gates.by_name import EveryQuery
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
+from drike.gates.policy import applied
 from drike.gates.store_gate import StoreView, encoder_of, open_gate
-from drike.gates.verification import require_uncertainty
+from drike.gates.verification import require_uncertainty, verify
 from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Demonstration, Prompt, Role
 from drike.stores.log import EditStore
-from drike.stores.records import EditVersion, as_stored
+from drike.stores.records import EditVersion, Status, as_stored
 from drike.support.table import Table, as_markdown, markdown_text, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _MAX_CANDIDATES = 5  # in an explanation
+
+
+def route(gate: Gate, index: EditIndex, queries: Iterable[str], *, verifying: bool = False) -> Decision:
+    """The decision on a question, which may be read in several ways: the last turn of a chat, then it with context.
+
+    Of the queries, at least one, the first that concerns an active edit decides, and the names that it uses for
+    `Decision.edits`. verifying: so does one with an uncertain active edit, since a model will be asked about it; if it
+    then says no, the question gets no edit, even if a later query would match. Else the first that concerns a shadow
+    edit decides, so that it is counted, or the first query: shadow edits change no answer. As pure as the gate.
+    """
+    decisions = []
+    for query in queries:
+        decision = gate.decide(query, index)
+        statuses = {edit.record.status for edit in decision.matched}
+        if verifying:
+            statuses |= {candidate.edit.record.status for candidate in decision.uncertain}
+        if Status.ACTIVE in statuses:
+            return decision
+        decisions.append((bool(statuses), decision))
+    return next((decision for concerns, decision in decisions if concerns), decisions[0][1])
+
+
+def route_each(
+    gate: Gate, index: EditIndex, questions: Sequence[str], model: LanguageModel | None = None
+) -> list[Decision]:
+    """The decision on each question, of one query each. model: is asked about all uncertain edits, in one call."""
+    decisions = [route(gate, index, [question], verifying=model is not None) for question in questions]
+    return decisions if model is None else verify(decisions, model)
+
+
+def write_prompts(editor: Editor, decisions: Sequence[Decision]) -> list[Prompt]:
+    """A prompt for each decision: the query as it is, or under its edits. Same edits share one call of the editor."""
+    editor = applied(editor)
+    queries_under: dict[tuple[Edit, ...], dict[str, None]] = defaultdict(dict)
+    for decision in decisions:
+        queries_under[decision.edits][decision.query] = None
+    written: dict[tuple[tuple[Edit, ...], str], Prompt] = {}
+    for edits, queries in queries_under.items():
+        prompts = editor.prompts(edits, list(queries)) if edits else map(Prompt, queries)
+        written |= zip(((edits, query) for query in queries), prompts, strict=True)
+    return [written[decision.edits, decision.query] for decision in decisions]
 
 
 @dataclass(frozen=True)
@@ -74,7 +116,7 @@ class Explanation:
         return "\n".join([*map(visible, self._lines()), *map(str, self._tables())])
 
     def _tables(self) -> list[Table]:
-        tables = [candidates_table(self.decision)] if self.decision.candidates else []
+        tables = [_candidates_table(self.decision)] if self.decision.candidates else []
         if self.choices:
             fixed = tuple((f"{d.query} {d.answer}", d.role.value) for d in self.fixed)
             tables.append(Table("Always shown", ("demonstration", "role"), fixed, wide=True))
@@ -108,8 +150,7 @@ class BeforeAfter:
         return self.decision.reason if self.decision.matched else f"left alone: {self.decision.reason}"
 
 
-def candidates_table(decision: Decision) -> Table:
-    """The edits that a gate considered for a query, the most probable first."""
+def _candidates_table(decision: Decision) -> Table:
     matched = {edit.id for edit in decision.matched}
     rows = []
     for candidate in decision.candidates[:_MAX_CANDIDATES]:
@@ -124,11 +165,11 @@ def candidates_table(decision: Decision) -> Table:
 class EditedModel:
     """A frozen model that answers under the edits in force, and as it is where a query concerns none of them.
 
-    edits: a store, whose changes take effect at the next query; or one edit or several, of which the later one holds
-    where two share a query. gate: decides which edits a query concerns; None for the store's own, else the default one,
-    or `Named` where no encoder is installed; `EveryQuery()` is the paper's protocol. encoder: of the vectors that the
-    gate compares. ask: ask the model, yes or no, where the gate is uncertain. Raises ValueError for no edits, and for
-    one without a subject, which only `EveryQuery` can use; UsageError for `ask` with a gate that is never uncertain.
+    edits: a store, whose changes take effect at the next query; or one or several, the later of two with one query.
+    gate: None is the store's own, else the default one, or `Named` where no encoder is installed; `EveryQuery()` is the
+    paper's protocol. encoder: of the vectors that the gate compares. ask: ask the model, yes or no, where the gate is
+    uncertain. Raises ValueError for no edits, and for one without a subject, which only `EveryQuery` can use;
+    UsageError for `ask` with a gate that is never uncertain.
     """
 
     def __init__(
@@ -180,10 +221,8 @@ class EditedModel:
         pairs = list(zip(map(Prompt, queries), write_prompts(self.editor, decisions), strict=True))
         asked = list(dict.fromkeys(prompt for pair in pairs for prompt in pair))
         answers = {prompt: first_line(text) for prompt, text in zip(asked, complete(self.model, asked), strict=True)}
-        return [
-            BeforeAfter(decision, answers[before], answers[after])
-            for decision, (before, after) in zip(decisions, pairs, strict=True)
-        ]
+        decided = zip(decisions, pairs, strict=True)
+        return [BeforeAfter(decision, answers[before], answers[after]) for decision, (before, after) in decided]
 
     def explain(self, query: str) -> Explanation:
         """The answer, and why its prompt looks as it does."""

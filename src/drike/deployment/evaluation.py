@@ -1,7 +1,4 @@
-"""Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
-
-Where a probe of one case asks for the fact of another edit in force, that edit's new object is the right answer.
-"""
+"""Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from drike.deployment.routing import route_each, write_prompts
+from drike.deployment.edited_model import route_each, write_prompts
 from drike.editors.catalog import Editor
 from drike.edits import Aspect, Edit, EditCase, Probe, trained_on
 from drike.encoders import TextEncoder
@@ -25,11 +22,10 @@ UNRELATED = "unrelated"
 
 
 class SimulatedStores:
-    """For each case a store that holds its edits and others.
+    """For each case a store that holds its edits and others, of which none contradicts them.
 
     edits: all that may be in force; of two that answer the same question the first is. size: edits in force, drawn with
-    the seed; None is all. A case's own edits are always among them, and what contradicts these is not. encoder: for a
-    gate that compares vectors. Raises UsageError for an edit without a subject.
+    the seed; None is all. encoder: for a gate that compares vectors. Raises UsageError for an edit without a subject.
     """
 
     def __init__(
@@ -98,7 +94,7 @@ class GatedEditor:
 
 
 def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
-    """The case with the right answers to its probes under its store."""
+    """The case with the right answers under its store: of a probe that asks for another edit in force, its object."""
     own, index = stores.own(case.edits), stores.of(case.edits)
 
     def with_answer(probe: Probe) -> Probe:
@@ -115,12 +111,10 @@ def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
 def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequence[EditVersion]:
     """The edits in force that a probe asks for: its case's, or one about the same fact if its answer should stay.
 
-    That is one whose subject the probe names, with its old or new object for an answer, as data sets may name no
-    relations. A distracting sentence may stand before either kind of question: those about the case's edits name their
-    subject.
+    That is one whose subject the probe names and whose old or new object is its answer: data may name no relations.
     """
     stays = probe.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
-    if probe.aspect is Aspect.DISTRACTOR:
+    if probe.aspect is Aspect.DISTRACTOR:  # a sentence before either kind of question
         stays = not any(mentions(probe.query, edit.record.subject) for edit in own)
     if not stays:
         return own
@@ -136,12 +130,11 @@ def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequen
 
 @dataclass(frozen=True)
 class GateRecord:
-    """What a gate decided about a question.
+    """What a gate decided about a question of a case, or about an unrelated one, whose case_id is "".
 
-    case_id: "" for an unrelated question. kind: the probe's aspect, or "unrelated". asks: the fact of the edit in force
-    that the question asks for, or that its answer follows from, if any. fires: whether all edits that it asks for
-    match. false: the facts of other edits that match. probability: of the edit that it asks for; 0 if that is no
-    candidate. nearest, nearest_probability: the most probable of the other edits.
+    kind: the probe's aspect, or "unrelated". asks: the fact of the edit in force that the question asks for, or that
+    its answer follows from, if any. fires: whether all edits that it asks for match. false: the facts of others that
+    match. probability: of the edit that it asks for; 0 if that is no candidate. nearest: the most probable of others.
     """
 
     case_id: str

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drike.deployment.edited_model import BeforeAfter, EditedModel
-from drike.deployment.routing import write_prompts
+from drike.deployment.edited_model import BeforeAfter, EditedModel, write_prompts
 from drike.edits import EditCase
 from drike.prompts import Prompt
 from drike.report.page import rendered

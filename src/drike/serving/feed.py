@@ -17,7 +17,7 @@ from itertools import count
 
 from drike.conversations.following import Earlier, Follower, Memory
 from drike.conversations.rendering import Placement
-from drike.deployment.routing import route
+from drike.deployment.edited_model import route
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
 from drike.gates.alike import AlikeEdits
