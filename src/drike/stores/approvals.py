@@ -1,7 +1,4 @@
-"""Who made a change, and who has approved it: nobody approves what they wrote.
-
-A history has a person as a name, a name with the role of its key, or a name that somebody claims.
-"""
+"""Who made a change, and who has approved it: nobody approves what they wrote."""
 
 from __future__ import annotations
 
@@ -82,9 +79,6 @@ def is_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int)
 
 def _proposed(versions: Sequence[EditVersion], record: EditRecord) -> list[EditRecord]:
     """The last versions of an edit, as far as they propose what a record says."""
-    wanted, last = effect(record), (version.record for version in reversed(versions))
-
-    def proposes(kept: EditRecord) -> bool:
-        return kept.status is Status.PROPOSED and kept.approved_as is record.status and effect(kept) == wanted
-
-    return list(takewhile(proposes, last))
+    wanted = Status.PROPOSED, record.status, effect(record)
+    last = (version.record for version in reversed(versions))
+    return list(takewhile(lambda kept: (kept.status, kept.approved_as, effect(kept)) == wanted, last))

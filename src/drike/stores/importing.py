@@ -78,7 +78,6 @@ def import_edits(
 ) -> Imported:
     """Add the edits of `read_edits`, all at once, as proposals where the store requires approvals. Raises StoreError.
 
-    author: of rows that name none.
     supersede: a row retires the active edits that it contradicts, those of earlier rows too; otherwise it is refused.
     """
     added, refused, repeated = list[EditVersion](), dict[int, str](), 0

@@ -1,21 +1,20 @@
-"""A store of edits: a log of changes that only grows; `sqlite` keeps it in a file, `postgres` in a database.
+"""A store of edits: a log of their versions that only grows, from which follows what they are now (`Snapshot`).
 
-Each change is a new version of an edit. What the edits are now follows from the log (`Snapshot`). A proposed or
-rejected version leaves the one before it as it was. Of active edits, no two answer the same question at the same time:
-a new one is refused, or supersedes the others. The checksum of a change covers that of the one before it; that of the
-last one is also the setting `head`. Changes before version 3 have their own.
+No two active edits answer a question at the same time. The checksum of a change covers that of the one before it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from importlib import resources
 from typing import Any, NamedTuple, Protocol
 
 from drike.stores import records
@@ -23,7 +22,7 @@ from drike.stores.approvals import is_approved, required_approvals
 from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
-HEAD, CLAIMS = "head", "claims by words"  # settings: the last change, and the sum of `claim_mark`
+HEAD, CLAIMS = "head", "claims by words"  # settings: the last change with its checksum, and the sum of `claim_mark`
 END = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
     (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1),
     (SELECT max(edit) FROM drike_changes)"""
@@ -76,9 +75,9 @@ class _LogEnd(NamedTuple):
 class EditStore(Protocol):
     """Keeps edits. A change that returned is kept, whatever happens next; one that did not has left nothing behind.
 
-    name: for messages, without a password. alike: the edits that say in other words what an active record says, which
-    are its rivals, too. Threads and processes may share a store. All raises StoreError where it is unusable.
-    Statements have %s for values and `drike_` before tables, which a backend may spell in another way.
+    name: without a password. alike: the edits that say in other words what an active record says, which are its rivals,
+    too. Threads and processes may share a store. All raises StoreError where it is unusable. Statements have %s for
+    values and `drike_` before tables, which a backend may spell in another way.
     """
 
     name: str
@@ -226,9 +225,10 @@ class EditStore(Protocol):
 
     def _claim(self, edit: int, record: EditRecord) -> int:
         """Let an edit that has no claims have those of its record, if that is active; return the sum of their marks."""
-        claims = [self._claim_of(key) for key in conflict_keys(record)] if record.status is Status.ACTIVE else []
-        if claims:
-            self._insert("drike_claims", [(claim, edit) for claim in claims])
+        if record.status is not Status.ACTIVE:
+            return 0
+        claims = [self._claim_of(key) for key in conflict_keys(record)]
+        self._insert("drike_claims", [(claim, edit) for claim in claims])
         return sum(claim_mark(claim, edit) for claim in claims)
 
     def _claim_of(self, key: str) -> str | bytes:
@@ -243,8 +243,7 @@ class EditStore(Protocol):
         end = self._check_end()
         claims = self.setting(CLAIMS) or ""
         if not (self._verified and claims):
-            found = str(self._sum_of_claims())
-            self._verified = claims == found  # else look once more, should this transaction fail
+            self._verified = claims == str(self._sum_of_claims())  # else look once more, should this transaction fail
             if not self._verified:  # make the claims again from the log
                 self._run("DELETE FROM drike_claims")
                 claims = str(sum(self._claim(edit.id, edit.record) for edit in snapshot(self).edits.values()))
@@ -298,6 +297,12 @@ def check_end(name: str, head: str | None, last: str | None, edit: int | None) -
     return _LogEnd(int(number or 0), edit or 0, checksum)
 
 
+def migrations(file: str) -> list[str]:
+    """What leads from each version of a backend's schema to the next, as a file beside this one has it."""
+    text = resources.files("drike.stores").joinpath(file).read_text("utf-8")
+    return [step.strip() for step in re.split(r"-- to version \d+\n", text)[1:]]
+
+
 def claim_hash(key: str) -> bytes:
     """A conflict key as short bytes, since PostgreSQL's text has no NUL and its index no long values."""
     return hashlib.sha256(key.encode()).digest()
@@ -319,11 +324,10 @@ def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:
     """What the edits are now. Reads only what is new since an earlier snapshot, if the log goes on from it."""
     since = since or Snapshot()
     changes = store.changes(max(since.revision - 1, 0))
-    if since.revision:
-        if changes and changes[0].checksum == since.head:
-            changes = changes[1:]
-        else:
-            changes, since = store.changes(), Snapshot(histories=since.histories + 1)
+    if since.revision and changes and changes[0].checksum == since.head:
+        changes = changes[1:]
+    elif since.revision:
+        changes, since = store.changes(), Snapshot(histories=since.histories + 1)
     return folded(changes, since) if changes else since
 
 
@@ -352,10 +356,7 @@ def decided_version(versions: Sequence[EditVersion]) -> EditVersion:
 
 
 def versions(store: EditStore, edit: int, seen: int | None = None) -> Sequence[EditVersion]:
-    """All versions of an edit, the latest last. seen: the one that a person took for that.
-
-    Raises StoreError if there is no such edit, or it has changed since.
-    """
+    """All versions of an edit, the latest last. seen: the one that a person took for that. Raises StoreError."""
     changes = store.changes(edit=edit) if edit < _MAX_ID else ()
     if not changes:
         raise StoreError(f"there is no edit {edit}: choose one that is listed (drike edits list --all)")

@@ -1,8 +1,7 @@
 """The life of a correction: proposed, approved, in use, reviewed, retired. Each move is a new version in the log.
 
-While an edit is in use, a proposal to change it leaves it as it is until it is approved. A store may require approvals
-(`approvals`): no version that says something new is then in use before so many people other than its authors have
-approved it, whichever way it comes (`EditStore.put`).
+Where a store requires approvals, no version that says something new is in use before so many people other than its
+authors have approved it, whichever way it comes (`EditStore.put`).
 """
 
 from __future__ import annotations

@@ -16,25 +16,7 @@ from drike.stores.records import MissingStoreError, StoreError, UnavailableError
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
-_MIGRATIONS = (  # of the schema: the statements that lead from each version to the next
-    (
-        """CREATE TABLE changes (
-            number INTEGER PRIMARY KEY, edit INTEGER NOT NULL, version INTEGER NOT NULL, created_at TEXT NOT NULL,
-            entry TEXT NOT NULL, checksum TEXT NOT NULL, UNIQUE (edit, version))""",
-        "CREATE TRIGGER no_update BEFORE UPDATE ON changes BEGIN SELECT RAISE(ABORT, 'the log only grows'); END",
-        "CREATE TRIGGER no_delete BEFORE DELETE ON changes BEGIN SELECT RAISE(ABORT, 'the log only grows'); END",
-        # The questions that active edits answer; follows from the changes.
-        "CREATE TABLE claims (key TEXT, edit INTEGER, PRIMARY KEY (key, edit)) WITHOUT ROWID",
-        "CREATE INDEX claims_of_edit ON claims (edit)",
-    ),
-    ("CREATE TABLE gates (number INTEGER PRIMARY KEY, created_at TEXT NOT NULL, gate TEXT NOT NULL)",),
-    (
-        "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        """INSERT INTO settings VALUES ('head', coalesce(
-            (SELECT number || ' ' || checksum FROM changes ORDER BY number DESC LIMIT 1), '')), ('claims', '')""",
-    ),
-    (),  # earlier drikes would take a proposed version for the edit
-)
+_MIGRATIONS = [step.split("\n\n") for step in log.migrations("sqlite.sql")]
 _CLOSED = "cannot be opened ({}): check the path and its permissions, or give another --store"
 _REMEDIES: records.Remedies = (  # by how names of SQLite's errors begin
     (("SQLITE_BUSY", "SQLITE_LOCKED"), UnavailableError, records.BUSY),
