@@ -112,8 +112,7 @@ def _load(
         raise DataError(f"{read[0].given} holds no usable row ({why}); give another file")
     titles = ["TinyFacts" if source.sha256 == tinyfacts.rows_sha256() else Path(source.given).stem for source in read]
     shown_titles = titles if len(titles) <= _NAMED else [titles[0], f"{len(titles) - 1} more"]
-    title = name or "+".join(shown_titles)
-    return Dataset(title, tuple(read), tuple(cases), dropped, tuple(log.cuts))
+    return Dataset(name or "+".join(shown_titles), tuple(read), tuple(cases), dropped, tuple(log.cuts))
 
 
 _embedded = lru_cache(_load)  # a part of the package, which does not change
@@ -183,9 +182,9 @@ def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], 
 
 
 def fetch(address: str, *, expected: str | None = None) -> Path:
-    """The local copy of a public file with an http(s) address, downloaded unless there is an intact one.
+    """The local copy of a file with an http(s) address and an `expected` SHA-256, downloaded unless it is intact.
 
-    expected: its SHA-256; another file is not kept. Raises DataError, whatever the server sends and however slowly.
+    Raises DataError, whatever the server sends and however slowly.
     """
     folder = cache_folder() / "datasets"
     try:

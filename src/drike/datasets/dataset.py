@@ -98,10 +98,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Cases in order of case_id, their sources, what reading them dropped, and how paraphrases were cut.
-
-    pool: case ids of rows that are never edited; these cases stand last.
-    """
+    """Cases in order of case_id, those that are never edited (`pool`, by id) last; what reading dropped and cut."""
 
     name: str
     sources: tuple[Source, ...]
@@ -119,14 +116,11 @@ class Dataset:
 
     @property
     def editable(self) -> int:
-        """How many rows are editable, first by case_id: the paper's 2,000, half of fewer, or with a pool all.
-
-        TinyFacts has its own number: the embedded model has seen edits of all other rows.
-        """
+        """How many rows are editable, first by case_id: the paper's 2,000, half of fewer, or with a pool all."""
         first, *others = [source.sha256 for source in self.sources] or [""]
         rows = len(self.cases) - len(self.pool)
         if first == tinyfacts.rows_sha256() and (self.pool or not others) and rows > tinyfacts.EDITABLE:
-            return tinyfacts.EDITABLE
+            return tinyfacts.EDITABLE  # the embedded model has seen edits of all other rows
         return rows if self.pool else min(EDITABLE, rows // 2)
 
     def split(

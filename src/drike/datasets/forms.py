@@ -326,9 +326,8 @@ FORMS = (
 
 
 def flat_form(rows: Sequence[Row], paraphrases: Paraphrases | None) -> Form:
-    """The form of a file of EasyEdit's flat shape. By default only CounterFact's paraphrases are screened.
-
-    It is known by its neighbours, whose answer is the row's own old object in all of its rows.
-    """
-    shared = all(row.values.get("locality_ground_truth") == row.values.get("ground_truth") for row in rows)
-    return SCREENED if (paraphrases or ("screen" if shared else "keep")) == "screen" else AS_PUBLISHED
+    """The form of a file of EasyEdit's flat shape. By default only CounterFact's paraphrases are screened."""
+    if paraphrases is None:  # CounterFact's neighbours have the row's own old object in all rows
+        shared = all(row.values.get("locality_ground_truth") == row.values.get("ground_truth") for row in rows)
+        return SCREENED if shared else AS_PUBLISHED
+    return SCREENED if paraphrases == "screen" else AS_PUBLISHED

@@ -1,11 +1,9 @@
-"""Probes in our own wording for edits that have none of an aspect: yes_no, choice, pushback and distractor.
+"""Probes in our own wording, drawn by a seed, for edits that have none: yes_no, choice, pushback and distractor.
 
-They are made from the edit and its neighbours alone; wordings and orders are drawn by a seed and the case.
-
-For TinyFacts, same_subject, alias and multi_hop: few of its subjects have two facts, and the embedded model was never
-asked to follow two, so most of these are put to the unedited model first (`BaselineQuestion`). Another relation of the
-subject counts where the model names an object of that relation (other than the edit's old object, from which it may
-have inferred it), a short name and two hops where it gives the answer that follows from its facts.
+For TinyFacts, same_subject, alias and multi_hop too: few of its subjects have two facts, and the embedded model was
+never asked to follow two, so most of these are put to the unedited model first (`BaselineQuestion`). Another relation
+counts where the model names an object of it (other than the edit's old object, from which it may have inferred it), a
+short name and two hops where it gives the answer that follows from its facts.
 """
 
 from __future__ import annotations
@@ -156,7 +154,6 @@ def described(relation: str, subject: str) -> str:
 
 @cache
 def _objects() -> dict[tuple[str, str], str]:
-    """The object of each (relation, subject)."""
     return {(fact.relation, fact.subject): fact.object for fact in facts()}
 
 

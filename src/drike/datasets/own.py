@@ -1,7 +1,4 @@
-"""Own facts: `prompt` and `target_new`, and where known the subject, old object, paraphrases and neighbours.
-
-One file serves `drike edits import`, too; what only a store of edits uses (`STORED`) is not read here.
-"""
+"""Own facts, in files that `drike edits import` reads, too; what only a store uses (`STORED`) is not read here."""
 
 from __future__ import annotations
 
@@ -65,17 +62,13 @@ def near(field: str) -> str | None:
 
 def missing(row: Row) -> DataError | None:
     """Which needed field is missing or misspelt; None if all are there, or nothing like one of them."""
-    lacking = [name for name in NEEDED if not _has(row, name)]
+    lacking = [name for name in NEEDED if name not in map(meaning, row.values)]
     meant = {name: near[0] for name in lacking if (near := get_close_matches(name, row.values, n=1, cutoff=_ALIKE))}
     if not lacking or not (meant or len(lacking) < len(NEEDED)):
         return None
     name = next(iter(meant or lacking))
     hint = f" ({shown(meant[name])}: did you mean {name}?)" if meant else ""
     return DataError(f"{row.place} has no field {name!r}{hint}; {COLUMNS}")
-
-
-def _has(row: Row, name: str) -> bool:
-    return any(re.fullmatch(_PATTERNS[name], field) for field in row.values)
 
 
 def _edits(row: Row, target: Target) -> list[Edit]:
@@ -108,7 +101,7 @@ def _asked(entry: Entry, known: Templates | None) -> Asked:
 
 FORM = Form(
     "own facts (prompt, target_new; where known subject, target_true, paraphrase, neighborhood_prompt, ...)",
-    lambda row: all(_has(row, name) for name in NEEDED),
+    lambda row: {*NEEDED} <= {*map(meaning, row.values)},
     _edits,
     _asked,
 )

@@ -199,10 +199,8 @@ def rows_in(text: str, name: str, may_repeat: Callable[[str], bool] = lambda col
 
 
 def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[Row | DataError]:
-    """The rows of a CSV file without blank ones and repeated headers; the last fields of a short row are None.
-
-    The header, which has none of the separators in its names, decides on one of them.
-    """
+    """The rows of a CSV file without blank ones and repeated headers; the last fields of a short row are None."""
+    # The header, which has none of the separators in its names, decides on one of them.
     separator = max(SEPARATORS, key=text.lstrip().partition("\n")[0].count)
     table = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header, columns = list[str](), list[str]()

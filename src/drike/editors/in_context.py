@@ -24,7 +24,7 @@ SelectorT_co = TypeVar("SelectorT_co", bound=Selector, covariant=True)
 class TokenLimit:
     """A limit of tokens in a prompt, as a model's `count_tokens` counts them; selections are pruned until they fit.
 
-    At least one prunable demonstration stays: a prompt that is too long even then is left for the model to refuse.
+    One prunable demonstration stays: a prompt that is too long even then is left for the model to refuse.
     """
 
     tokens: int

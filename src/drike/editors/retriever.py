@@ -1,12 +1,9 @@
 """The learned policy that ranks retains: a frozen text encoder f with a linear head S_theta (paper, section 4.2).
 
-The head gives every retain e of an edit x a score z; p = softmax(z) over the edit's retains. Two forms of S_theta fit
-the paper's text:
+The head gives every retain e of an edit x a score z; p = softmax(z). Two forms of S_theta fit the paper's text:
 
     dot:   z = (W f(x) + b) . (W f(e) + b) / sqrt(h)     the parent method's; x and e are encoded apart
     cross: z = w . f(x, e)                               the pair is encoded as one text
-
-f has unit root mean square, so that a learning rate means the same whatever the encoder.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ class Retriever:
         return [x, *blocks] if self.form == "dot" else [f"{x}\n\n{block}" for block in blocks]
 
     def features(self, candidates: DemonstrationSet) -> Tensor:
-        """F of `texts`: [1 + n, d] for "dot", [n, d] for "cross"; float32, no gradient."""
+        """F of `texts`: [1 + n, d] for "dot", [n, d] for "cross"; of unit root mean square, whatever the encoder."""
         vectors = torch.from_numpy(np.asarray(self.encoder.encode(self.texts(candidates)), dtype=np.float32))
         rms = vectors.square().mean(dim=1, keepdim=True).sqrt()
         return vectors / rms.clamp_min(1e-12)

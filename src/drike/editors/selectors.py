@@ -74,10 +74,7 @@ class Budget(Protocol):
 
 @dataclass(frozen=True)
 class Fraction(Budget):
-    """Keep a share in (0, 1] of the retains, rounded (halves up): at least one, at most `max_shots`. IKE keeps all.
-
-    Raises ValueError for an impossible value.
-    """
+    """Keep a share in (0, 1], else ValueError, of the retains, halves rounded up: 1 to `max_shots`. IKE keeps all."""
 
     share: float = 1.0
     max_shots: int | None = None
@@ -271,10 +268,7 @@ def _shared(selections: Iterable[Selection], shown: Iterable[Demonstration]) -> 
 
 @dataclass(frozen=True, order=True)
 class RoleCounts(Selector):
-    """A mix, shown to every query: at most so many copies, updates and retains, those nearest to the edit.
-
-    Raises ValueError for counts below 0.
-    """
+    """A mix, shown to every query: so many copies, updates and retains at most, the nearest; ValueError below 0."""
 
     copies: int
     updates: int
@@ -322,17 +316,14 @@ def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class SubjectSwitch(Selector):
-    """A control without training: one mix for queries that name the edit's subject; all others get another or no edit.
-
-    Of an edit without a subject the own query alone counts as naming it.
-    """
+    """A control without training: one mix for queries that name the edit's subject; others get another or no edit."""
 
     named: RoleCounts
     other: Selector = LeaveAlone()
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The selection for each query, by whether it names the subject."""
-        edit = candidates.edit
+        edit = candidates.edit  # without a subject, only its own query is about it
         about = [query == edit.query if edit.subject is None else mentions(query, edit.subject) for query in queries]
         return [(self.named if named else self.other).select(candidates, [""])[0] for named in about]
 

@@ -1,10 +1,4 @@
-"""Ask a model questions and judge its answers, in the same way for rewards and metrics, by one of three rules.
-
-greedy      every token of the target is the model's first choice, and the token after it ends the word; exact text,
-            read from the scores of the target without writing anything
-generate    the first line that the model writes (greedily, ANSWER_TOKENS at most) starts with the target at a word
-            boundary, both normalised as in `drike.matching`
-likelihood  P(target) > P(distractor), both as geometric means of token probabilities (IKE's P(new) > P(old))
+"""Ask a model questions and judge its answers, in the same way for rewards and metrics, by one of three `RULES`.
 
 If a prompt asks to reason first, target and distractor are scored after what the model wrote and its cue. A question
 with challenges is a conversation: the model answers, is challenged ("Are you sure?"), and its last answer is judged.
@@ -80,16 +74,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Rule:
-    """When an answer is right: `meaning` says it in words, and `right` None where the rule cannot say.
-
-    by_scores: whether it reads log-probabilities. compares: whether it needs a distractor.
-    """
+    """When an answer is right, in words (`meaning`) and as a function; by_scores: it reads log-probabilities."""
 
     name: RuleName
     meaning: str
     right: Callable[[Verdict], bool | None] = field(repr=False)
     by_scores: bool = True
-    compares: bool = False
+    compares: bool = False  # with a distractor, without which it cannot say
 
     @property
     def caption(self) -> str:
@@ -97,11 +88,13 @@ class Rule:
         return f"Judged by {self.name}: an answer is right if {self.meaning}."
 
 
+# From the scores of the target alone, without writing anything.
 GREEDY = Rule("greedy", "greedy decoding would write exactly the target and then end the word", attrgetter("greedy"))
 GENERATE = Rule(
     "generate", f"the first line written, at most {ANSWER_TOKENS} tokens, starts with the target, both normalised",
     attrgetter("matched"), by_scores=False,
 )  # fmt: skip
+# By geometric means of token probabilities.
 LIKELIHOOD = Rule(
     "likelihood", "the target is more probable than its distractor (IKE's rule)", attrgetter("prefers"), compares=True
 )
@@ -110,10 +103,7 @@ RULES: dict[str, Rule] = {rule.name: rule for rule in (GREEDY, GENERATE, LIKELIH
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, its right answer, other right ones (`also`) and, for margins, a wrong one.
-
-    challenges: what the user says after each answer of the model; its last answer is judged.
-    """
+    """A prompt, its right answer, a wrong one for margins, other right ones, and the user's turns after each answer."""
 
     prompt: Prompt
     target: str
@@ -269,7 +259,6 @@ def write_answers(
 
 
 def _split(cue: str | None, completion: Completion) -> WrittenAnswer:
-    """Split a completion at the last cue of its answer, if the prompt asked for one."""
     if cue is None:
         return WrittenAnswer(answer=completion.text, prompt_tokens=completion.prompt_tokens)
     reasoning, reached, answer = completion.text.rpartition(cue)

@@ -102,7 +102,6 @@ class Summary:
         return estimate
 
     def __str__(self) -> str:
-        """The row as a table, with its heading."""
         names = [name for name in METRICS if name != "RR known"]
         title = f"{self.cases:,} edit{'s' * (self.cases != 1)}"
         return str(Table(title, ("Editor", *names), ((self.editor, *map(self.metric, names)),)))
@@ -176,8 +175,7 @@ def counted(
     column = {name: 2 * i for i, name in enumerate(names[1:])}
     sums: dict[str, list[float]] = {}
     for outcome in outcomes:
-        if (row := sums.get(outcome.case_id)) is None:
-            row = sums[outcome.case_id] = [0.0] * (2 * len(column))
+        row = sums.setdefault(outcome.case_id, [0.0] * (2 * len(column)))
         if outcome.correct is None:  # not measured
             continue
         values: dict[str, float] = {_RATE.get(outcome.aspect, outcome.aspect.value): outcome.correct}

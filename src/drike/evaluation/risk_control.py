@@ -29,10 +29,7 @@ _LARGEST_BET = 0.9  # share of the capital at risk; at 1 a single wrong answer w
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A metric over future edits is at least `level`; certification errs with probability 1 - confidence at most.
-
-    Raises ValueError for an unknown metric, or a level or confidence outside of (0, 1).
-    """
+    """A metric over future edits is at least `level`, with this confidence. Raises ValueError for an impossible one."""
 
     metric: Metric
     level: float
@@ -90,10 +87,7 @@ def calibrate(
 def certified(
     guarantee: Guarantee, right: Mapping[Setting, Counts], probes: Counts, *, max_probes: int | None = None
 ) -> list[Setting]:
-    """The settings that meet a guarantee: all before the first that fails its test; max_probes: as in `rates`.
-
-    right: right answers under each, the safest first; neither may depend on these answers.
-    """
+    """The settings that meet a guarantee: all before the first that fails; the answers may not decide their order."""
     return list(takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right))
 
 

@@ -28,10 +28,7 @@ from drike.support.parallel import in_order
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The n retains of an edit in the order tried: their indices, p and log p [n], differentiable in the policy.
-
-    kept: how many the budget keeps. k: how many prefixes are evaluated, at least `kept`.
-    """
+    """An edit's n retains in the order tried: indices, p, log p (differentiable); k >= kept prefixes are evaluated."""
 
     order: tuple[int, ...]
     probs: tuple[float, ...]
@@ -127,10 +124,7 @@ class EpisodeRecord:
 
 
 def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
-    """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
-
-    Raises UsageError for a rule that the model cannot be judged by; the reward raises it for such an edit.
-    """
+    """The paper's: +1 where the edit's own query is answered with the new object, else -1. Raises as `Judge` does."""
     judge = Judge(model, rule)
 
     def reward(rollout: Rollout) -> Rewards:
@@ -152,9 +146,9 @@ def count_tokens(verdicts: Iterable[Verdict]) -> int | None:
 
 
 def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
-    """The recorded rewards of the first episodes, then `reward`: how a stopped training run is resumed.
+    """The recorded rewards of the first episodes, then `reward`: how a stopped training run is resumed, bit for bit.
 
-    All else is computed again, bit for bit, without calling the model. Raises ReplayError for another training's.
+    Raises ReplayError for records of another training.
     """
 
     def replay(rollout: Rollout) -> Rewards:

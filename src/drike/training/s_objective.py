@@ -104,10 +104,7 @@ def fit(
     policy: QueryPolicy, candidates: Sequence[Candidate | None], right: Tensor, costs: Tensor, masks: Masks, *,
     strength: float = 0.003,
 ) -> QueryPolicy:  # fmt: skip
-    """The policy with the weights of the largest S, by L-BFGS, as `train_query_policy` uses it.
-
-    right, costs (in S): of each action [probes, actions]. strength: of the pull of all weights to the given policy's.
-    """
+    """The policy with the weights of the largest S less costs [probes, actions], pulled to the given ones (L-BFGS)."""
     start = _weights(policy)
     (phi, forced), weights = _features(policy, candidates), start.clone().requires_grad_()
     optimiser = torch.optim.LBFGS([weights], max_iter=_STEPS, line_search_fn="strong_wolfe")
