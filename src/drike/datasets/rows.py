@@ -158,11 +158,9 @@ def shown(value: object) -> str:
 def read_rows(path: Path, name: str) -> tuple[list[Row], str]:
     """The rows of a JSON list, JSON lines or CSV file; its SHA-256. Raises DataError as `scan_rows` and for a row."""
     scanned, sha256 = scan_rows(path, name)
-    rows: list[Row] = []
-    for row in scanned:
-        if isinstance(row, DataError):
-            raise row
-        rows.append(row)
+    rows = [row for row in scanned if isinstance(row, Row)]
+    if len(rows) < len(scanned):
+        raise next(row for row in scanned if isinstance(row, DataError))
     return rows, sha256
 
 

@@ -1,7 +1,4 @@
-"""In-context editing with demonstrations: IKE, DR-IKE, DR-IKE-Q and their controls are this editor with other parts.
-
-An `EditorColumn` says why a prompt holds the retains it does.
-"""
+"""In-context editing with demonstrations: IKE, DR-IKE, DR-IKE-Q and their controls are this editor with other parts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The demonstrations that an edit may be shown with: the nearest records, each in a role (paper, sections 3.1 and 3.2).
 
-The records nearest to the edit in embedding space become IKE's 4 copies, 12 updates and 16 retains; a shuffle seeded by
-the edit assigns the roles. Records that would repeat or contradict it, as at 47 of 2,000 edits of the published index,
-are left out. Where no record has a paraphrase or a neighbour, others replace those (docs/method.md, row 30).
+A shuffle seeded by the edit makes them IKE's 4 copies, 12 updates and 16 retains. Records that would repeat or
+contradict it, as at 47 of 2,000 edits of the published index, are left out.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Pool:
                 f"{len(self.records)} records cannot give {len(self.roles)} demonstrations: "
                 "add others (`pool` tinyfacts), or make fewer rows editable"
             )
-        self.fallbacks: tuple[str, ...] = ()
+        self.fallbacks: tuple[str, ...] = ()  # docs/method.md, row 30
         if Role.UPDATE in self.roles and not any(record.paraphrases for record in self.records):
             self.roles = tuple(Role.COPY if role is Role.UPDATE else role for role in self.roles)
             self.fallbacks += ("No record has a paraphrase: copies replace updates",)
@@ -158,10 +157,7 @@ def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tup
 
 
 def _collides(other: Edit, edit: Edit) -> bool:
-    """Whether showing `other` would repeat or contradict the edit.
-
-    An edit without a subject collides with all whose subject its query names; without a relation, with all about it.
-    """
+    """Whether showing `other` would repeat or contradict the edit."""
     if other.query == edit.query:
         return True
     if edit.subject is None:

@@ -235,10 +235,7 @@ def select_for(selector: Selector, candidates: Sequence[DemonstrationSet], queri
 
 
 def merge(selections: Sequence[Selection]) -> Selection:
-    """One selection for several edits in force, given that of each edit: its demonstrations are interleaved.
-
-    If all are ranked, so is the result, with the mean k, rounded up. Edits that leave the query alone say nothing.
-    """
+    """The selections of several edits in force, interleaved: ranked if all are, with the mean k, rounded up."""
     first, *others = [selection for selection in selections if not selection.alone] or selections[:1]
     if not others:
         return first

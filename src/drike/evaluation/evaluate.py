@@ -1,8 +1,4 @@
-"""Evaluation: an editor, a model and cases in; one outcome per probe out (paper, section 5.1).
-
-`answers_under` asks the probes of a case under every mix, for training; `baseline_answers` asks the unedited model what
-is right, or what it knows, where that is not published.
-"""
+"""Evaluation: an editor, a model and cases in; one outcome per probe out (paper, section 5.1)."""
 
 from __future__ import annotations
 
@@ -98,10 +94,7 @@ def answers_under(
     choices: Sequence[Selector], model: LanguageModel, pool: Pool, cases: Sequence[EditCase], *,
     style: PromptStyle = PromptStyle(), limit: TokenLimit | None = None, rule: Rule | None = None,
 ) -> Generator[CaseAnswers]:  # fmt: skip
-    """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
-
-    Raises PoolError, and UsageError for a rule that the model or a probe cannot be judged by.
-    """
+    """Ask the probes of every case under each choice, for training. Raises PoolError, and UsageError as `is_right`."""
     pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
     editors = [InContextEditor("", pool, choice, style, limit) for choice in choices]
     ask = partial(answers_to, editors=editors, judge=Judge(model, rule))

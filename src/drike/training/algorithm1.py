@@ -146,10 +146,7 @@ def count_tokens(verdicts: Iterable[Verdict]) -> int | None:
 
 
 def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
-    """The recorded rewards of the first episodes, then `reward`: how a stopped training run is resumed, bit for bit.
-
-    Raises ReplayError for records of another training.
-    """
+    """The recorded rewards of the first episodes, then `reward`, to resume bit for bit; others raise ReplayError."""
 
     def replay(rollout: Rollout) -> Rewards:
         if rollout.number >= len(records):

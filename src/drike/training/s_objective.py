@@ -125,16 +125,14 @@ def count_right(
     policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers],
     candidates: Sequence[Candidate | None] | None = None, *, price: float = 0.05, shifts: Sequence[float] = SHIFTS,
 ) -> tuple[dict[float, Counts], Counts, dict[float, float]]:  # fmt: skip
-    """Right answers [edits, 3] at each shift of the logit, probes [edits, 3], and the cost of prompts at each.
-
-    Short names count as paraphrases, same-subject questions as neighbours.
-    """
+    """Right answers [edits, 3] at each shift of the logit, probes [edits, 3], and the cost of prompts at each."""
     candidates = candidates or [c for of_case in _candidates(policy, cases) for c in of_case]
     phi, forced = _features(policy, candidates)
     applies, *suits = _weights(policy) @ phi.T
     mixes, logits = torch.stack(suits).argmax(dim=0) + 1, applies + forced
     right = torch.cat([torch.tensor(of_case.correct, dtype=torch.float64) for of_case in answers])
     costs = _costs(policy, answers)
+    # Short names count as paraphrases, same-subject questions as neighbours.
     column = [2 if p.aspect in _STAYS else int(p.aspect is not Aspect.REWRITE) for case in cases for p in case.asked]
     owner = np.repeat(np.arange(len(cases)), [len(case.asked) for case in cases])
 
