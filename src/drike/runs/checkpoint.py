@@ -1,7 +1,4 @@
-"""Save and load a trained policy in one file: the tensors, and in its metadata all else as JSON.
-
-That has a SHA-256 of the whole file, computed with zeros in its own place.
-"""
+"""Save and load a trained policy in one file: its tensors, and all else as JSON with the SHA-256 of the file."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ from drike.support.records import read
 
 _LOG = logging.getLogger(__name__)
 FILE = "checkpoint.safetensors"
-_KEY, _ZEROS = "drike", "0" * 64
+_KEY, _ZEROS = "drike", "0" * 64  # the latter stands for the digest while it is computed
 _AGAIN = "train or copy it again"
 _LARGEST_WEIGHT = 1e9  # sums of products of two such weights stay far below the largest float32
 
@@ -87,10 +84,7 @@ class Checkpoint(Trained):
 
 
 def save(checkpoint: Checkpoint, path: str | Path) -> None:
-    """Write a checkpoint to a file, or into a folder. Whatever interrupts it, `load` reads the old one or this one.
-
-    Raises TypeError for a budget that cannot be saved, OSError.
-    """
+    """Write a checkpoint to a file or folder, whole or not at all. Raises OSError, TypeError for a learned budget."""
     write_bytes(_file(Path(path)), _serialise(checkpoint))
 
 

@@ -109,10 +109,7 @@ def evaluate_rest(
 def answered_cases(
     folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None, file: str = OWN_ANSWERS
 ) -> AnsweredCases | None:
-    """The cases with the unedited model's own answers, which are recorded in this file of the folder.
-
-    None if no question lacks a published answer. Raises RunError for a damaged record.
-    """
+    """The cases with the unedited model's own answers, kept in a file; None if no question needs one; or RunError."""
     answers = files.read_json(folder / file, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
         answers = baseline_answers(model, cases, rule)

@@ -48,10 +48,7 @@ class Setup:
     pool: Pool
 
     def prepare(self, cases: Sequence[EditCase], rankers: Iterable[Ranker]) -> list[str]:
-        """Encode the texts that retrievers will read for these edits, before any edit is timed.
-
-        Returns notes on the demonstrations: synthetic ones, and records that share subject and relation with an edit.
-        """
+        """Encode the texts that retrievers will read for these edits, before any is timed. Returns notes for people."""
         candidates = self.pool.for_groups([edits for case in cases for edits in rotations(case.edits)])
         for ranker in rankers:
             if isinstance(ranker, Retriever):
@@ -160,10 +157,7 @@ class Run(Settings):
                 )
 
     def check_same(self, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
-        """The packages that have another version now, and may compute other last digits.
-
-        Raises RunError unless rows, split, encoders, weights and trained policy are those the run began with.
-        """
+        """The packages whose version differs now. Raises RunError if data, split, encoders, weights or policy do."""
         record, new = self.record, "start a new run"
         self.check_encoders()
         for same, problem in (

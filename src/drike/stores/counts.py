@@ -1,7 +1,4 @@
-"""Counts of live traffic, kept beside the edits: numbers by day, edit, model and mode, and no text of any request.
-
-Several gateways add to the same counts. The table is made when the first of them does.
-"""
+"""Counts of live traffic that gateways add to a store: by day, edit, model and mode, without text of any request."""
 
 from __future__ import annotations
 

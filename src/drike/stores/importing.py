@@ -57,10 +57,7 @@ def scan(path: Path) -> tuple[Sequence[Row | DataError], str]:
 
 
 def edits_of(rows: Sequence[Row | DataError], columns: Mapping[str, str] | None = None) -> list[ReadRow]:
-    """Place and record of each usable row, and why others are refused. columns: what some are called here, by name.
-
-    Raises DataError if the first row has the wrong fields.
-    """
+    """Place and record of each row, or why it is refused. columns: what some are called here. Raises DataError."""
     return [str(row) if isinstance(row, DataError) else _edit_of(row) for row in _recognised(rows, columns or {})]
 
 

@@ -275,10 +275,7 @@ class EditStore(Protocol):
 
 
 def read_rows(name: str, rows: Sequence[Any], after: int = 0, edit: int | None = None) -> list[EditVersion]:
-    """The changes after the first ones, of all edits or of one. Raises StoreError if a row is damaged or missing.
-
-    rows: as `Row`, with the checksum of the change before each. name: what they are in.
-    """
+    """The changes of rows, which also have the checksum of the one before each. Raises StoreError for damaged ones."""
     for expected, (*content, checksum, previous) in enumerate(rows, after + 1):
         chained = previous or "" if len(str(checksum)) == _CHAINED else None  # a damaged value may be of any type
         if checksum != _checksum(content, chained) or (edit is None and content[0] != expected):

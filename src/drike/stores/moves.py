@@ -1,8 +1,4 @@
-"""The life of a correction: proposed, approved, in use, reviewed, retired. Each move is a new version in the log.
-
-Where a store requires approvals, no version that says something new is in use before so many people other than its
-authors have approved it, whichever way it comes (`EditStore.put`).
-"""
+"""The life of a correction: proposed, approved, in use, reviewed, retired. Each move is a new version in the log."""
 
 from __future__ import annotations
 
@@ -51,11 +47,7 @@ def approve(
     store: EditStore, edit: int, *,
     author: str | None, reason: str | None = None, version: int | None = None, supersede: bool = False,
 ) -> Sequence[EditVersion]:  # fmt: skip
-    """Approve what is proposed; it is in use once enough people have. Return the changes.
-
-    version: the one that the person has seen. supersede: as in `put`. Raises StoreError, ApprovalError for its own
-    author, ConflictError.
-    """
+    """Approve what is proposed; it is in use once enough have. Raises StoreError, ApprovalError for its author."""
     with store.transaction():
         latest, known = _proposal(store, edit, version)
         needed, who = required_approvals(store), person(author)

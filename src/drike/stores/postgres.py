@@ -1,7 +1,4 @@
-"""A store of edits in a PostgreSQL database (13 or newer), for several gateways; needs psycopg (extra `postgres`).
-
-A writer first takes an advisory lock; numbers of changes are unique, should another program write without it.
-"""
+"""A store of edits in a PostgreSQL database (13 or newer), for several gateways; needs psycopg (extra `postgres`)."""
 
 from __future__ import annotations
 
@@ -177,7 +174,7 @@ class PostgresStore(EditStore):
         self._writing = True
         try:
             with self._explained():
-                self._run(_LOCK)
+                self._run(_LOCK)  # numbers of changes are unique, should another program write without it
                 [[mark]] = self._run("SELECT pg_current_xact_id()::text")
                 if self._prepared:
                     self._version()

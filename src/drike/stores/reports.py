@@ -1,8 +1,6 @@
 """Reports of wrong answers, kept beside the edits until a person closes them, or makes an edit of them.
 
-Files of them are our own JSON or CSV, or exports. Langfuse: traces or observations with their scores, as its API and
-its export in JSON give them. A correction is a score of the type CORRECTION; of others, those of 0 or less report an
-answer. Open WebUI: the export of its evaluations, of which thumbs down are read, each with the chat as it was.
+Of Langfuse's scores, those of the type CORRECTION, or of 0 or less, report an answer; of Open WebUI's, thumbs down.
 """
 
 from __future__ import annotations

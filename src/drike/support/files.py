@@ -28,10 +28,7 @@ def named_in_errors(path: Path) -> Iterator[None]:
 
 
 def write_bytes(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write to a temporary name beside `path`, sync, rename over it. Makes missing folders.
-
-    private: a new file is for its owner only. Raises OSError that names the file; what stood there is then untouched.
-    """
+    """Write a file at once or not at all, with its folders. private: for its owner only. Raises OSError naming it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with named_in_errors(path):

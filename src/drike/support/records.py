@@ -33,11 +33,10 @@ def parse(text: str | bytes) -> Any:
 
 
 def read(kind: type[Record], value: object) -> Record:
-    """Read parsed JSON as a dataclass with exactly its fields; only those that are ADDED may be missing.
+    """Read parsed JSON as a dataclass; only ADDED fields may be missing, or where it is `sparse` those with defaults.
 
-    Of a class with `sparse = True` all that have a default may be. Raises ValueError.
     A field may be str, bool, int (a count), float, Literal, Enum, tuple[T, ...], tuple[T, T], Mapping[str, T], another
-    dataclass, one of these or None, or `object` for any JSON whose numbers are finite.
+    dataclass, one of these or None, or `object` for any JSON whose numbers are finite. Raises ValueError.
     """
     try:
         record: Record = _reader(kind)(value)  # type: ignore[arg-type]  # a type is hashable

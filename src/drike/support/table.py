@@ -77,10 +77,7 @@ Cell = str | Number | Difference | Noted | Estimate
 
 
 def parts(cell: Cell, *, signed: bool = False, comma: str = ",") -> tuple[str, str]:
-    """The text of a cell and what is set smaller after it, its interval and note; "" if it has neither.
-
-    signed: write a plus before a positive statistic, too. comma: between the ends of an interval.
-    """
+    """A cell's text, and its interval and note. signed: a plus before positive numbers. comma: within intervals."""
     if isinstance(cell, str):
         return cell, ""
     if isinstance(cell, Number):
