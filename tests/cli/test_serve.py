@@ -235,7 +235,7 @@ def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_p
     feed = started.tenants.feeds["default"]
     feed.store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     feed.refresh()
-    assert decided(feed, ["What is the capital of Peru?"]).matched and not decided(feed, ["Who sings in Peru?"]).matched
+    assert decided(feed, "What is the capital of Peru?").matched and not decided(feed, "Who sings in Peru?").matched
     assert "What is the capital of Peru?" not in feed.index.encoder._known  # type: ignore[union-attr]
     started.tenants.close()
     for opened in started.sockets:

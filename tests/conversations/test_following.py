@@ -146,9 +146,9 @@ def test_what_contradicts_an_edit_is_said() -> None:
 def test_a_turn_costs_one_decision_however_often_it_is_sent() -> None:
     asked: list[str] = []
 
-    def decide(queries: list[str]) -> Decision:
-        asked.extend(queries)
-        return Named().decide(queries[0], by.index)
+    def decide(query: str) -> Decision:
+        asked.append(query)
+        return Named().decide(query, by.index)
 
     by = replace(follower(), decide=decide)
     for end in range(1, 6):
@@ -164,7 +164,7 @@ def test_the_last_turns_decision_is_that_of_the_conversation() -> None:
 
 def test_three_facts_at_most_are_stated_the_best_first() -> None:
     index = EditIndex.of(as_stored([Edit(f"The capital of Land{c} is", "X", None, f"Land{c}") for c in "ABCDE"]))
-    by = replace(follower(), index=index, decide=lambda queries: Named().decide(queries[0], index))
+    by = replace(follower(), index=index, decide=lambda query: Named().decide(query, index))
     [shown] = occasions(user("Compare the capitals of LandA, LandB, LandC, LandD and LandE."), by=by)
     assert len(shown.split()) == 1 + 3
 

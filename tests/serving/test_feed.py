@@ -54,7 +54,7 @@ def test_enforced_edits_are_named_as_the_gate_reads_names(query: str, named: boo
         store.put(EditRecord("New York", "New York is governed by", "Ann", aliases=("京都",), enforce=True))
         store.put(EditRecord("Peru", "Peru is governed by", "Ann"))
         feed = EditFeed(store, Named())
-        assert feed.enforced(["Hello", query], {}) == bool(decided(feed, [query]).matched) == named
+        assert feed.enforced(["Hello", query], {}) == bool(decided(feed, query).matched) == named
         assert not feed.enforced(["Who governs Peru?"], {})
 
 
@@ -139,9 +139,11 @@ def test_no_query_is_looked_at_after_the_deadline(tmp_path: Path) -> None:
             return Decision(query)
 
     feed = EditFeed(SqliteStore(tmp_path / "edits.db"), Slow())
+    until = time.perf_counter() + 0.02
+    decided(feed, "first", until)
     with pytest.raises(TimeoutError):
-        decided(feed, ["first", "second"], until=time.perf_counter() + 0.02)
-    assert seen == ["first"] and decided(feed, ["third"]).query == "third"
+        decided(feed, "second", until)
+    assert seen == ["first"] and decided(feed, "third").query == "third"
     feed.close()
 
 
@@ -154,7 +156,7 @@ def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Pat
     in_force = []
     for now in times:  # noqa: B007 - the clock reads it
         feed.refresh()
-        in_force.append(bool(decided(feed, [ABOUT]).matched))
+        in_force.append(bool(decided(feed, ABOUT).matched))
     assert in_force == [False, True, False]
 
 
@@ -185,7 +187,7 @@ def test_a_store_that_was_replaced_is_read_anew_with_its_gate_and_earlier_histor
         assert len(feed.index.edits) == 2 and feed.gate == replace(GATE, threshold=0.3)
         follow(feed, backup, path, rename=rename)
         assert (feed.problem, feed.snapshot.revision, [*feed.index.edits]) == (None, 1, [1])
-        assert feed.gate == GATE and decided(feed, [ABOUT]).matched
+        assert feed.gate == GATE and decided(feed, ABOUT).matched
         store.put(EditRecord("Togo", "The capital of Togo is", "Rome"))
         feed.refresh()
         with closing(SqliteStore(path)) as again:
@@ -208,7 +210,7 @@ def test_a_store_that_a_newer_drike_has_changed_is_no_longer_written(tmp_path: P
         with pytest.raises(StoreError, match="was written by a newer drike: update drike"):
             retire(store, 1)
         feed.refresh()
-        assert feed.problem and "newer drike" in feed.problem and decided(feed, [ABOUT]).matched
+        assert feed.problem and "newer drike" in feed.problem and decided(feed, ABOUT).matched
 
 
 def test_a_clock_that_is_set_back_takes_edits_back_that_do_not_hold_yet(tmp_path: Path) -> None:
@@ -216,7 +218,7 @@ def test_a_clock_that_is_set_back_takes_edits_back_that_do_not_hold_yet(tmp_path
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(replace(ENTRY, valid_from="2026-01-02"))
         feed = EditFeed(store, Named(), clock=lambda: now)
-        assert decided(feed, [ABOUT]).matched
+        assert decided(feed, ABOUT).matched
         now = datetime(2026, 1, 1, tzinfo=UTC)
         feed.refresh()
-        assert not decided(feed, [ABOUT]).matched
+        assert not decided(feed, ABOUT).matched

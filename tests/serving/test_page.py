@@ -203,7 +203,7 @@ def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(page: Bro
     click(page, "Never fire on this", "#fired")
     page.wait(f"{SAID} === 'Edit 1 no longer fires on this.'")
     assert gateway.feed.snapshot.edits[1].record.negatives == ("Is the Republic of Peru large?",)
-    assert decided(gateway.feed, ["Is the Republic of Peru large?"]).matched == ()
+    assert decided(gateway.feed, "Is the Republic of Peru large?").matched == ()
     click(page, "Undo", "#toast")
     page.wait(f"{SAID} === 'Edit 1 is as before.'")
     assert gateway.feed.snapshot.edits[1].record.negatives == ()

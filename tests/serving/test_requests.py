@@ -96,7 +96,7 @@ def test_a_file_of_questions_and_a_replay_of_it_count_the_same_requests(tmp_path
     log.write_text("\n".join(json.dumps(value) for value, _ in LOGGED))
     asked = {queries for _, queries in LOGGED if queries}
     assert set(map(asked_by, read_questions(log))) == asked
-    follower = Follower(lambda queries: Named().decide(queries[0], EditIndex()), EditIndex(), AsBlock())
+    follower = Follower(lambda query: Named().decide(query, EditIndex()), EditIndex(), AsBlock())
     with log.open("rb") as lines:
         replayed = replay(lines, follower)
     assert replayed.requests == sum(bool(queries) for _, queries in LOGGED)

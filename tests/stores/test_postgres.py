@@ -378,7 +378,7 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
             assert (
                 isinstance(gateway.gate, Calibrated)
                 and gateway.gate.edits == expected
-                and decided(gateway, ["The capital of Peru is"]).matched
+                and decided(gateway, "The capital of Peru is").matched
             )
     other.close()
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from drike.conversations.following import Follower
 from drike.conversations.rendering import AsBlock, Placement
 from drike.conversations.turns import Api
-from drike.deployment.edited_model import route
 from drike.edits import Edit
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
@@ -35,7 +34,7 @@ def follower(placement: Placement = AsBlock()) -> Follower:  # noqa: B008 - it i
     """A new one, which remembers nothing."""
     edits = [replace(edit, checksum=f"{edit.id:064x}") for edit in as_stored(EDITS)]
     index = EditIndex.of(edits)
-    return Follower(lambda queries: route(Named(), index, queries), index, placement, "default")
+    return Follower(lambda query: Named().decide(query, index), index, placement, "default")
 
 
 def chat(said: Said) -> dict:

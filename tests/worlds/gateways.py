@@ -183,9 +183,9 @@ class Doubting:
         return replace(decision, matched=decision.matched if self.fires else (), candidates=candidates)
 
 
-def decided(feed: EditFeed, queries: Sequence[str], until: float | None = None) -> Decision:
-    """The decision on a question that stands alone."""
-    return feed.follower(AsBlock(), until=until).decide(queries)
+def decided(feed: EditFeed, query: str, until: float | None = None) -> Decision:
+    """The decision on a query."""
+    return feed.follower(AsBlock(), until=until).decide(query)
 
 
 @dataclass

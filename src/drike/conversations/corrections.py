@@ -6,14 +6,12 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from drike.conversations.following import Follower, Memory
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api, JsonPath, UnreadError, read
-from drike.deployment.edited_model import route
 from drike.errors import UsageError
 from drike.gates.decision import Gate
 from drike.gates.store_gate import StoreView, encoder_of, stored_gate, usual_gate
@@ -95,8 +93,10 @@ class Corrections:
         view = self._view.at(datetime.now(UTC), self._store, self._encoder)
         if view is not self._view:
             self._view, self._memory = view, Memory()
-        index = view.index.applying({"model": model})
-        return Follower(partial(route, self._gate, index), index, AsBlock(), self._tenant, self._sources, self._memory)
+        gate, index = self._gate, view.index.applying({"model": model})
+        return Follower(
+            lambda query: gate.decide(query, index), index, AsBlock(), self._tenant, self._sources, self._memory
+        )
 
 
 def _plain(value: Any) -> Any:

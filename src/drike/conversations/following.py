@@ -36,8 +36,6 @@ _FIRST = 240  # characters in which a turn says what it is
 _VERBS = frozenset(("is", "are", "was", "were", "do", "does", "did", "ist", "sind", "est", "es", "è", "são", "é"))
 _TO_MODEL = frozenset(("you", "your", "i", "my", "me", "we", "du", "sie", "tu", "vous", "ich", "je", "yo", "usted"))
 
-Decide = Callable[[Sequence[str]], Decision]  # on the first query that concerns an active edit, as `routing.route`
-
 
 @dataclass(frozen=True)
 class Standing:
@@ -129,9 +127,9 @@ class Followed:
 
 @dataclass(frozen=True)
 class Follower:
-    """Decides on conversations. decide: on queries, with the edits of `index`. sources: write behind these, too."""
+    """Decides on conversations. decide: on a query, with the edits of `index`. sources: write behind these, too."""
 
-    decide: Decide
+    decide: Callable[[str], Decision]
     index: EditIndex
     placement: Placement
     tenant: str = ""
@@ -175,7 +173,7 @@ class Follower:
 
     def _question(self, turn: Turn, standing: Standing) -> TurnFacts:
         text = encodable(turn.said)
-        topic, decision, half = standing.topic, self.decide([text]), _TOPIC_LENGTH // 2
+        topic, decision, half = standing.topic, self.decide(text), _TOPIC_LENGTH // 2
         short = text if len(text) <= _TOPIC_LENGTH else f"{text[:half]}\n{text[-half:]}"
         # What a topic began with stays, as that has the subject; the last turns say what of it.
         continued = (*topic[:1], *(*topic[1:], short)[1 - _TOPIC :])
@@ -214,7 +212,7 @@ class Follower:
 
     def _with(self, before: Sequence[str], text: str, alone: Decision) -> Decision:
         """The decision on a turn that leans on others; where it names subjects itself, only on edits about these."""
-        decision = self.decide(["\n".join((*before, text))])
+        decision = self.decide("\n".join((*before, text)))
         named = self.index.named(text)
         kept = tuple(edit for edit in decision.matched if not named or edit.id in named)
         return alone if decision.matched and not kept else replace(decision, matched=kept)
@@ -224,7 +222,7 @@ class Follower:
         asked = [edit for edit in self._active(standing.of_system) if asks_relation(text, edit.record)]
         for subject in dict.fromkeys(edit.record.subject for edit in asked):
             ids = {edit.id for edit in asked if edit.record.subject == subject}
-            decision = self.decide([f"{subject}\n{text}"])
+            decision = self.decide(f"{subject}\n{text}")
             if kept := tuple(edit for edit in decision.matched if edit.id in ids):
                 return replace(decision, matched=kept)
         return alone
@@ -315,9 +313,7 @@ def is_challenge(text: str) -> bool:
 def leans(text: str) -> bool:
     """Whether a turn names no subject of its own and leans on what was said before: "and its CEO?", "why?"."""
     plain = _plain(text)
-    if not plain or _stands_alone(plain) or len(said := words(text[: 8 * _FIRST])) > _SHORT:
-        return False
-    if is_aside(text):
+    if not plain or _stands_alone(plain) or len(said := words(text[: 8 * _FIRST])) > _SHORT or is_aside(text):
         return False
     if begins(plain, "opener"):
         return True

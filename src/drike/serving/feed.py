@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,6 @@ from itertools import count
 
 from drike.conversations.following import Earlier, Follower, Memory
 from drike.conversations.rendering import Placement
-from drike.deployment.edited_model import route
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
 from drike.gates.alike import AlikeEdits
@@ -35,8 +34,8 @@ from drike.stores.records import POSTGRES, EditVersion, Status, StoreError, conf
 _LOG = logging.getLogger(__name__)
 _RECORDED = 200  # decisions that are kept to be looked at
 _ANSWERED = 10_000  # answers of a model
-# Seconds between two looks at the file of keys, at files of stores, and for new gates.
-_KEYS_INTERVAL, _FILES_INTERVAL, _GATES_INTERVAL = 0.05, 0.05, 0.5
+# Seconds between two looks at files of stores, and for new gates.
+_FILES_INTERVAL, _GATES_INTERVAL = 0.05, 0.5
 _JUDGING_INTERVAL, _FLUSHES = 0.5, 10  # seconds between judging answers; every so many times, counts are stored
 _EDITS_INTERVAL = 1.0  # between two at which edits hold now, also where no file has changed
 _SETTLED = 2 * 10**9  # nanoseconds; a file that changed later may change again without another time
@@ -169,11 +168,6 @@ class EditFeed:
         except DrikeError as problem:
             self.gate_problem = str(problem)
 
-    def has(self, edit: EditVersion) -> bool:
-        """Whether this version of an edit is in force, or a shadow edit that is counted."""
-        known = self.index.edits.get(edit.id)
-        return known is not None and known.version == edit.version
-
     def trying(self, edits: Sequence[EditVersion]) -> EditFeed:
         """A feed of this moment in which these edits are in force, too, instead of those that they contradict.
 
@@ -201,8 +195,10 @@ class EditFeed:
         state = self._state
         index = state.view.index if values is None else state.view.index.applying(values)
 
-        def decide(queries: Sequence[str]) -> Decision:
-            decision = route(state.gate, index, _in_time(queries, until), verifying=answers is not None)
+        def decide(query: str) -> Decision:
+            if until is not None and time.perf_counter() > until:
+                raise TimeoutError
+            decision = state.gate.decide(query, index)
             if answers is None or not decision.uncertain:
                 return decision
             keys = [question_about(decision, candidate) for candidate in decision.uncertain]
@@ -257,13 +253,6 @@ class EditFeed:
         return {id for id in known if (edit := index.edits.get(id)) and edit.record.must_apply}
 
 
-def _in_time(queries: Sequence[str], until: float | None) -> Iterator[str]:
-    for query in queries:
-        if until is not None and time.perf_counter() > until:
-            raise TimeoutError
-        yield query
-
-
 class Tenants:
     """Tenants by name, whose edits `open_feed` opens when each first asks. keys: None for the default one only."""
 
@@ -302,7 +291,7 @@ class Tenants:
                     self.problem = None
                 except DrikeError as problem:  # the keys stay as they were
                     self.problem = str(problem)
-                await asyncio.sleep(self._keys.interval if self._keys else _KEYS_INTERVAL)
+                await asyncio.sleep(self._keys.interval if self._keys else _FILES_INTERVAL)
         finally:
             self._stopped.set()
 

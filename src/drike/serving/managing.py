@@ -231,5 +231,6 @@ def edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
         return known
     proposal = feed.snapshot.proposals.get(edit.id)
     waiting = None if proposal in (None, edit) else edit_json(proposal)
+    held = feed.index.edits.get(edit.id)
     late = feed.snapshot.edits.get(edit.id) == edit and moves.is_due(edit.record, records.stamp(datetime.now(UTC)))
-    return {**known, "in_force": feed.has(edit), "due": late, "proposal": waiting}
+    return {**known, "in_force": held is not None and held.version == edit.version, "due": late, "proposal": waiting}
