@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import uvicorn
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
 from drike.conversations.tuning import REMEMBERED, ChosenPlacement, demonstrating, placements, stored_choice
 from drike.datasets import load
-from drike.editors.catalog import Editor
+from drike.editors.catalog import PER_QUERY, Editor, make
 from drike.editors.pool import Pool
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError
@@ -28,6 +28,7 @@ from drike.gates.policy import applied, policy_of
 from drike.gates.store_gate import encoder_of, open_gate, stored_gate
 from drike.gates.verification import require_uncertainty
 from drike.models import EMBEDDED
+from drike.models import load as load_model
 from drike.models.served import KEY, SERVICES, is_loopback, is_served, key_in
 from drike.serving.admin import Admin, application
 from drike.serving.editing import RequestEditor
@@ -71,14 +72,12 @@ class Started:
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
         say_serving()
-        if self.notifier:
-            self.notifier.start()
-        try:
-            self.server.run(sockets=list(self.sockets))
-        finally:
+        with ExitStack() as ending:
+            ending.callback(self.tenants.close)
             if self.notifier:
-                self.notifier.close()
-            self.tenants.close()
+                ending.callback(self.notifier.close)
+                self.notifier.start()
+            self.server.run(sockets=list(self.sockets))
 
 
 class Deployed(NamedTuple):
@@ -195,7 +194,6 @@ def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
     """What chooses demonstrations: a trained run's editor, or the nearest rows of TinyFacts."""
     if run is None:
         return demonstrating(max_demonstrations)
-    from drike.editors.catalog import PER_QUERY, make
     from drike.runs import checkpoint
     from drike.runs.run import TrainedRun
 
@@ -221,8 +219,6 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
         note = f"${variable} is sent to the upstream" if key else f"${variable} is not set: {sent}"
         shows = options.run is not None or bool(options.demonstrations)
         return upstream, AsBlock(editor if shows else None), [note]
-    from drike.models import load as load_model
-
     name = options.model or EMBEDDED
     model = load_model(name, template="plain", device=options.device)
     if getattr(model, "chats", False):
