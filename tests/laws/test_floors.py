@@ -24,7 +24,7 @@ FLOORS = {
 }  # fmt: skip
 OWN = {"__init__": 11, "__main__": 11}
 TORCH = {
-    "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.memory",
+    "models.local.huggingface", "models.local.attention", "models.local.scoring",
     "encoders.frozen", "support.huggingface", "editors.retriever",
     "training.algorithm1", "training.s_objective", "runs.checkpoint",
 }  # fmt: skip

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import DynamicCache
 
-from drike.models.local.memory import PrefixCache
+from drike.models.local.scoring import PrefixCache
 
 # Sequences with long shared prefixes, like the prompts of an edit: a base, and where it branches off.
 TURNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99), st.integers(1, 120)), min_size=1, max_size=12)

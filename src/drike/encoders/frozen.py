@@ -196,7 +196,6 @@ def _load(folder: Path) -> SentenceTransformer:
                 model = SentenceTransformer(modules=[bert, pooled])
             return model.eval().requires_grad_(False)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
-        raise EncoderError(
-            f"the encoder in {folder} cannot be loaded ({str(problem).splitlines()[0]}); "
-            "give the folder of a BERT-like or sentence-transformers model, or download it again"
-        ) from problem
+        failed = f"the encoder in {folder} cannot be loaded ({str(problem).splitlines()[0]})"
+        remedy = "give the folder of a BERT-like or sentence-transformers model, or download it again"
+        raise EncoderError(f"{failed}; {remedy}") from problem

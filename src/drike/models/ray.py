@@ -20,14 +20,14 @@ from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import replace
 from functools import partialmethod
-from ipaddress import ip_address
 from pathlib import Path
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from drike.errors import ModelError, reason
-from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Usage
+from drike.models.protocols import ModelInfo, Request, Usage
+from drike.models.served import is_loopback
 
 if TYPE_CHECKING:
     from drike.models.local.huggingface import HuggingFaceModel
@@ -69,34 +69,25 @@ class Replicas:
         for model in self.models:
             model.forget()
 
-    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
-        """Complete the prompts on one of the replicas."""
-        first = prompts[0] if prompts else ""
-        first = first if isinstance(first, str) else first[0]
-        return self._on_one(first, "generate", prompts, max_tokens, stop)  # type: ignore[no-any-return]
-
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Score requests on one of the replicas."""
-        beginning = "".join((*requests[0].earlier, requests[0].prompt)) if requests else ""
-        return self._on_one(beginning, "score", requests)  # type: ignore[no-any-return]
-
-    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
-        """Count the tokens of prompts on one of the replicas."""
-        return self._on_one(prompts[0] if prompts else "", "count_tokens", prompts)  # type: ignore[no-any-return]
-
-    def _on_one(self, beginning: str, method: str, *arguments: object) -> Any:
-        """Call a method of the replica for a prompt, which counts as busy until the call is done."""
-        home = crc32(beginning[:_BEGINNING].encode(errors="surrogatepass")) % len(self.models)
+    def _on_one(self, method: str, asked: Sequence[Any], *arguments: object, **options: object) -> Any:
+        """Call a method of the replica for prompts or requests, which counts as busy until the call is done."""
+        first = asked[0] if asked else ""
+        turns = (*first.earlier, first.prompt) if isinstance(first, Request) else first
+        home = crc32("".join(turns)[:_BEGINNING].encode(errors="surrogatepass")) % len(self.models)
         with self._changed:
             self._changed.wait_for(lambda: sum(self._busy) < sum(self._room))
             chosen = route(home, self._busy, self._room)
             self._busy[chosen] += 1
         try:
-            return getattr(self.models[chosen], method)(*arguments)
+            return getattr(self.models[chosen], method)(asked, *arguments, **options)
         finally:
             with self._changed:
                 self._busy[chosen] -= 1
                 self._changed.notify()
+
+    generate = partialmethod(_on_one, "generate")
+    score = partialmethod(_on_one, "score")
+    count_tokens = partialmethod(_on_one, "count_tokens")
 
 
 def route(home: int, busy: Sequence[int], room: Sequence[int]) -> int:
@@ -113,7 +104,7 @@ class _Worker:
         self._name_or_path, self._options, self._hub_token = name_or_path, options, hub_token
         self._model: HuggingFaceModel | None = None
 
-    def ask(self, member: str, *arguments: object) -> tuple[Any, Usage]:
+    def ask(self, member: str, *arguments: object, **options: object) -> tuple[Any, Usage]:
         """Get a member of the model, called if it is a method, and the work it took; a ModelError is returned too."""
         from drike.models.local.huggingface import load as load_here
 
@@ -123,7 +114,7 @@ class _Worker:
             self._model = self._model or load_here(self._name_or_path, **self._options)
             before = self._model.usage
             value = getattr(self._model, member)
-            return value(*arguments) if callable(value) else value, self._model.usage - before
+            return value(*arguments, **options) if callable(value) else value, self._model.usage - before
         except ModelError as error:  # raised in an actor, it would arrive wrapped in a traceback
             return error, Usage()
 
@@ -137,8 +128,8 @@ class RemoteModel:
         self._actor, self._replica = actor, replica
         self._counting = Lock()
 
-    def _ask(self, method: str, *arguments: object) -> Any:
-        answer, used = _received(self._actor.ask.remote(method, *arguments), self._replica)
+    def _ask(self, method: str, *arguments: object, **options: object) -> Any:
+        answer, used = _received(self._actor.ask.remote(method, *arguments, **options), self._replica)
         with self._counting:
             self.usage += used
         return answer
@@ -163,8 +154,8 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
     folder = Path(name_or_path).is_dir()
     where = str(Path(name_or_path).resolve()) if folder else name_or_path
     # Only a gated model needs it, and it is not sent over a network.
-    loopback = ip_address(ray.util.get_node_ip_address()).is_loopback
-    hub_token = os.environ.get("HF_TOKEN") if loopback and not folder else None
+    here = is_loopback(ray.util.get_node_ip_address())
+    hub_token = os.environ.get("HF_TOKEN") if here and not folder else None
     options["name"] = options.get("name") or name_or_path
     actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(_Worker)
     actors = [actor.remote(where, options, hub_token) for _ in range(replicas)]

@@ -32,8 +32,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from drike.errors import ModelError, reason, require_unicode
 from drike.models.local import attention, tokens
 from drike.models.local.attention import Plan, Strategy
-from drike.models.local.memory import PrefixCache
-from drike.models.local.scoring import Scorer, forward
+from drike.models.local.scoring import PrefixCache, Scorer, forward
 from drike.models.local.tokens import Tokens
 from drike.models.local.tree import build_tree
 from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
