@@ -83,8 +83,9 @@ class Usage:
 
     def _combined(self, other: Usage, sign: int) -> Usage:
         pairs = {part.name: (getattr(self, part.name), getattr(other, part.name)) for part in fields(self)}
-        sums = {name: (mine or 0) + sign * (theirs or 0) for name, (mine, theirs) in pairs.items()}
-        return Usage(**sums | ({"money": None} if pairs["money"] == (None, None) else {}))
+        money = pairs.pop("money")
+        total = None if money == (None, None) else (money[0] or 0.0) + sign * (money[1] or 0.0)
+        return Usage(**{name: mine + sign * theirs for name, (mine, theirs) in pairs.items()}, money=total)
 
 
 @dataclass(frozen=True)
