@@ -46,15 +46,21 @@ class Document:
 def document(groups: Sequence[Group]) -> Document:
     """The report of groups of runs (see `groups.grouped`)."""
     runs = [run for group in groups for run in group.runs]
+    summary = [sentence for group in groups for sentence in gaps(group)]
+    summary += [sentence for group in groups for sentence in (about(group), verdict(group))]
+    if any(group.data == "TinyFacts" for group in groups):
+        summary += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
+    trained = {f"{group.label}, seed {run.seed}": run.episodes for group in groups for run in group.runs}
+    epochs = {name: tables.by_epoch(episodes) for name, episodes in trained.items() if episodes}
     seconds = "; ".join(f"{model} {before:.1f} and {after:.1f}" for model, (before, after) in EPOCH_SECONDS.items())
     published = f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits)."
     sections = (
-        Section("summary", "Summary", _summary(groups), [table for group in groups for table in scores(group)]),
+        Section("summary", "Summary", summary, [table for group in groups for table in scores(group)]),
         Section("paper", "Compared with the paper", (), list(paper_tables(groups))),
         Section("differences", "Differences", (), [table for group in groups for table in _differences(group)]),
         Section("deployed", "Many edits in force", (), [table for run in runs for table in _deployed(run)]),
         Section("cost", "Quality and cost", (), [table for group in groups for table in _costs(group)]),
-        Section("training", "Training", [published], _training(groups)),
+        Section("training", "Training", [published], [tables.epochs_table(epochs)] if epochs else ()),
         Section("budget", "Retain budget", (), _budgets(groups)),
         Section("runs", "Settings", (), [_settings(runs)]),
     )
@@ -71,14 +77,6 @@ def markdown(document: Document) -> str:
             lines.append("\n".join(f"* {markdown_text(line, first=True)}" for line in section.text) + "\n")
         lines += map(as_markdown, section.tables)
     return "\n".join(lines)
-
-
-def _summary(groups: Sequence[Group]) -> list[str]:
-    text = [sentence for group in groups for sentence in gaps(group)]
-    text += [sentence for group in groups for sentence in (about(group), verdict(group))]
-    if any(group.data == "TinyFacts" for group in groups):
-        text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
-    return text
 
 
 def _differences(group: Group) -> list[Table]:
@@ -102,16 +100,6 @@ def _costs(group: Group) -> list[Table]:
     found = [(group.label, tables.hops(summaries)), (group.label, tables.costs(summaries))]
     found += [(f"{group.label}, seed {run.seed}", tables.work(run.usage)) for run in group.runs if run.usage]
     return [replace(table, title=f"{table.title}, {label}") for label, table in found if table]
-
-
-def _training(groups: Sequence[Group]) -> list[Table]:
-    runs = {
-        f"{group.label}, seed {run.seed}": tables.by_epoch(run.episodes)
-        for group in groups
-        for run in group.runs
-        if run.episodes
-    }
-    return [tables.epochs_table(runs)] if runs else []
 
 
 def _budgets(groups: Sequence[Group]) -> list[Table]:
@@ -189,7 +177,8 @@ def verdict(group: Group) -> str:
     where = counted(ranked[0].cases, "test edit")
     if ranked[0].cases < MIN_EDITS:
         return f"{best} has {metric} {values[best]} on {where}, too few to tell editors apart."
-    above = {other: _above(group, best, other) for other in (*others, *([] if known == NOT_MEASURED else [UNEDITED]))}
+    compared = [*others, *([] if known == NOT_MEASURED else [UNEDITED])]
+    above = {other: group.above(best, other, metric) for other in compared}
     if above.get(UNEDITED) is False:
         none = f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}"
         return f"{none}; the best is {best} with {values[best]}."
@@ -249,12 +238,5 @@ def example(group: Group, editor: str) -> tuple[Outcome, str, str] | None:
 
 def _listed(names: Sequence[str]) -> str:
     """Names as a phrase: "A, B and C", or "A, B and 4 others"."""
-    if len(names) > 3:
-        return f"{', '.join(names[:2])} and {len(names) - 2} others"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def _above(group: Group, ours: str, theirs: str) -> bool | None:
-    """Whether an editor is significantly above another in the headline metric; None if that cannot be said."""
-    difference = group.difference(ours, theirs, group.headline)
-    return None if difference is None else difference.significant and (difference.estimate.value or 0) > 0
+    *first, last = names if len(names) <= 3 else (*names[:2], f"{len(names) - 2} others")
+    return " and ".join(filter(None, (", ".join(first), last)))

@@ -1,10 +1,8 @@
 """Read the folders of runs for a report, and group those that can share a table.
 
-Runs of a group differ in nothing but their seed: models are rows, and seeds are pooled (an edit that several seeds test
-counts as one case). Any other setting in which two runs differ must be named by `across`; otherwise the table is
-refused, with the name of the setting. An evaluation of a training run (`drike evaluate --run`) includes that run's
-episodes and settings if its folder still exists. Damaged or unfinished runs raise RunError, one sentence with the
-remedy.
+Runs of a group differ in nothing but their seed (an edit that several seeds test counts as one case). Other settings in
+which runs of a table differ must be named by `across`. An evaluation of a training run (`drike evaluate --run`)
+includes that run's episodes and settings if its folder still exists.
 """
 
 from __future__ import annotations
@@ -45,11 +43,11 @@ _IGNORED = {
 class ReportedRun:
     """What a report needs from one run's folder.
 
-    settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that
-    were to be evaluated and have no outcomes. episodes, asked_episodes: of the training run behind it, and how many
-    it was to have; 0 where unknown. form: of the data files. usage: for training and for each editor. written: by
-    editor and case id, what the model wrote, by probe. prompts: by editor and case id. stored: how many edits were in
-    force behind a gate, as --stored gave it; "" if that was not evaluated. deployed: by editor, the outcomes behind it.
+    settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that were
+    to be evaluated and have no outcomes. episodes, asked_episodes: of the training run behind it, and how many it was
+    to have; 0 where unknown. form: of the data files. usage: for training and for each editor. written: by editor and
+    case id, what the model wrote, by probe. prompts: by editor and case id. stored: how many edits were in force behind
+    a gate, as --stored gave it; "" if that was not evaluated. deployed: by editor, the outcomes behind it.
     """
 
     folder: str
@@ -128,6 +126,11 @@ class Group:
         if not self.comparable(ours, theirs):
             return None
         return Difference(paired_differences(self.counts[ours], self.counts[theirs])[metric])
+
+    def above(self, ours: str, theirs: str, metric: str) -> bool | None:
+        """Whether our metric is significantly above theirs; None if that cannot be said."""
+        difference = self.difference(ours, theirs, metric)
+        return None if difference is None else difference.significant and (difference.estimate.value or 0) > 0
 
     def seeds(self, editor: str | None = None) -> tuple[int, ...]:
         """The seeds that measured an editor, or any editor."""
@@ -225,6 +228,8 @@ def read_run(folder: Path) -> ReportedRun:
     own = {name: value for name, value in run.record.settings.items() if value is not None or name not in inherited}
     merged = inherited | own
     outcomes = _outcomes(run, split)
+    summary = files.read_json(folder / "summary.json", Mapping[str, Summary], "remove it, or evaluate again")
+    expected, evaluated = [*(run.editors or ()), *(summary or {})], {files.slug(editor) for editor in outcomes}
     both = (editor for editor in run.editors or () if editor in outcomes)  # in the order they were asked for
     behind_gate = {editor: files.outcomes_path(folder, editor, files.DEPLOYED) for editor in both}
     origin = folder if (folder / _EPISODES).exists() else trained
@@ -237,7 +242,7 @@ def read_run(folder: Path) -> ReportedRun:
         identity={name: _text(model[name]) for name in ("weights_sha256", "dtype") if name in model},
         test=split.test,
         outcomes=outcomes,
-        missing=_missing(run, outcomes),
+        missing=tuple(name for name in dict.fromkeys(map(_text, expected)) if files.slug(name) not in evaluated),
         episodes=() if origin is None else tuple(files.read_episodes(origin / _EPISODES)),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         form="; ".join(file.form for file in run.record.data),
@@ -256,14 +261,6 @@ def evaluate_again(folder: Path | str) -> str:
     """The command that evaluates the editors that a run's folder lacks."""
     training = (Path(folder) / _EPISODES).exists()
     return f"drike evaluate {'--run' if training else '--resume'} {folder}"
-
-
-def _missing(run: Run, outcomes: Mapping[str, object]) -> tuple[str, ...]:
-    """The editors that were to be evaluated, or that the run's own summary lists, and that have no outcomes."""
-    summary = files.read_json(run.folder / "summary.json", Mapping[str, Summary], "remove it, or evaluate again")
-    expected = [*(run.editors or ()), *(summary or {})]
-    evaluated = {files.slug(editor) for editor in outcomes}
-    return tuple(dict.fromkeys(_text(name) for name in expected if files.slug(name) not in evaluated))
 
 
 def trained_run(folder: Path) -> Path | None:

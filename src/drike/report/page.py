@@ -43,10 +43,9 @@ _MARKS = f"{STARRED.replace('*', '▲ above 0, ▼ below 0').removesuffix('.')};
 
 @dataclass(frozen=True)
 class PageCell:
-    """A cell of a table on the page, with its interval and note, which are small.
+    """A cell of a table on the page; small: its interval and note. rank: by which its column compares it, if at all.
 
-    kind: best, of its column; up, down, level: a difference and what its interval says; or "". rank: what it is
-    compared by with the others of its column; None where it is not compared.
+    kind: best, of its column; up, down, level: a difference and what its interval says; or "".
     """
 
     column: str

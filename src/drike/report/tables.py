@@ -215,8 +215,8 @@ class Epoch:
     """One epoch of training, or as much of it as was done.
 
     Means over the episodes: esr, whether the answer was right with the retains that the budget kept; reward, over all
-    prefixes; mean_k, of the retains kept. sigma: at the end of the epoch.
-    calls: prompts sent to the model. prompt_tokens: as if nothing were shared; None if not counted. seconds: wall time.
+    prefixes; mean_k, of the retains kept. sigma, share: at the end of the epoch. calls: prompts sent to the model.
+    prompt_tokens: as if nothing were shared; None if not counted. seconds: wall time.
     """
 
     epoch: int
@@ -238,18 +238,18 @@ class Epoch:
 
 def by_epoch(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:
     """Summarise the episodes of one training run, given in order."""
-    return tuple(_epoch(list(group)) for _, group in groupby(episodes, key=lambda episode: episode.epoch))
-
-
-def _epoch(episodes: Sequence[EpisodeRecord]) -> Epoch:
-    kept = [min(episode.kept, episode.k) for episode in episodes]
-    tokens = [episode.prompt_tokens for episode in episodes]
-    last = episodes[-1]
-    esr = fmean(episode.correct[k - 1] for episode, k in zip(episodes, kept, strict=True))
-    reward = fmean(fmean(episode.rewards) for episode in episodes)
-    read = None if None in tokens else sum(filter(None, tokens))
-    calls, seconds = sum(episode.k for episode in episodes), sum(episode.seconds for episode in episodes)
-    return Epoch(last.epoch, len(episodes), esr, reward, fmean(kept), last.sigma, last.share, calls, read, seconds)
+    epochs = []
+    for number, group in groupby(episodes, key=lambda episode: episode.epoch):
+        of_epoch = list(group)
+        kept = [min(episode.kept, episode.k) for episode in of_epoch]
+        esr = fmean(episode.correct[k - 1] for episode, k in zip(of_epoch, kept, strict=True))
+        reward = fmean(fmean(episode.rewards) for episode in of_epoch)
+        tokens = [episode.prompt_tokens for episode in of_epoch]
+        read, last = None if None in tokens else sum(filter(None, tokens)), of_epoch[-1]
+        calls, seconds = sum(episode.k for episode in of_epoch), sum(episode.seconds for episode in of_epoch)
+        means = (esr, reward, fmean(kept))
+        epochs.append(Epoch(number, len(of_epoch), *means, last.sigma, last.share, calls, read, seconds))
+    return tuple(epochs)
 
 
 def epochs_table(runs: Mapping[str, Sequence[Epoch]]) -> Table:
