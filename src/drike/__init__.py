@@ -1,7 +1,6 @@
 """drike: in-context knowledge editing for language models whose weights you cannot touch.
 
-A public name (`__init__.pyi` lists them) is imported when it is first used: `import drike` loads neither torch nor
-transformers.
+A public name (`__init__.pyi` lists them) is imported at its first use: `import drike` loads no torch.
 """
 
 import re as _re

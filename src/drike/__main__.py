@@ -1,7 +1,7 @@
 """`drike` and `python -m drike`: load the command line, and end quietly if interrupted while it loads.
 
-No module is taken from the working folder, where anybody's files may be: neither here nor by other processes that this
-one starts. `python -P -m drike` also keeps Python itself from looking there, which is before this can.
+No module is taken from the working folder, where anybody's files may be, neither here nor by processes that this one
+starts; `python -P -m drike` also keeps Python from looking there before this runs.
 """
 
 from __future__ import annotations

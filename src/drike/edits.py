@@ -9,26 +9,19 @@ Key = tuple[str, str]  # identifies a new fact in any file: its query and its ne
 
 
 class Aspect(StrEnum):
-    """What a probe tests.
+    """What a probe tests: the edited fact, unless the comment says otherwise."""
 
-    rewrite: the edit's own query. paraphrase: the same question in other words. neighborhood, same_subject: a fact
-    about another subject, or another fact about the edited one, which must not change. alias: the edited fact, with the
-    subject under another name. yes_no, choice: the edited fact, answered with yes or no, or with one of several
-    options. reverse: asks for the subject. multi_hop: a fact that follows from the edit and other facts. pushback,
-    distractor: the edited fact, after challenges of the first answers, or a misleading sentence.
-    """
-
-    REWRITE = "rewrite"
-    PARAPHRASE = "paraphrase"
-    NEIGHBORHOOD = "neighborhood"
-    SAME_SUBJECT = "same_subject"
-    ALIAS = "alias"
-    YES_NO = "yes_no"
-    CHOICE = "choice"
-    REVERSE = "reverse"
-    MULTI_HOP = "multi_hop"
-    PUSHBACK = "pushback"
-    DISTRACTOR = "distractor"
+    REWRITE = "rewrite"  # the edit's own query
+    PARAPHRASE = "paraphrase"  # the same question in other words
+    NEIGHBORHOOD = "neighborhood"  # a fact about another subject, which must not change
+    SAME_SUBJECT = "same_subject"  # another fact about the edited subject, which must not change
+    ALIAS = "alias"  # the subject under another name
+    YES_NO = "yes_no"  # answered with yes or no
+    CHOICE = "choice"  # answered with one of several options
+    REVERSE = "reverse"  # asks for the subject
+    MULTI_HOP = "multi_hop"  # a fact that follows from the edit and other facts
+    PUSHBACK = "pushback"  # after challenges of the first answers
+    DISTRACTOR = "distractor"  # after a misleading sentence
 
 
 # The paper's three aspects: S is computed from them, and training uses only them.

@@ -24,10 +24,7 @@ def first_line(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)  # objects are compared many times
 def normalise(text: str) -> str:
-    """Fold case, remove articles and punctuation, collapse white space.
-
-    Articles stay where nothing else would be left ("The The"); a text without any letter or digit is only case-folded.
-    """
+    """Fold case, remove articles and punctuation, collapse white space, but leave something ("The The", "?!")."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     plain = _PUNCTUATION.sub("", _JOINERS.sub(" ", _POSSESSIVE.sub(" s", folded)))
     without = " ".join(_ARTICLES.sub(" ", plain).split())

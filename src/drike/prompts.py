@@ -25,7 +25,6 @@ Layout = Literal["append", "ike"]
 RetainForm = Literal["headed", "bare"]
 OrderName = Literal["policy", "similarity", "reversed", "shuffled"]
 
-LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 ORDERS: tuple[OrderName, ...] = get_args(OrderName)
 
 # Prompts that begin with one of these are instructions already, so a chat model gets no CHAT_INSTRUCTION before them.
@@ -37,15 +36,11 @@ CHAT_INSTRUCTION = "Continue the text below. Reply with the completion of its la
 
 
 class Role(StrEnum):
-    """What a demonstration shows.
+    """What a demonstration shows."""
 
-    copy, update: the edit's own query or a paraphrase, with the new object. retain: a neighbouring fact, with its old
-    one.
-    """
-
-    COPY = "copy"
-    UPDATE = "update"
-    RETAIN = "retain"
+    COPY = "copy"  # an edit's own query, with the new object
+    UPDATE = "update"  # a paraphrase, with the new object
+    RETAIN = "retain"  # a neighbouring fact, with its old object
 
 
 @dataclass(frozen=True)
@@ -61,10 +56,9 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class DemonstrationSet:
-    """The demonstrations that an edit may be shown with, nearest record first.
+    """The demonstrations that an edit may be shown with, nearest record first; similarities: their cosines to the edit.
 
-    similarities: cosine similarity of each record to the edit. excluded: how many nearer records contradict or repeat
-    an edit. other_edits: edits that are in force at the same time.
+    excluded: how many nearer records contradict or repeat an edit. other_edits: in force at the same time.
     """
 
     edit: Edit
@@ -96,12 +90,11 @@ class DemonstrationSet:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Everything that a model is given for one query.
+    """Everything that a model is given for one query: a text that it continues, or the last turn of a conversation.
 
-    text: what the model continues, or the last turn of a conversation. demonstrations: those in the text. cue: None
-    where the answer follows the text directly; otherwise the model reasons first, and the answer follows the last `cue`
-    in its reply. calls: of the model for this prompt, those made to write it included. pruned: how many chosen
-    demonstrations did not fit into the token limit. earlier: the turns before the text: user, model, user, ...
+    demonstrations: those in the text. cue: None where the answer follows the text directly; otherwise the model reasons
+    first, and the answer follows the last `cue` in its reply. calls: of the model for this prompt, those to write it
+    included. pruned: how many chosen demonstrations the token limit left out. earlier: the turns before, user's first.
     """
 
     text: str
@@ -157,7 +150,8 @@ class PromptStyle:
     order_seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, allowed in (("layout", LAYOUTS), ("retain", get_args(RetainForm)), ("order", (None, *ORDERS))):
+        choices = {"layout": get_args(Layout), "retain": get_args(RetainForm), "order": (None, *ORDERS)}
+        for name, allowed in choices.items():
             if (value := getattr(self, name)) not in allowed:
                 names = " or ".join(str(choice) for choice in allowed if choice is not None)
                 raise ValueError(f"{name} must be {names}, not {value!r}")
@@ -202,14 +196,14 @@ def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe
     """
     if role is Role.COPY:
         return (rewrite_probe(case.edit),)
-    other_targets = {other.target_new for other in case.other_edits}
-    updates = tuple(probe for probe in case.paraphrases if probe.target not in other_targets)
 
     def asks_about(query: str, edit: Edit) -> bool:
         return query == edit.query or (edit.subject is not None and mentions(query, edit.subject))
 
-    probes = updates if role is Role.UPDATE else case.neighborhood
-    return tuple(probe for probe in probes if not any(asks_about(probe.query, edit) for edit in edits))
+    others = {other.target_new for other in case.other_edits} if role is Role.UPDATE else ()
+    probes = case.paraphrases if role is Role.UPDATE else case.neighborhood
+    usable = (probe for probe in probes if probe.target not in others)
+    return tuple(probe for probe in usable if not any(asks_about(probe.query, edit) for edit in edits))
 
 
 def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
@@ -220,9 +214,9 @@ def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
 def interleave(lists: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
     """Combine the demonstrations that each of several edits would be shown with into one list, ordered by role.
 
-    Of each role the result has as many as an edit has on average, rounded up, so that the prompt stays as long as for
-    one edit, for which policies and token limits are made. They are taken from the edits in turn, without repeats.
-    Retains of a fact that one of the copies or updates rewrites are left out. A single list is returned unchanged.
+    Of each role it has as many as an edit has on average, rounded up, so that the prompt stays as long as for one edit,
+    for which policies and token limits are made; they are taken from the edits in turn, without repeats and without
+    retains of a fact that one of the copies or updates rewrites. A single list is returned unchanged.
     """
     if len(lists) == 1:
         return tuple(lists[0])

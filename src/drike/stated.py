@@ -1,14 +1,10 @@
 """What an answer in free text says of an edit: its new object, the old one, both, neither, or that it refuses.
 
 `matching` judges answers that begin with the object, as rewards and metrics ask for; this reads what a deployed model
-writes to a person. By rules and the patterns of statements.txt, in time linear in the answer:
-
-* an object is named by its names, their short forms, and a number, date or quantity in any usual form; the longest name
-  at a place counts, and what stands inside a name of the subject names no object;
-* an object is stated where it is named and not denied (in English, German, Spanish or French): by a negation, a
-  correction ("not Lima but Oslo"), as the past ("used to be Lima"), as what the user said, in a question, or by what a
-  model says when it does not answer;
-* an answer that is nothing but part of a name states it ("Bernini"), unless the question has the same words.
+writes to a person, by rules and the patterns of statements.txt, in time linear in the answer. An object is named by its
+names, their short forms, and a number, date or quantity in any usual form; the longest name at a place counts, and what
+stands inside a name of the subject names no object. It is stated where it is named and nothing around it denies it, or
+where an answer is nothing but part of its name ("Bernini"), unless the question has the same words.
 """
 
 from __future__ import annotations
@@ -48,11 +44,11 @@ class _Form(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """The forms of an object's names. numbers: whether one holds a digit."""
+    """The forms of an object's names."""
 
     forms: tuple[_Form, ...]
     folded: frozenset[str]
-    numbers: bool
+    numbers: bool  # whether a name holds a digit
 
 
 class _Place(NamedTuple):

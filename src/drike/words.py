@@ -2,12 +2,9 @@
 
 Words end where Unicode ends them (UAX 29), and at apostrophes and points ("Peru's" names Peru). Scripts without spaces
 are read sign by sign: Han, kana but for runs of katakana, Hangul, Thai, Lao, Khmer and Myanmar, where a sign is a
-consonant with its vowels and marks. There a name stands
-
-* in Han or hiragana: behind another script or a word such as 在 or の, and three signs of Han anywhere: 京都 is not in
-  東京都;
-* in Hangul: at the start of a word, and only particles follow in it: 서울 is in 서울에서는, and not in 서울대;
-* in Thai, Lao, Khmer and Myanmar: where its signs stand, if they are two at least.
+consonant with its vowels and marks. There a name stands in Han or hiragana behind another script or a word such as 在
+or の, and three signs of Han anywhere (京都 is not in 東京都); in Hangul at the start of a word, if only particles
+follow in it (서울 is in 서울에서는, not in 서울대); in the others where its signs stand, if they are two at least.
 
 Words are compared without case, forms of letters (NFKC) and optional marks such as accents, by fingerprints of 64 bits,
 computed with a random base, so that nobody can make two words of the same one.

@@ -1,7 +1,7 @@
 """The tour: what drike does to a model, as one page without a script that needs no network.
 
-The answers are computed when the page is made, by the embedded model with edits of TinyFacts in force. The figures on
-real models' recorded answers stand in `recorded.tsv`, which a test compares with docs/results/recorded.md.
+The embedded model answers when the page is made, with edits of TinyFacts in force; a test compares recorded.tsv, the
+figures on real models' recorded answers, with docs/results/recorded.md.
 """
 
 from __future__ import annotations
@@ -65,11 +65,7 @@ def stops(edited: EditedModel) -> list[Stop]:
 
 
 def recorded() -> list[list[str]]:
-    """The rows of docs/results/recorded.md that the tour shows.
-
-    What one way of editing does to a real model: paraphrases and other questions right, as shares, and the harmonic
-    means S of both with the edits' own queries, by what others are to keep.
-    """
+    """By ways of editing a real model: PC, RR and S where other answers are to stay the same, S where only clean."""
     with Path(__file__).with_name("recorded.tsv").open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file, delimiter="\t"))
 
