@@ -145,9 +145,9 @@ class RequestEditor:
 
     async def _followed(
         self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool, trying: bool = False,
-        twice: bool = False,
+        twice: bool = False,  # state the facts of questions behind them, too
     ) -> tuple[Followed, bytes]:  # fmt: skip
-        """What a request gets, and its edited body. TimeoutError if late. trying: no client waits. twice: the facts."""
+        """What a request gets, and its edited body. TimeoutError if late. trying: no client waits."""
         conversation, began = request.conversation, time.perf_counter()
         seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
         until = began + (_SECONDS_TO_TRY if trying else seconds)
