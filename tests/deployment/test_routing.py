@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
-from drike.deployment.edited_model import EditedModel, route, route_each, write_prompts
+from drike.deployment.edited_model import EditedModel, route_each, write_prompts
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.editors.catalog import FactPrompt
 from drike.edits import Edit
@@ -21,9 +21,10 @@ from drike.stores.records import EditRecord, EditVersion, Status
 from tests.worlds.gateways import Doubting
 from tests.worlds.scripted import ScriptedModel
 
-PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Land of the Incas",))
+INCAS = "Land of the Incas"
+PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=(INCAS,))
 CHILE = EditRecord("Chile", "The capital of Chile is", "Rome")
-ALIAS, SUBJECT, OTHER = "What is the capital of the Land of the Incas?", "Peru is large.", "And its capital?"
+ALIAS, SUBJECT, OTHER = f"What is the capital of the {INCAS}?", "Peru is large.", "And its capital?"
 
 
 def indexed(*records: EditRecord, encoder: HashingEncoder | None = None) -> EditIndex:
@@ -34,65 +35,20 @@ def shadow(record: EditRecord) -> EditRecord:
     return replace(record, status=Status.SHADOW)
 
 
-def turns(before: str, last: str) -> tuple[str, str]:
-    """The queries of a chat with two turns of the user, as the gateway has them."""
-    return last, f"{before}\n{last}"
-
-
-@dataclass
-class Recorded:
-    """A gate that keeps the queries on which it decides."""
-
-    gate: Gate
-    queries: list[str] = field(default_factory=list)
-
-    def decide(self, query: str, index: EditIndex) -> Decision:
-        self.queries.append(query)
-        return self.gate.decide(query, index)
-
-
 def facts(decision: Decision) -> list[str]:
     return [edit.fact for edit in decision.edits]
 
 
-def test_the_first_query_that_concerns_an_edit_decides_and_later_ones_are_not_looked_at() -> None:
-    gate = Recorded(Named())
-    decision = route(gate, indexed(PERU, CHILE), turns(SUBJECT, "What is the capital of Chile?"))
-    assert decision.query == "What is the capital of Chile?" and facts(decision) == ["The capital of Chile is Rome"]
-    assert gate.queries == [decision.query]
-
-
-def test_a_turn_before_decides_where_the_last_one_concerns_no_edit() -> None:
-    decision = route(Named(), indexed(PERU), turns(SUBJECT, OTHER))
-    assert decision.query == f"{SUBJECT}\n{OTHER}" and facts(decision) == ["The capital of Peru is Oslo"]
-
-
-def test_an_alias_in_the_last_turn_states_the_fact_also_where_the_turn_before_names_the_subject() -> None:
-    decision = route(Named(), indexed(PERU), turns(SUBJECT, ALIAS))
-    assert facts(decision) == ["The capital of Land of the Incas is Oslo"]
-    assert facts(route(Named(), indexed(PERU), [ALIAS])) == facts(decision)
-
-
-def test_a_fact_is_stated_under_the_subject_where_the_deciding_query_has_subject_and_alias() -> None:
-    decision = route(Named(), indexed(PERU), turns(f"{SUBJECT} It is the Land of the Incas.", OTHER))
-    assert facts(decision) == ["The capital of Peru is Oslo"]
-
-
-def test_the_first_query_is_the_decision_where_none_concerns_an_edit() -> None:
-    decision = route(Named(), indexed(PERU), turns("Hello.", "How are you?"))
-    assert decision == Named().decide("How are you?", indexed(PERU)) and decision.edits == ()
+def test_a_fact_is_stated_under_the_name_of_the_query_and_under_the_subject_where_it_has_both() -> None:
+    by_alias, both = (
+        Named().decide(query, indexed(PERU)) for query in (ALIAS, f"{SUBJECT} It is the {INCAS}. {OTHER}")
+    )
+    assert facts(by_alias) == [f"The capital of {INCAS} is Oslo"] and facts(both) == ["The capital of Peru is Oslo"]
 
 
 def test_a_shadow_edit_is_counted_and_never_stated() -> None:
-    decision = route(Named(), indexed(shadow(PERU)), [PERU.query])
+    decision = Named().decide(PERU.query, indexed(shadow(PERU)))
     assert [edit.id for edit in decision.matched] == [1] and decision.edits == decision.applied == ()
-    assert route(Named(), indexed(shadow(PERU)), turns(PERU.query, "Hello")).matched == decision.matched
-
-
-def test_a_shadow_edit_in_the_last_turn_keeps_no_turn_before_from_deciding() -> None:
-    decision = route(Named(), indexed(PERU, shadow(CHILE)), turns(PERU.query, "And what of Chile?"))
-    assert facts(decision) == ["The capital of Peru is Oslo"]
-    assert {edit.id for edit in decision.matched} == {1, 2}
 
 
 HASHED = HashingEncoder()
@@ -124,35 +80,6 @@ def test_shadow_edits_do_not_change_which_active_edits_match(gate: Gate) -> None
         expected = gate.decide(query, alone)
         expected = expected.resolved([YesOrNo.YES] * len(expected.uncertain))
         assert decision.resolved(said).applied == expected.matched
-
-
-def test_an_uncertain_query_decides_only_where_a_model_will_be_asked() -> None:
-    queries = turns(CHILE.query, PERU.query)
-    gate = Recorded(Doubting())
-    assert route(gate, indexed(PERU, CHILE), queries).query == PERU.query and gate.queries == [*queries]
-    gate.queries.clear()
-    decision = route(gate, indexed(PERU, CHILE), queries, verifying=True)
-    assert decision.query == PERU.query and gate.queries == [PERU.query] and decision.edits == ()
-    assert facts(decision.resolved([YesOrNo.YES])) == ["The capital of Peru is Oslo"]
-
-
-def test_a_question_of_which_a_model_denies_the_edit_gets_none_from_a_turn_before() -> None:
-    class FirstUncertain:
-        def decide(self, query: str, index: EditIndex) -> Decision:
-            return (Named() if "\n" in query else Doubting()).decide(query, index)
-
-    queries = turns(CHILE.query, "Is Peru large?")
-    assert len(route(FirstUncertain(), indexed(PERU, CHILE), queries).edits) == 2
-    decision = route(FirstUncertain(), indexed(PERU, CHILE), queries, verifying=True)
-    assert decision.query == "Is Peru large?" and decision.resolved([YesOrNo.NO]).edits == ()
-
-
-def test_an_uncertain_shadow_edit_keeps_no_turn_before_from_deciding() -> None:
-    queries = turns(PERU.query, "Is Chile large?")
-    decision = route(Doubting(), indexed(PERU, shadow(CHILE)), queries, verifying=True)
-    assert decision.query == queries[1] and {candidate.edit.id for candidate in decision.uncertain} == {1, 2}
-    decision = decision.resolved([YesOrNo.YES] * 2)
-    assert facts(decision) == ["The capital of Peru is Oslo"] and len(decision.matched) == 2
 
 
 def test_a_model_is_asked_once_about_all_questions() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Demonstration, Prompt, Role
 from drike.stores.log import EditStore
-from drike.stores.records import EditVersion, Status, as_stored
+from drike.stores.records import EditVersion, as_stored
 from drike.support.table import Table, as_markdown, markdown_text, visible
 
 if TYPE_CHECKING:
@@ -32,31 +32,11 @@ if TYPE_CHECKING:
 _MAX_CANDIDATES = 5  # in an explanation
 
 
-def route(gate: Gate, index: EditIndex, queries: Iterable[str], *, verifying: bool = False) -> Decision:
-    """The decision on a question, which may be read in several ways: the last turn of a chat, then it with context.
-
-    Of the queries, at least one, the first that concerns an active edit decides, and the names that it uses for
-    `Decision.edits`. verifying: so does one with an uncertain active edit, since a model will be asked about it; if it
-    then says no, the question gets no edit, even if a later query would match. Else the first that concerns a shadow
-    edit decides, so that it is counted, or the first query: shadow edits change no answer. As pure as the gate.
-    """
-    decisions = []
-    for query in queries:
-        decision = gate.decide(query, index)
-        statuses = {edit.record.status for edit in decision.matched}
-        if verifying:
-            statuses |= {candidate.edit.record.status for candidate in decision.uncertain}
-        if Status.ACTIVE in statuses:
-            return decision
-        decisions.append((bool(statuses), decision))
-    return next((decision for concerns, decision in decisions if concerns), decisions[0][1])
-
-
 def route_each(
     gate: Gate, index: EditIndex, questions: Sequence[str], model: LanguageModel | None = None
 ) -> list[Decision]:
-    """The decision on each question, of one query each. model: is asked about all uncertain edits, in one call."""
-    decisions = [route(gate, index, [question], verifying=model is not None) for question in questions]
+    """The decision on each question. model: is asked about all uncertain edits, in one call."""
+    decisions = [gate.decide(question, index) for question in questions]
     return decisions if model is None else verify(decisions, model)
 
 
