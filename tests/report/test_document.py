@@ -1,16 +1,22 @@
-"""A whole report of a run: its sections, its files, its options."""
+"""A whole report of a run: its sections and files, and first sentences that claim no more than was measured."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from drike.report.groups import grouped, read_runs
+from drike.edits import Aspect
+from drike.report.document import gaps, overall, verdict
+from drike.report.groups import Group, grouped, read_runs
+from drike.report.page import pareto
 from tests.worlds.commands import run as cli
-from tests.worlds.reports import QUALITY, Page
+from tests.worlds.reports import QUALITY, Page, run_of
 
 
 def test_a_report_written_twice_has_the_same_bytes(demo: Path, tmp_path: Path) -> None:
@@ -52,3 +58,70 @@ def test_a_report_of_the_demo_has_its_editors(demo: Path) -> None:
 def test_importing_the_command_line_does_not_load_what_renders_reports() -> None:
     code = "import sys, drike.cli, drike.report; sys.exit('jinja2.loaders' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_scores_without_measurements_are_named_and_the_next_metric_ranks_the_editors() -> None:
+    whole = run_of(0, editors=["IKE", "DR-IKE"])
+    rewrites = {name: tuple(o for o in of if o.aspect is Aspect.REWRITE) for name, of in whole.outcomes.items()}
+    [group] = grouped([replace(whole, outcomes=rewrites)])
+    assert any(line.startswith("Not measured: PC, RR, as the test edits have no such probes") for line in gaps(group))
+    assert group.headline == "ESR" and "the highest ESR" in verdict(group) and " S " not in verdict(group)
+    drawn = pareto(group)
+    assert drawn is not None and drawn.caption.startswith("ESR against prompt tokens")
+    unjudged = {name: tuple(replace(o, correct=None) for o in of) for name, of in whole.outcomes.items()}
+    [group] = grouped([replace(whole, outcomes=unjudged)])
+    assert any("ESR, PC, RR, as the test edits have no such probes that the rule" in line for line in gaps(group))
+
+
+def answered(correct: dict[str, Sequence[bool | None]]) -> Group:
+    """A group whose editors answer these rewrite, paraphrase and neighbourhood probes of as many cases right."""
+    aspects = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
+    whole = run_of(0, editors=list(correct), cases=max(map(len, correct.values())) // 3)
+    probes = {
+        name: [o for i, o in enumerate(of) if o.query.startswith(tuple(f"{aspect.value} 0" for aspect in aspects))]
+        for name, of in whole.outcomes.items()
+    }
+    outcomes = {
+        name: tuple(replace(o, correct=right) for o, right in zip(probes[name], values, strict=False))
+        for name, values in correct.items()
+    }
+    [group] = grouped([replace(whole, outcomes=outcomes)])
+    return group
+
+
+def test_the_verdict_claims_a_lead_only_if_the_interval_of_the_difference_excludes_0() -> None:
+    good, bad, near = [True] * 30, [True, True, False, False, True, True] * 5, [True] * 29 + [False]
+    clear = verdict(answered({"Unedited": [False] * 30, "IKE": bad, "DR-IKE": good}))
+    assert clear == (
+        "DR-IKE has the highest S, 1.000 [.69,1.00] on 10 test edits, significantly above IKE and Unedited."
+    )
+    close = verdict(answered({"IKE": good, "DR-IKE": near}))
+    assert close.startswith("IKE has the highest S") and close.endswith(", but not significantly above DR-IKE.")
+    loses = verdict(answered({"IKE": good, "FactPrompt": near, "DR-IKE": bad}))
+    assert loses.endswith(", significantly above DR-IKE, but not significantly above FactPrompt.")
+    assert "but not significantly above DR-IKE" in verdict(answered({"IKE": good, "DR-IKE": good}))
+
+
+def test_the_verdict_is_a_sentence_for_any_run() -> None:
+    good, none = [True] * 30, [None] * 30
+    said = {
+        "one editor": verdict(answered({"IKE": good})),
+        "one editor and the unedited model": verdict(answered({"Unedited": [False] * 30, "IKE": good})),
+        "no editor": verdict(answered({"Unedited": good})),
+        "nothing gained": verdict(answered({"Unedited": [False] * 30, "IKE": [False] * 30})),
+        "five edits": verdict(answered({"IKE": [True] * 15, "DR-IKE": [False] * 15})),
+        "nothing judged": verdict(answered({"IKE": none})),
+        "other edits": verdict(grouped([run_of(0), run_of(1, editors=["DR-IKE"])])[0]),
+        "two models": overall(grouped([run_of(0), run_of(0, model="another")])),
+        "two settings without a right answer": overall([answered({"IKE": [False] * 30})] * 2),
+    }
+    assert said["one editor"] == "IKE has S 1.000 [.69,1.00] on 10 test edits."
+    assert said["one editor and the unedited model"].endswith(", significantly above Unedited.")
+    assert said["no editor"].startswith("Only the unedited model was measured: its S is 1.000")
+    assert said["nothing gained"].startswith("No editor is significantly better than the unedited model")
+    assert said["five edits"] == "IKE has S 1.000 [.48,1.00] on 5 test edits, too few to tell editors apart."
+    assert said["nothing judged"] == "No answer of this run could be judged."
+    assert said["other edits"].endswith(", but no other editor was measured on the same edits.")
+    assert said["two models"] == "Highest S in 2 settings: DR-IKE in 2."
+    assert said["two settings without a right answer"] == "No editor is above 0 in any setting."
+    assert all(re.fullmatch(r"[A-Z].*[^.]\.", sentence) and "n/a" not in sentence for sentence in said.values())

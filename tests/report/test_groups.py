@@ -1,17 +1,21 @@
-"""Which runs can share a table."""
+"""Runs read for a report, complete, unfinished and damaged ones, and which of them can share a table."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from drike.errors import ReportError
+from drike.errors import ReportError, RunError
 from drike.evaluation.metrics import (
     summarise,
 )
-from drike.report.document import verdict
-from drike.report.groups import grouped
+from drike.report.document import document, example, markdown, verdict
+from drike.report.groups import grouped, read_folders, read_runs
+from tests.worlds.commands import run as cli
 from tests.worlds.reports import run_of
 
 
@@ -54,3 +58,148 @@ def test_editors_of_one_seed_can_come_from_several_runs() -> None:
     [group] = grouped([run_of(0), run_of(1, editors=["DR-IKE"])])
     assert not group.comparable("DR-IKE", "IKE")
     assert "no other editor was measured on the same edits" in verdict(group)
+
+
+def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path) -> None:
+    [run] = read_runs([demo])
+    assert set(run.prompts) == set(run.outcomes)
+    for name, of_editor in run.outcomes.items():
+        kept, written = run.prompts[name], run.written[name]
+        assert len(kept) == 5 and set(kept) <= set(written)
+        for case_id, prompts in kept.items():
+            asked = [outcome for outcome in of_editor if outcome.case_id == case_id]
+            assert list(prompts.prompts) == list(dict.fromkeys(outcome.query for outcome in asked))
+            assert len(written[case_id]) == len(asked)
+            for outcome in asked:
+                roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[outcome.query]), strict=True)
+                assert roles.count("retain") == outcome.shots and outcome.query in texts[-1]
+    [group] = grouped([run])
+    shown = example(group, group.ranked[0].editor)
+    assert shown is not None
+    outcome, before, after = shown
+    assert outcome.correct and after == outcome.target != before
+
+
+def test_the_report_of_an_evaluation_includes_its_training_run(copy: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    assert cli("evaluate", "--run", str(copy), "--editors", "ike,rank-all", "--out", str(again)) == 0
+    [run] = read_runs([again])
+    assert len(run.episodes) == run.asked_episodes == 30 and run.settings["epochs"] == "2"
+    shutil.rmtree(again / "outcomes")
+    shutil.rmtree(copy / "outcomes")
+    with pytest.raises(RunError, match="has no outcomes: evaluate it"):
+        read_runs([copy])
+    assert cli("evaluate", "--run", str(copy), "--editors", "ike", "--out", str(tmp_path / "other")) == 0
+    assert [run.folder for run in read_runs([copy, tmp_path / "other"])] == [str(tmp_path / "other")]
+
+
+def test_a_report_of_a_training_run_finds_its_evaluations(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two that measured the same editors the newer one; after the run has moved, too."""
+    shutil.rmtree(copy / "outcomes")
+    (copy / "summary.json").unlink()
+    with pytest.raises(RunError, match="has no outcomes: evaluate it first"):
+        read_folders([copy])
+    for date, editors in (("20270101-0000", "ike"), ("20270101-0001", "ike,factprompt"), ("20270102-0000", "dr-ike")):
+        monkeypatch.setattr("time.strftime", lambda form, date=date: date)
+        assert cli("evaluate", "--run", str(copy), "--editors", editors) == 0
+    moved = copy.rename(tmp_path / "moved")
+    runs, [note] = read_folders([moved])
+    assert [list(run.outcomes) for run in runs] == [["DR-IKE"], ["FactPrompt", "IKE"]]
+    assert {run.asked_episodes for run in runs} == {30}
+    assert "20270101-0000-evaluate both measured IKE with seed 0" in note
+    capsys.readouterr()
+    assert cli("evaluate", "--resume", str(moved / "evaluations" / "20270102-0000-evaluate")) == 0
+    assert f"report {moved}" in " ".join(capsys.readouterr().out.split())
+    assert cli("report", str(moved)) == 0
+    assert "Note: left out" in capsys.readouterr().out and (moved / "report.html").exists()
+
+
+def cut(path: Path, lines: int) -> None:
+    path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:lines]), "utf-8")
+
+
+def older(path: Path) -> None:
+    record = json.loads(path.read_text("utf-8"))
+    del record["data_fingerprint"], record["sha256"]
+    path.write_text(json.dumps(record), "utf-8")
+
+
+DAMAGED = {
+    "no run": (lambda f: (f / "run.json").unlink(), "is not a run"),
+    "half a run.json": (lambda f: (f / "run.json").write_text("{", "utf-8"), "run.json is damaged"),
+    "an older run.json": (lambda f: older(f / "run.json"), "lacks data_fingerprint"),
+    "no split": (lambda f: (f / "split.json").unlink(), "split"),
+    "no outcomes": (lambda f: shutil.rmtree(f / "outcomes"), "has no outcomes"),
+    "half an evaluation": (lambda f: cut(f / "outcomes" / "ike.jsonl", 20), "of 8 test edits"),
+    "a case cut short": (lambda f: cut(f / "outcomes" / "ike.jsonl", -1), "same probes"),
+    "an editor twice": (lambda f: shutil.copy(f / "outcomes" / "ike.jsonl", f / "outcomes" / "z.jsonl"), "twice"),
+    "older outcomes": (lambda f: (f / "outcomes" / "ike.jsonl").write_text('{"a": 1}\n', "utf-8"), "of this version"),
+    "older episodes": (lambda f: (f / "episodes.jsonl").write_text('{"a": 1}\n{}\n', "utf-8"), "train again"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_run_is_refused_in_one_sentence(kind: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage, expected = DAMAGED[kind]
+    damage(copy)
+    capsys.readouterr()
+    assert cli("report", str(copy)) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("Error: ") and expected in said and "Traceback" not in said
+    assert not (copy / "report.html").exists()
+
+
+def test_an_episode_whose_line_was_cut_off_is_left_out(copy: Path) -> None:
+    path = copy / "episodes.jsonl"
+    path.write_text(path.read_text("utf-8")[:-40], "utf-8")
+    [run] = read_runs([copy])
+    assert len(run.episodes) == 29
+    assert "training stopped after 29 of 30 episodes" in markdown(document(grouped([run])))
+
+
+def test_a_report_names_the_editors_that_a_stopped_evaluation_lacks(demo: Path, tmp_path: Path) -> None:
+    asked = ("--editors", "ike,rank-50,dr-ike", "--sigmas", ".06")
+    assert cli("evaluate", "--run", str(demo), *asked, "--out", str(tmp_path / "e")) == 0
+    [whole] = read_runs([tmp_path / "e"])
+    assert whole.missing == () and not any("Incomplete" in line for line in document(grouped([whole])).sections[0].text)
+    for name in ("rank-50", "dr-ike-sigma-06"):
+        (tmp_path / "e" / "outcomes" / f"{name}.jsonl").unlink()
+    [torn] = read_runs([tmp_path / "e"])
+    assert torn.missing == ("Rank-50%", "DR-IKE (sigma .06)")
+    text = markdown(document(grouped([torn])))
+    assert "has no outcomes of Rank-50%, DR-IKE (sigma .06)" in text and "evaluate --resume" in text
+
+
+def test_a_report_says_whose_outcomes_are_missing_from_a_finished_run(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("ike", "rank-50"):
+        (copy / "outcomes" / f"{name}.jsonl").unlink()
+    capsys.readouterr()
+    assert cli("report", str(copy)) == 0
+    expected = f"{copy} has no outcomes of IKE, Rank-50%"
+    assert expected in " ".join(capsys.readouterr().out.split())
+    for suffix in ("html", "md"):
+        text = (copy / f"report.{suffix}").read_text("utf-8")
+        assert "has no outcomes of IKE, Rank-50%" in text and "drike evaluate --run" in text
+
+
+def test_reporting_an_unfinished_evaluation_names_the_command_that_resumes_it(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "e"
+    assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-50", "--out", str(folder)) == 0
+    cut(folder / "outcomes" / "ike.jsonl", 20)
+    for _ in range(2):
+        capsys.readouterr()
+        assert cli("report", str(folder)) == 1
+        assert f"drike evaluate --resume {folder}" in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
+        shutil.rmtree(folder / "outcomes", ignore_errors=True)
+    assert cli("evaluate", "--resume", str(folder)) == 0 and cli("report", str(folder)) == 0
+
+
+def test_a_report_says_that_training_was_stopped(copy: Path) -> None:
+    cut(copy / "episodes.jsonl", 6)
+    assert "training stopped after 6 of 30 episodes" in markdown(document(grouped(read_runs([copy]))))

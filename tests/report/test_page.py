@@ -1,14 +1,20 @@
-"""The page: it escapes every text, loads nothing, is accessible, and marks what is best."""
+"""The page: it escapes every text, loads nothing, is accessible, marks what is best, and packs its cases completely."""
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drike.report.document import document
-from drike.report.groups import grouped
-from drike.report.page import blocks, html
+from drike.report.groups import grouped, read_runs
+from drike.report.page import as_script, blocks, html, packed, pareto
 from drike.support.table import Cell, Difference, Estimate, Number, Table
 from tests.worlds.reports import HOSTILE, Page, run_of
 
@@ -82,3 +88,50 @@ def test_the_best_shares_and_the_direction_of_differences_are_marked() -> None:
         ("level", "\N{WHITE CIRCLE} +0.100"),
         ("", "n/a"),
     ]
+
+
+def test_the_chart_of_s_against_tokens_names_every_editor_and_its_names_do_not_overlap() -> None:
+    many = ["IKE", *(f"DR-IKE (sigma .{i})" for i in range(10, 30))]
+    for editors in (["IKE", "DR-IKE"], ["Nearest (size of DR-IKE-Q)", "Nearest (k of DR-IKE)", "DR-IKE"], many):
+        drawn = pareto(grouped([run_of(0, editors=editors)])[0])
+        assert drawn is not None and drawn.svg.count('class="best"') == 2, "a circle and its name"
+        named = re.findall(r'<svg x="100%"[^>]*><text[^>]* y="([^"]+)"[^>]*>([^<]+)</text>', drawn.svg)
+        lines = sorted(float(y) for y, _ in named)
+        assert sorted(name for _, name in named) == sorted(editors) and all(b - a > 12 for a, b in pairwise(lines))
+        assert all(-10 < y < 1.25 * 18 * max(15, len(editors)) for y in lines)
+    [silent] = grouped([run_of(0, editors=["IKE", "DR-IKE"])])
+    outcomes = {name: [replace(o, prompt_tokens=None) for o in of] for name, of in silent.outcomes.items()}
+    drawn = pareto(replace(silent, runs=(replace(silent.runs[0], outcomes=outcomes),)))  # type: ignore[arg-type]
+    assert drawn is not None and drawn.caption.startswith("S against retains per prompt")
+    assert pareto(grouped([run_of(0, editors=["Unedited"])])[0]) is None
+
+
+@given(st.recursive(st.text() | st.integers() | st.none(), st.lists, max_leaves=8))
+def test_data_in_a_script_element_round_trip_unchanged(data: object) -> None:
+    text = as_script(data)
+    assert not set(text) & set("<>&\u2028\u2029")
+    assert json.loads(text) == data
+
+
+def test_the_case_viewer_holds_every_outcome(demo: Path) -> None:
+    groups = grouped(read_runs([demo]))
+    data = json.loads(as_script(packed(groups)))
+    run = groups[0].runs[0]
+    assert len(data["cases"]) == len(run.test)
+    seen = {
+        (data["editors"][answers[i]], data["strings"][case_id], data["strings"][probes[4 * p + 1]], right == "1")
+        for _, _, case_id, probes, answers in data["cases"]
+        for i in range(0, len(answers), 7)
+        for p, right in enumerate(answers[i + 1])
+    }
+    assert seen == {(o.editor, o.case_id, o.query, o.correct) for of in run.outcomes.values() for o in of}
+
+
+def test_a_probe_that_was_not_judged_is_packed_as_neither_right_nor_wrong() -> None:
+    run = run_of(0, cases=1, editors=["IKE"])
+    judged = (True, False, None, True, None, False)
+    outcomes = tuple(
+        replace(outcome, correct=right) for outcome, right in zip(run.outcomes["IKE"], judged, strict=True)
+    )
+    [[*_, answers]] = packed(grouped([replace(run, outcomes={"IKE": outcomes})]))["cases"]  # type: ignore[misc]
+    assert answers[1] == "10-1-0"
