@@ -28,7 +28,6 @@ from drike.support.table import Difference
 from drike.training.algorithm1 import EpisodeRecord
 
 UNEDITED, BASELINE, METHOD, PER_QUERY = "Unedited", "IKE", "DR-IKE", "DR-IKE-Q"
-HEADLINES = METRICS[:4]  # S, ESR, PC, RR
 # The order of rows; editors that are not named here follow in the order they were measured.
 ORDER = (UNEDITED, "FactPrompt", "EditCoT", "EditCoT-full", "IKE", "Rank-All", "Rank-50%", "DR-IKE")
 _EPISODES = "episodes.jsonl"
@@ -41,32 +40,25 @@ _IGNORED = {
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """What a report needs from one run's folder.
-
-    settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that were
-    to be evaluated and have no outcomes. episodes, asked_episodes: of the training run behind it, and how many it was
-    to have; 0 where unknown. form: of the data files. usage: for training and for each editor. written: by editor and
-    case id, what the model wrote, by probe. prompts: by editor and case id. stored: how many edits were in force behind
-    a gate, as --stored gave it; "" if that was not evaluated. deployed: by editor, the outcomes behind it.
-    """
+    """What a report needs from one run's folder."""
 
     folder: str
     model: str
     data: str
     seed: int
-    settings: Mapping[str, str]
-    identity: Mapping[str, str]
+    settings: Mapping[str, str]  # what the rows of a table must share, as text
+    identity: Mapping[str, str]  # of the model's weights
     test: tuple[str, ...]
-    outcomes: Mapping[str, tuple[Outcome, ...]]
-    missing: tuple[str, ...] = ()
-    episodes: tuple[EpisodeRecord, ...] = ()
-    asked_episodes: int = 0
-    form: str = ""
-    usage: Mapping[str, Usage] = field(default_factory=dict)
-    written: Mapping[str, Mapping[str, tuple[str | None, ...]]] = field(default_factory=dict)
-    prompts: Mapping[str, Mapping[str, files.CasePrompts]] = field(default_factory=dict)
-    stored: str = ""
-    deployed: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    outcomes: Mapping[str, tuple[Outcome, ...]]  # by editor
+    missing: tuple[str, ...] = ()  # editors that were to be evaluated and have no outcomes
+    episodes: tuple[EpisodeRecord, ...] = ()  # of the training run behind it
+    asked_episodes: int = 0  # how many it was to have; 0 where unknown
+    form: str = ""  # of the data files
+    usage: Mapping[str, Usage] = field(default_factory=dict)  # for training and for each editor
+    written: Mapping[str, Mapping[str, tuple[str | None, ...]]] = field(default_factory=dict)  # by editor, case, probe
+    prompts: Mapping[str, Mapping[str, files.CasePrompts]] = field(default_factory=dict)  # by editor and case id
+    stored: str = ""  # how many edits were in force behind a gate, as --stored gave it; "" if that was not evaluated
+    deployed: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)  # by editor, behind that gate
     gate: tuple[GateRecord, ...] = ()
     started: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -111,8 +103,9 @@ class Group:
     def headline(self) -> str:
         """The metric that editors are ranked by: S, or the first of ESR, PC and RR that was measured."""
         summaries = self.summaries.values()
-        measured = (name for name in HEADLINES if any(summary.metric(name).value is not None for summary in summaries))
-        return next(measured, HEADLINES[0])
+        main = METRICS[:4]  # S, ESR, PC, RR
+        measured = (name for name in main if any(summary.metric(name).value is not None for summary in summaries))
+        return next(measured, main[0])
 
     @property
     def ranked(self) -> list[Summary]:

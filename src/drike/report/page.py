@@ -43,16 +43,13 @@ _MARKS = f"{STARRED.replace('*', '▲ above 0, ▼ below 0').removesuffix('.')};
 
 @dataclass(frozen=True)
 class PageCell:
-    """A cell of a table on the page; small: its interval and note. rank: by which its column compares it, if at all.
-
-    kind: best, of its column; up, down, level: a difference and what its interval says; or "".
-    """
+    """A cell of a table on the page."""
 
     column: str
     value: str
-    small: str
-    kind: str = ""
-    rank: float | None = None
+    small: str  # its interval and note
+    kind: str = ""  # best: of its column; up, down, level: a difference, by what its interval says
+    rank: float | None = None  # by which it is compared with the others of its column; None where it is not
 
 
 Row = tuple[str, list[PageCell]]
@@ -136,10 +133,7 @@ class _Point(NamedTuple):
 
 @dataclass(frozen=True)
 class _Area:
-    """The area between the axes, from 0 to `right` and from `low` to 1, as wide as its place.
-
-    x is in percent, y and text in pixels; colours are the page's.
-    """
+    """The area between the axes, from 0 to `right` and from `low` to 1; x is in percent of its place, y in pixels."""
 
     height: int
     right: float

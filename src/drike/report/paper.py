@@ -1,8 +1,4 @@
-"""What the paper publishes, its eight tables and the figures in its text, and its tables with measured rows above.
-
-The numbers stand in paper.toml, next to this file. A published row keeps its coordinates (model, data, editor, setting)
-with its values, so that our rows can stand next to it.
-"""
+"""What the paper publishes (paper.toml has the numbers), and its eight tables with measured rows above."""
 
 from __future__ import annotations
 
@@ -29,18 +25,14 @@ _SECONDS = (
 
 @dataclass(frozen=True)
 class Published:
-    """A row of the paper: its coordinates, and its values by column, without those that the paper does not print.
-
-    variant: the setting of DR-IKE that the row is about, if any. extra_parameters: as printed. s/query: the paper's
-    "inference time per iteration", which it does not define further.
-    """
+    """A row of the paper: its coordinates, and its values by column, without those that the paper does not print."""
 
     model: str
     editor: str
     values: Mapping[str, float]
     data: str = "CounterFact"
-    variant: str = ""
-    extra_parameters: str = ""
+    variant: str = ""  # the setting of DR-IKE that the row is about
+    extra_parameters: str = ""  # as printed
 
 
 @dataclass(frozen=True)

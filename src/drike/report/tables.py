@@ -212,23 +212,18 @@ def _share(records: Sequence[GateRecord], holds: Callable[[GateRecord], bool]) -
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of training, or as much of it as was done.
-
-    Means over the episodes: esr, whether the answer was right with the retains that the budget kept; reward, over all
-    prefixes; mean_k, of the retains kept. sigma, share: at the end of the epoch. calls: prompts sent to the model.
-    prompt_tokens: as if nothing were shared; None if not counted. seconds: wall time.
-    """
+    """One epoch of training, or as much of it as was done; esr, reward and mean_k are means over its episodes."""
 
     epoch: int
     episodes: int
-    esr: float
-    reward: float
-    mean_k: float
-    sigma: float | None
+    esr: float  # whether the answer was right with the retains that the budget kept
+    reward: float  # over all prefixes
+    mean_k: float  # of the retains kept
+    sigma: float | None  # of the budget at the end of the epoch
     share: float | None
-    calls: int
-    prompt_tokens: int | None
-    seconds: float
+    calls: int  # prompts sent to the model
+    prompt_tokens: int | None  # as if nothing were shared; None if not counted
+    seconds: float  # wall time
 
     @property
     def threshold(self) -> Number:
