@@ -103,8 +103,8 @@ def _characters(facts: TurnFacts) -> int:
 class Followed:
     """A conversation with its facts. around: what is written around texts, by their keys in the request.
 
-    edits: all that are written, those of later turns first. decision: on the last turn, if it is a user's. standing:
-    what a further turn would be read with. asked: the edits that the answer is about, with shadow edits.
+    edits: those written, of later turns first. decision: on the last turn, if it is a user's. standing: what a further
+    turn is read with. asked: the edits that the answer is about, with shadow edits.
     """
 
     around: dict[JsonPath, Around] = field(default_factory=dict)

@@ -70,9 +70,10 @@ def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
     return Replay(requests.total(), matched, tuple(matches), tuple(misses), unread)
 
 
-def asked(text: str) -> Conversation:
-    """The conversation in which a user asks this."""
-    return Conversation(Api.CHAT, (Turn(Speaker.USER, (Text(("messages", 0, "content"), text),)),))
+def asked(text: str) -> Conversation | None:
+    """The conversation in which a user asks this; None for a blank text."""
+    said = Text(("messages", 0, "content"), encodable(text))
+    return Conversation(Api.CHAT, (Turn(Speaker.USER, (said,)),)) if text.strip() else None
 
 
 def logged(line: bytes) -> Conversation | None:
@@ -92,13 +93,14 @@ def logged(line: bytes) -> Conversation | None:
         inner = _json_or_none(inner) if isinstance(inner, str) else inner
         values = inner if isinstance(inner, dict) else values
     if isinstance(values, str):
-        return _asking(asked(encodable(values)))
+        return asked(values)
     if not isinstance(values, dict):
         raise ValueError("no JSON object")
     forms = {"messages": Api.MESSAGES if "system" in values else Api.CHAT, "input": Api.RESPONSES}
     api = next((api for key, api in forms.items() if key in values), Api.COMPLETIONS)
     try:
-        if conversation := _asking(read(api, values)):
+        conversation = read(api, values)
+        if conversation.said.strip():
             return conversation
     except UnreadError:
         pass
@@ -107,7 +109,7 @@ def logged(line: bytes) -> Conversation | None:
     question = next((values[key] for key in _QUESTIONS if isinstance(values.get(key), str)), None)
     if question is None and not {"messages", "prompt", "input"} & values.keys():
         raise ValueError("no messages, prompt, input, query or question")
-    return _asking(asked(encodable(question or "")))
+    return asked(question or "")
 
 
 def read_questions(path: Path) -> list[Conversation]:
@@ -122,17 +124,13 @@ def read_questions(path: Path) -> list[Conversation]:
                     remedy = "correct it, or name the file .txt"
                     raise DataError(f"{path}, line {number} is not a request ({problem}): {remedy}") from None
         else:
-            read = [_asking(asked(line.strip())) for line in path.read_text("utf-8").splitlines()]
+            read = [asked(line.strip()) for line in path.read_text("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as problem:
         raise DataError(f"{path} cannot be read ({problem}): give a text file in UTF-8") from None
     questions = list(dict.fromkeys(conversation for conversation in read if conversation))
     if not questions:
         raise DataError(f"{path} has no question: give one a line, or requests as JSON lines")
     return questions
-
-
-def _asking(conversation: Conversation) -> Conversation | None:
-    return conversation if conversation.said.strip() else None
 
 
 def _json_or_none(text: bytes | str) -> object:
