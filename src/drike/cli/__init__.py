@@ -1,8 +1,4 @@
-"""The `drike` command: it prints, saves, and turns errors into one-sentence messages.
-
-A module has a few commands, and is imported when one of them runs; they share `options`, `running`, `encoding`,
-`dry_run` and `console`.
-"""
+"""The `drike` command: prints, saves, and says errors in one sentence. A module is imported when its command runs."""
 
 from __future__ import annotations
 

@@ -38,13 +38,12 @@ Texts = list[str] | None
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
 AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
 _LISTS = {"alias": "aliases", "object_alias": "object_aliases", "paraphrase": "paraphrases", "never": "negatives"}
-_ARROW = "->"
-_ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
+_ARROW = re.compile("->|=>|\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}")
 
 
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
     """An edit from "QUERY -> OBJECT", with subject and relation of the cases that have the query. Raises UsageError."""
-    parts = [part.strip() for part in _ARROWS.sub(_ARROW, text).split(_ARROW)]
+    parts = [part.strip() for part in _ARROW.split(text)]
     if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):
         raise UsageError(
             f'{text!r} is not a fact: write --fact "QUERY -> OBJECT", such as "The capital of Peru is -> Oslo"'

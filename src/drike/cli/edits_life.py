@@ -44,28 +44,25 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
     """Show an edit with its versions; without ID, show all changes of the store."""
     time = datetime.now(UTC) if at is None else moment(at)
     with store_at(store) as opened:
-        if at is not None and edit is None:
-            return print_changes(stores.snapshot_at(opened, time).in_force(time))
-        versions = opened.changes() if edit is None else stores.versions(opened, edit)
-        stored = () if edit is None else stores.snapshot_at(opened, time).in_force(time)
+        if edit is None:
+            return print_changes(opened.changes() if at is None else stores.snapshot_at(opened, time).in_force(time))
+        versions, stored = stores.versions(opened, edit), stores.snapshot_at(opened, time).in_force(time)
+    from drike.gates.naming import name_report
+
     if at is not None:
         versions = [version for version in versions if moment(version.created_at) <= time]
         if not versions:
             raise StoreError(f"there was no edit {edit} at {at}: give a later time")
-    if edit is not None:
-        from drike.gates.naming import name_report
-
-        latest = versions[-1] if at is None else stores.decided_version(versions)
-        if at is not None:
-            held = any(version.id == edit for version in stored)
-            say(f"edit {edit} was {'' if held else 'not '}in force at {at}")
-        for name, value in to_values(latest.record).items():
-            if value and (name != "approved_as" or latest.record.status is Status.PROPOSED):
-                say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
-        report = name_report(latest, stored)
-        for name, forms in (("short forms", report.short), ("ambiguous", report.ambiguous)):
-            if forms:
-                say(f"{name}: {' | '.join(forms)}")
+        held = any(version.id == edit for version in stored)
+        say(f"edit {edit} was {'' if held else 'not '}in force at {at}")
+    latest = versions[-1] if at is None else stores.decided_version(versions)
+    for name, value in to_values(latest.record).items():
+        if value and (name != "approved_as" or latest.record.status is Status.PROPOSED):
+            say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
+    report = name_report(latest, stored)
+    for name, forms in (("short forms", report.short), ("ambiguous", report.ambiguous)):
+        if forms:
+            say(f"{name}: {' | '.join(forms)}")
     print_changes(versions)
 
 

@@ -10,7 +10,7 @@ from drike.cli.console import draw, note, say
 from drike.cli.dry_run import count_only
 from drike.cli.edits import in_force, store_at
 from drike.cli.options import FILE, ModelOptions, RunOptions, command
-from drike.cli.running import DEFAULTS, OpenedModel, metered, open_model, open_setup, open_trained_run
+from drike.cli.running import DEFAULTS, metered, open_model, open_setup, open_trained_run
 from drike.conversations import tuning
 from drike.conversations.tuning import Kind, TuningQuestion
 from drike.edits import Aspect
@@ -37,7 +37,10 @@ def tune_(
         if not (base or edits):
             raise StoreError(f"no edit is in force in {opened_store.name}: add one (drike edits add), or give --run")
         asked = _of_run(base, questions) if base else tuning.questions_of(edits, questions)
-        opened = _open(model, api, base, dry_run)
+        settings, at = base.run if base else DEFAULTS, RunOptions(dry_run=dry_run)
+        opened = open_model(model, api, settings, at=at)
+        if model.template is None and opened.template == "plain" and getattr(opened.model, "chats", False):
+            opened = open_model(replace(model, template="chat"), api, settings, at=at)  # as drike serve asks it
         chat = opened.template == "chat"
         plan = tuning.Tuning(opened.model, tuning.placements(chat), asked, chat, token_price)
         if count_only(opened.model, opened.api, lambda counting: list(tuning.tune(replace(plan, tolerance=-1.0)))):
@@ -59,15 +62,6 @@ def tune_(
         if latest.better > _UNSURE:
             note("the questions are few: add edits and paraphrases, or give a training run (--run), and choose again")
         say(f"{latest.calls:,} calls; all questions under all placements take {plan.grid:,}")
-
-
-def _open(options: ModelOptions, api: ApiOptions, base: TrainedRun | None, dry_run: bool) -> OpenedModel:
-    """The model, asked as drike serve asks it: in its chat template if it has one. Raises ModelError, UsageError."""
-    settings, at = base.run if base else DEFAULTS, RunOptions(dry_run=dry_run)
-    opened = open_model(options, api, settings, at=at)
-    if options.template is None and opened.template == "plain" and getattr(opened.model, "chats", False):
-        return open_model(replace(options, template="chat"), api, settings, at=at)
-    return opened
 
 
 def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:

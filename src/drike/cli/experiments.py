@@ -237,9 +237,7 @@ def evaluate(
         size = None if stored == "all" else int(stored)
         deployment = open_deployment(setup, size, gate or "named", unrelated, opened.model if ask else None)
     asked, test = [*chosen, *(deployment.editors(chosen) if deployment else [])], setup.split.test
-    if count_only(
-        opened.model, opened.api, lambda counting: _count_evaluation(counting, test, asked, rule=rule, write=write)
-    ):
+    if count_only(opened.model, opened.api, lambda counting: _count_asked(counting, test, asked, rule, write=write)):
         return
     settings |= {
         "sigmas": sigmas, "probes": probes, "write": write, "model": opened.name, "template": opened.template,
@@ -251,14 +249,18 @@ def evaluate(
         evaluation = watch_evaluation(folder, setup, opened.model, chosen, rule=rule, write=write, notes=notes)
         if deployment is not None:
             watch_deployed(folder, deployment, opened.model, chosen, evaluation)
-    show_guarantee(trained.promise if trained else None, evaluation.outcomes.get("DR-IKE-Q", []))
+    if certified := trained and trained.promise:
+        of_policy = evaluation.outcomes.get("DR-IKE-Q", [])
+        correct = [o.correct for o in of_policy if o.aspect is certified.promise.aspect and o.correct is not None]
+        if correct:
+            say(f"\nGuarantee of DR-IKE-Q: {certified.sentence}; measured on these test edits: {fmean(correct):.3f}")
     note_long_prompts(evaluation.outcomes, opened.limit)
     shown = folder.parents[1] if folder.parent.name == EVALUATIONS else folder
     say(f"\nOutcomes and tables are in {folder}. Report them: {this_command()} report {shown}")
 
 
-def _count_evaluation(
-    counting: CountingModel, cases: Sequence[EditCase], editors: Sequence[Editor], *, rule: Rule, write: bool
+def _count_asked(
+    counting: CountingModel, cases: Sequence[EditCase], editors: Sequence[Editor], rule: Rule, *, write: bool
 ) -> None:
     """Count the calls of an evaluation."""
     resolved = count_own_answers(counting, cases, rule)
@@ -335,14 +337,6 @@ def open_deployment(
     stores = SimulatedStores(edits, size, encoder=watched_encoder(opened), seed=setup.pool.seed)
     questions = common_questions() if unrelated is None else [asked.said for asked in read_questions(unrelated)]
     return evaluating.Deployment(opened, stores, questions, model)
-
-
-def show_guarantee(certified: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:
-    """Print what was guaranteed, if anything was, beside what was measured."""
-    aspect = certified and certified.promise.aspect
-    correct = [outcome.correct for outcome in outcomes if outcome.aspect is aspect and outcome.correct is not None]
-    if certified and correct:
-        say(f"\nGuarantee of DR-IKE-Q: {certified.sentence}; measured on these test edits: {fmean(correct):.3f}")
 
 
 def note_long_prompts(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit | None) -> None:

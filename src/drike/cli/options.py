@@ -126,10 +126,7 @@ class Command(SafeHelp, TyperCommand):
 
 
 def command(epilog: str = "", kind: type[Command] = Command) -> Callable[[Callable[..., None]], Command]:
-    """Make a function a command, with an option for each parameter, and for each field of one that is a dataclass.
-
-    epilog: what its help ends with.
-    """
+    """Make a function a command, with an option for each parameter. epilog: what its help ends with."""
 
     def made(function: Callable[..., None]) -> Command:
         own = signature(function, eval_str=True).parameters.values()

@@ -75,8 +75,7 @@ def open_edits(
 ) -> tuple[TrainedRun | None, Setup, dict[str, Any]]:
     """The edits to test on: those of a training run, or of other data with its settings where no others are given.
 
-    Returns that run, the data without edits to train on, and the settings as run.json has them. Raises UsageError,
-    RunError, CheckpointError, DataError.
+    Returns that run, the data without edits to train on, and the settings as run.json has them. Raises DrikeError.
     """
     if data.test == 0:
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
@@ -177,10 +176,7 @@ def watch(events: Generator[Event], show: Callable[[Event], str | None], model: 
 
 @contextmanager
 def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
-    """Print what a served model used since it was opened, however the block ends.
-
-    folder: of a run, where the calls made while opening the model are recorded; its parts record all others.
-    """
+    """Print what a served model used, however the block ends. folder: of a run, to record the calls that opened it."""
     opened = model.usage
     if folder is not None and opened.requests:
         files.add_usage(folder, "probe", opened)

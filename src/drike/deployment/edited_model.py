@@ -168,8 +168,7 @@ class EditedModel:
         listed = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
         if not listed:
             raise ValueError("an edited model needs at least one edit")
-        nameless = next((edit for edit in listed if not edit.subject), None)
-        if nameless is not None and not isinstance(gate, EveryQuery):
+        if (nameless := next((edit for edit in listed if not edit.subject), None)) and not isinstance(gate, EveryQuery):
             remedy = "give it one, or put every query under the edits (gate=EveryQuery())"
             raise ValueError(f"the edit {nameless.fact!r} has no subject that a query could name: {remedy}")
         self._now = StoreView(index=EditIndex.of(as_stored(listed), self._encoder), until=None)

@@ -33,16 +33,15 @@ class SimulatedStores:
     ) -> None:
         self.size, self._seed = size, seed
         self.edits = as_stored(list({edit.key: edit for edit in edits}.values()))
+        self._by_key = {edit.record.edit.key: edit for edit in self.edits}
+        self._conflict_keys, self._consistent = dict[int, frozenset[str]](), list[EditVersion]()
+        taken: set[str] = set()
         for edit in self.edits:
             if not edit.record.subject:
                 raise UsageError(f"{edit.record.fact} has no subject, which a store of edits needs: give its row one")
-        self._by_key = {edit.record.edit.key: edit for edit in self.edits}
-        self._conflict_keys = {edit.id: conflict_keys(edit.record) for edit in self.edits}
-        taken: set[str] = set()
-        self._consistent: list[EditVersion] = []
-        for edit in self.edits:
-            if not self._conflict_keys[edit.id] & taken:
-                taken |= self._conflict_keys[edit.id]
+            self._conflict_keys[edit.id] = keys = conflict_keys(edit.record)
+            if not keys & taken:
+                taken |= keys
                 self._consistent.append(edit)
         self._encoder = encoder
         self.whole = EditIndex.of(self._consistent, encoder)
