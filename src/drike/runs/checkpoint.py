@@ -18,7 +18,7 @@ from torch import Tensor
 
 from drike.editors.catalog import Trained
 from drike.editors.retriever import Form, Retriever
-from drike.editors.selectors import Budget, Fraction, Threshold
+from drike.editors.selectors import Fraction, Threshold
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError
 from drike.evaluation.risk_control import CertifiedGuarantee
@@ -31,6 +31,7 @@ from drike.support.records import read
 _LOG = logging.getLogger(__name__)
 FILE = "checkpoint.safetensors"
 _KEY, _ZEROS = "drike", "0" * 64  # the latter stands for the digest while it is computed
+_BUDGETS: Mapping[str, type[Threshold | Fraction]] = {"threshold": Threshold, "fraction": Fraction}
 _AGAIN = "train or copy it again"
 _LARGEST_WEIGHT = 1e9  # sums of products of two such weights stay far below the largest float32
 
@@ -109,7 +110,10 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
             described |= {"per_query": None, "promise": None}
         policy = read(_Described, {"promise": None} | described)  # files of early versions have none
         retriever = _retriever(policy, tensors, path, encoder)
-        trained = Checkpoint(retriever, _budget(policy.budget), policy.style, policy.training, policy.promise)
+        if (kind := _BUDGETS.get(str(policy.budget.get("kind")))) is None:
+            raise ValueError(f"this version has no budget {policy.budget.get('kind')!r}")  # a learned one
+        budget = read(kind, {name: value for name, value in policy.budget.items() if name != "kind"})
+        trained = Checkpoint(retriever, budget, policy.style, policy.training, policy.promise)
         if (of := policy.per_query) is None:
             return trained
         if not of.shown or of.gate.encoder != retriever.encoder.name:
@@ -178,11 +182,3 @@ def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, en
     retriever.head.load_state_dict({name.removeprefix("head."): tensor for name, tensor in weights.items()})
     retriever.trained_on = frozenset(policy.facts)
     return retriever
-
-
-def _budget(described: Mapping[str, object]) -> Budget:
-    """A budget from its description. Raises ValueError for a learned one, which early versions had."""
-    kinds: dict[object, type[Threshold | Fraction]] = {"threshold": Threshold, "fraction": Fraction}
-    if (kind := kinds.get(described.get("kind"))) is None:
-        raise ValueError(f"this version has no budget {described.get('kind')!r}")
-    return read(kind, {name: value for name, value in described.items() if name != "kind"})

@@ -58,7 +58,15 @@ def scan(path: Path) -> tuple[Sequence[Row | DataError], str]:
 
 def edits_of(rows: Sequence[Row | DataError], columns: Mapping[str, str] | None = None) -> list[ReadRow]:
     """Place and record of each row, or why it is refused. columns: what some are called here. Raises DataError."""
-    return [str(row) if isinstance(row, DataError) else _edit_of(row) for row in _recognised(rows, columns or {})]
+    columns, first = columns or {}, next((row for row in rows if isinstance(row, Row)), None)
+    if first and (unknown := columns.keys() - first.values.keys()):
+        has = ", ".join(map(shown, first.values))
+        raise DataError(f"{first.file} has no column {min(unknown)!r}; it has {has}")
+    if first and not _published(first := _named(first, columns)):
+        fields = {_FIELDS.get(name, name) for name in own.named(first)}
+        if lacking := [name for name in records.REQUIRED if name not in fields]:
+            raise DataError(f"{first.place} has no field {lacking[0]!r}; {own.COLUMNS}")
+    return [str(row) if isinstance(row, DataError) else _edit_of(_named(row, columns)) for row in rows]
 
 
 def _edit_of(row: Row) -> ReadRow:
@@ -120,20 +128,8 @@ def _decoded(content: bytes) -> tuple[str, str]:
     return content.decode("latin-1"), "latin-1"
 
 
-def _recognised(rows: Sequence[Row | DataError], columns: Mapping[str, str]) -> Sequence[Row | DataError]:
-    """The rows with the names that columns have here, and what is not known as metadata. Raises DataError."""
-    first = next((row for row in rows if isinstance(row, Row)), None)
-    if first and (unknown := columns.keys() - first.values.keys()):
-        has = ", ".join(map(shown, first.values))
-        raise DataError(f"{first.file} has no column {min(unknown)!r}; it has {has}")
-    if first and not _published(first := _named(first, columns)):
-        fields = {_FIELDS.get(name, name) for name in own.named(first)}
-        if lacking := [name for name in records.REQUIRED if name not in fields]:
-            raise DataError(f"{first.place} has no field {lacking[0]!r}; {own.COLUMNS}")
-    return [_named(row, columns) if isinstance(row, Row) else row for row in rows]
-
-
 def _named(row: Row, columns: Mapping[str, str]) -> Row:
+    """The row with the names that its columns have here, and what is not known as metadata."""
     values = {columns.get(name, name): value for name, value in row.values.items() if name != _WHY}
     meant = {own.meaning(name) for name in values}
     if _published(replace(row, values=values)) or not {"prompt", "target_new", "subject"} <= meant:
