@@ -24,6 +24,24 @@ from drike.gates.naming import common_questions
         ("Hoeveel inwoners heeft it?", "how many inhabitants people has it?"),
         ("Насколько глубок it?", "how deep it?"),
         ("it の首都はどこですか?", "it capital where ?"),
+        ("Welche Nebenwirkungen hat it?", "which side effects has it?"),
+        ("In welcher Programmiersprache ist it geschrieben?", "in which programming language is it written?"),
+        ("¿Cuántos días de vacaciones da it?", "¿how many vacation days gives it?"),
+        ("q precio tiene it", "what price has it"),
+        ("kel est le prix de it", "what is the price of it"),
+        ("À quelle heure ferme it ?", "at what time closes it ?"),
+        ("Quali sono gli effetti collaterali di it?", "which are the side effects of it?"),
+        ("Até quando posso devolver it?", "until when can return it?"),
+        ("In welk land ligt it?", "in which country located it?"),
+        ("Kto jest szefem it?", "who is chief executive it?"),
+        ("Ile waży it?", "how much weighs it?"),
+        ("it'nin başkenti neresi?", "it'of capital where?"),
+        ("it'nin nufusu kac?", "it'of population how many?"),
+        ("Какая максимальная доза it?", "what maximum dose it?"),
+        ("كم عدد سكان it؟", "how many number population it؟"),
+        ("it의 수도는 어디야?", "it capital where?"),
+        ("it的首都是哪里?", "it of capital is where ?"),
+        ("誰發明了it?", "who invented it?"),
     ],
 )
 def test_questions_of_other_languages_become_english_words(text: str, english: str) -> None:
@@ -31,7 +49,21 @@ def test_questions_of_other_languages_become_english_words(text: str, english: s
 
 
 @pytest.mark.parametrize(
-    "text", ["What is the capital of it?", "it", "", "population it", "Il Divo", "3 + 4", "it is in"]
+    "text",
+    [
+        "What is the capital of it?",
+        "it",
+        "",
+        "population it",
+        "Il Divo",
+        "3 + 4",
+        "it is in",
+        "Le Monde owner",
+        "When was La Scala built?",
+        "Who stars in Y tu mamá también?",
+        "Who is the CEO of Deutsche Bahn?",
+        "what does c'est la vie mean",
+    ],
 )
 def test_english_and_what_is_no_question_stay(text: str) -> None:
     assert glossed(text) == text

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
-from functools import cache
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -19,11 +20,14 @@ from drike.gates.names import one_typo, shortened
 from drike.short_forms import lists
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_KANA = re.compile(r"[\u3040-\u309f]+")  # of inflections and particles
+_PLAIN = str.maketrans({"ß": "ss", "ı": "i", "ł": "l"})
+_MARKS = re.compile(r"[\u0300-\u036f\u064b-\u0655]")  # of Latin, Cyrillic and Arabic letters
+_KANA = re.compile(r"[\u3040-\u309f了吗嗎呢吧]+")  # of inflections and particles
 _LOWER = re.compile(r"(?<!\w)[a-z]{5,20}(?!\w)")
 _LONGEST = 1_000  # characters of a text
-_LEAST_STEM, _LEAST_WORD = 3, 5  # letters; in a word of five, letters are only swapped
-_MOST_WORDS = 3  # of a phrase
+_STEM = range(20, 2, -1)  # letters, the longest first
+_LEAST_WORD = 5  # letters; in a word of five, letters are only swapped
+_MOST_WORDS, _MOST_SIGNS = 3, 10  # of a phrase
 _ENGLISH, _JAPANESE = "en", "ja"
 SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _NAME = re.compile(r"(?<=[^\s.!?:\"“(])\s+[\"“'(]?(?=[^\W\d_])(\w[\w'’-]*)")
@@ -39,14 +43,14 @@ class _Language(NamedTuple):
 
     phrases: dict[str, str]
     stems: dict[str, str]
-    words: frozenset[str]
+    words: set[str]
 
     def english(self, phrase: str) -> str | None:
         """A phrase in English, if it is known."""
         known = self.phrases.get(phrase)
         if known is None and self.stems and " " not in phrase:
-            sizes = range(len(phrase), _LEAST_STEM - 1, -1)
-            known = next((self.stems[phrase[:size]] for size in sizes if phrase[:size] in self.stems), None)
+            sizes = _STEM[max(0, _STEM.start - len(phrase)) :]
+            known = next((self.stems[stem] for size in sizes if (stem := phrase[:size]) in self.stems), None)
         return known
 
 
@@ -55,17 +59,12 @@ def glossed(text: str) -> str:
     if len(text) > _LONGEST:
         return text
     if SPACELESS.search(text):
-        known = _languages()[_JAPANESE].phrases
-        return " ".join(_KANA.sub(" ", _signs().sub(lambda sign: f" {known[sign[0]]} ", text)).split())
+        return " ".join(_KANA.sub(" ", "".join(_signs(text))).split())
     read = [(match.start(), match.end(), _folded(match[0])) for match in _WORD.finditer(text)]
     said = [word for _, _, word in read if word != "it"]
-    counts = {
-        code: sum(word in language.words or language.english(word) is not None for word in said)
-        for code, language in _languages().items()
-        if code != _JAPANESE
-    }
-    most = max(counts, key=lambda code: counts[code])  # English is the first
-    if most == _ENGLISH or counts[most] < min(2, len(said)) or 2 * counts[most] < len(said):
+    counts = Counter(code for word in said for code in _knowing(word))
+    most = max(_languages(), key=lambda code: counts[code])
+    if counts[most] <= 2 * counts[_ENGLISH] or counts[most] < min(2, len(said)) or 2 * counts[most] < len(said):
         return text
     language, done, pieces, i = _languages()[most], 0, list[str](), 0
     while i < len(read):
@@ -81,12 +80,24 @@ def glossed(text: str) -> str:
 
 
 def _folded(word: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKD", word.lower()) if not unicodedata.combining(c))
+    return _MARKS.sub("", unicodedata.normalize("NFKD", word.lower())).translate(_PLAIN)
 
 
-@cache
-def _signs() -> re.Pattern[str]:
-    return re.compile("|".join(sorted(map(re.escape, _languages()[_JAPANESE].phrases), key=len, reverse=True)))
+def _signs(text: str) -> Iterator[str]:
+    """A text without spaces, the longest phrase that is known at each place in English."""
+    known, at = _languages()[_JAPANESE].phrases, 0
+    while at < len(text):
+        phrases = (text[at : at + size] for size in range(_MOST_SIGNS, 0, -1))
+        phrase = next((phrase for phrase in phrases if phrase in known), None)
+        yield f" {known[phrase]} " if phrase else text[at]
+        at += len(phrase or text[at])
+
+
+@lru_cache(maxsize=1 << 12)
+def _knowing(word: str) -> tuple[str, ...]:
+    """The languages that know a word."""
+    languages = _languages().items()
+    return tuple(code for code, some in languages if word in some.words or some.english(word) is not None)
 
 
 @cache
@@ -95,12 +106,14 @@ def _languages() -> dict[str, _Language]:
     found = dict[str, _Language]()
     for line in _lines("glossary.txt"):
         code, _, rest = line.partition(": ")
-        phrases, stems = dict[str, str](), dict[str, str]()
-        for entry in rest.split(", "):
-            phrase, _, english = (part.strip() for part in entry.partition(" = "))
-            own = phrase if code == _JAPANESE else " ".join(map(_folded, _WORD.findall(phrase)))
-            (stems if phrase.endswith("*") else phrases)[own] = english or phrase
-        found[code] = _Language(phrases, stems, frozenset(word for phrase in phrases for word in phrase.split()))
+        language = found.setdefault(code, _Language({}, {}, set()))
+        for entry in (rest if code == _JAPANESE else _folded(rest)).split(", "):
+            phrase, _, english = entry.partition(" = ")
+            if phrase.endswith("*"):
+                language.stems[phrase[:-1]] = english or phrase[:-1]
+            else:
+                language.phrases[phrase] = english or phrase
+                language.words.update(phrase.split())
     return found
 
 
