@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import cache
@@ -171,9 +172,12 @@ def demonyms() -> dict[str, tuple[str, ...]]:
 
 @cache
 def in_other_languages() -> dict[str, tuple[str, ...]]:
-    """What places are called in other languages, by their English names."""
-    pairs = [line.split(": ") for line in sections("names.txt")["in other languages"]]
-    return {" ".join(words(p)): tuple(others.split(", ")) for places, others in pairs for p in places.split(", ")}
+    """What places, people and things are called in other languages, by their English names."""
+    found = defaultdict[str, list[str]](list)
+    for names, others in (line.split(": ") for line in sections("names.txt")["in other languages"]):
+        for name in names.split(", "):
+            found[" ".join(words(name))] += others.split(", ")
+    return {name: tuple(others) for name, others in found.items()}
 
 
 @cache
