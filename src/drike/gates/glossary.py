@@ -96,8 +96,8 @@ def _signs(text: str) -> Iterator[str]:
 @lru_cache(maxsize=1 << 12)
 def _knowing(word: str) -> tuple[str, ...]:
     """The languages that know a word."""
-    languages = _languages().items()
-    return tuple(code for code, some in languages if word in some.words or some.english(word) is not None)
+    stems, languages = {word[:size] for size in _STEM}, _languages().items()
+    return tuple(code for code, some in languages if word in some.words or not some.stems.keys().isdisjoint(stems))
 
 
 @cache
