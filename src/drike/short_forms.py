@@ -23,6 +23,7 @@ _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishe
 _BRACKET = re.compile(r"(.+) \(([^()]+)\)")
 _ACRONYM = re.compile(r"[A-Z][A-Z0-9&]{1,7}")
 _JOINED = re.compile(r"[A-Z]{2,3}")  # initials without points
+_OF_OTHERS = ("common words", "first names", "famous towns", "homonyms")  # lists of what names other things alone
 _MOST_LEGAL_WORDS, _MOST_PERSON_WORDS = 4, 6
 
 
@@ -131,7 +132,7 @@ def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iter
 
 
 def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
-    """A mountain without Mount, a club without FC, a company with a legal form without its trade, X of an X policy."""
+    """A mountain without Mount, a club without FC, a company without legal form and trade, X of X policy or X API."""
     if end - begin > 2 and folded[begin] in lists("clubs"):
         yield ShortForm(NameMatch.SHORT, "", begin + 1, end)
     if end - begin > 2 and folded[end - 1] in lists("clubs"):
@@ -141,7 +142,8 @@ def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Itera
     last = end
     while end < len(name) and last - begin > 1 and folded[last - 1] in lists("trades"):
         last -= 1
-    if folded[end - 1] in lists("rules"):
+    thing = end - begin == 2 and folded[end - 1] in lists("things")
+    if folded[end - 1] in lists("rules") or (thing and not any(folded[begin] in lists(of) for of in _OF_OTHERS)):
         last = end - 1
     if begin < last < end:
         yield ShortForm(NameMatch.PARTIAL, "", begin, last)

@@ -222,7 +222,8 @@ class NameIndex:
         if not guesses:
             return []
         windows, width = _corrected(words, [(place, right) for place, _, right in guesses])
-        mentions = []
+        right_of = {place: right for place, _, right in guesses}
+        mentions = dict[tuple[int, int, tuple[int, ...]], Mention]()
         spans, _ = self._spelled(windows, self.known.may_have(windows.keys, WORD))
         centres = spans[0] // width * width + MAX_NAME_PARTS
         held = (spans[0] <= centres) & (centres < spans[1])
@@ -233,11 +234,12 @@ class NameIndex:
             begin, end = first - offset, behind - offset
             genitive = word == f"{right}s" and place == end - 1
             if genitive or not _another_word(words, word, right, begin, end):
-                spelled = " ".join([*words.folded(begin, place), right, *words.folded(place + 1, end)])
+                others = {**right_of, place: right}
+                spelled = " ".join(others.get(i, typed) for i, typed in enumerate(words.folded(begin, end), begin))
                 kind = NameMatch.SHORT if genitive else NameMatch.TYPO
-                found = {mention.edits: mention for mention in self._read(words, name, begin, end, _WHOLE_NAMES)}
-                mentions += [replace(mention, name=spelled, kind=kind) for mention in found.values()]
-        return mentions
+                for mention in self._read(words, name, begin, end, _WHOLE_NAMES):
+                    mentions[begin, end, mention.edits] = replace(mention, name=spelled, kind=kind)
+        return list(mentions.values())
 
     def _with_s(self, words: Words, places: Places) -> list[tuple[int, str, str]]:
         """Words that are known but for their last letter, an s: each with its place, and without this letter."""
@@ -326,12 +328,21 @@ def _first_and_last(names: Places) -> tuple[Places, Places]:
 
 
 def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words, int]:
-    """The surroundings of words, with these spelled otherwise, one behind the other, and the length of each."""
+    """The surroundings of words, with these spelled otherwise, one behind the other, and the length of each.
+
+    In the surroundings other words for which there is one guess are spelled so, too.
+    """
     reach, width = MAX_NAME_PARTS, 2 * MAX_NAME_PARTS + 2
-    places = np.array([place for place, _ in guesses])[:, None] + np.arange(width)
-    arrays: Any = (words.keys, words.least, words.last)
+    own, rights = np.array([place for place, _ in guesses]), Words.of_each([right for _, right in guesses])
+    right = np.array([word.keys[0] for word in rights], np.uint64)
+    _, firsts, counts = np.unique(own, return_index=True, return_counts=True)
+    single = firsts[counts == 1]
+    spelled = words.keys.copy()
+    spelled[own[single]] = right[single]
+    places = own[:, None] + np.arange(width)
+    arrays: Any = (spelled, words.least, words.last)
     keys, least, last = (np.pad(array, (reach, reach + 2))[places] for array in arrays)
-    keys[:, reach] = [word.keys[0] for word in Words.of_each([right for _, right in guesses])]
+    keys[:, reach] = right
     keys[:, -1] = 0  # no name goes on in the next
     return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), width
 
