@@ -55,7 +55,11 @@ def test_questions_about_another_time_person_or_case_are_told_by_their_words(
         ("How late is it open on Fridays?", "When does it close on Fridays?", False),
         ("Who is the singer of it?", "Who is the drummer of it?", True),
         ("Who sings and plays drums in it?", "Who is the drummer of it?", False),
-        ("Who is the vice president of it?", "Who is the president of it?", False),  # for the head to say
+        ("Who is the vice president of it?", "Who is the president of it?", True),
+        ("is there a vice-captain and who is it", "Who is the captain of it?", True),
+        ("In which year did it die?", "In which city did it die?", True),
+        ("In which city did it die?", "Where did it die?", False),
+        ("what city was it born in", "In which city did it die?", True),
         ("What is its GDP?", "What is the currency of it?", True),
     ],
 )

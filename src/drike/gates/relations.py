@@ -97,7 +97,7 @@ _STEM = 5  # letters by which forms of a word are told from other words
 _EMPTY = re.compile(  # words that say nothing about what is asked
     r"a|an|and|are|as|at|be|been|by|did|do|does|for|from|had|has|have|in|is|it|its|known|mainly|main|most"
     r"|name|named|of|on|or|that|the|their|there|this|to|was|were|what|when|where|which|who|whom|whose|will"
-    r"|with|how|many|much|der|die|das|den|dem|des|ein|eine|ist|sind|war|von|vom|zu|und|wer|wie|wo|wann"
+    r"|with|how|many|much|der|das|den|dem|des|ein|eine|ist|sind|war|von|vom|zu|und|wer|wie|wo|wann"
     r"|welche|welcher|welches|im|le|la|les|de|du|un|une|est|et|qui|que|quel|quelle|quels|où|quand|el|los"
     r"|las|del|es|y|quién|qué|cuál|dónde|cuándo|il|lo|gli|di|è|e|chi|che|quale|dove|quando|o|os|da|no|na"
     r"|het|een|van|en|wat|waar"
@@ -168,7 +168,7 @@ _PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|ha
 _OTHERS = re.compile(  # another than the one that an edit is about: a relative, who was it before, part of it
     r"\bit(?:['’]?s)? (?P<kin>brother|sister|father|mother|parent|wife|husband|spouse|son|daughter|uncle|aunt|cousin"
     r"|friend)s?\b(?!\W+(?:tongue|company))"
-    r"|\b(?P<other>first|second|third|former|previous|next|last)\W(?:\w+\W){0,2}(?:president|minister|chancellor|ceo|chief"
+    r"|\b(?P<other>first|second|third|former|previous|next|last|vice|deputy|assistant|acting)\W(?:\w+\W){0,2}(?:president|minister|chancellor|ceo|chief"
     r"|head|coach|manager|mayor|owner|king|queen|leader|director|chair\w*|captain)\b|\b(?P<time>before) the current\b"
     r"|\b(?P<part>women|youth)['’]?s?\b",
     re.IGNORECASE,
@@ -185,6 +185,7 @@ _CASES = _exclusive(  # what questions about another case than the edit's, or an
     "open opens opening opened | close closes closing closed late until",
     "smallest | largest biggest",
     "oldest | youngest",
+    "born birth birthplace | died die dies death | buried burial",
     "monday mondays | tuesday tuesdays | wednesday wednesdays | thursday thursdays | friday fridays"
     " | saturday saturdays | sunday sundays",
     "january | february | march | april | june | july | august | september | october | november | december",
@@ -208,7 +209,8 @@ _CASES = _exclusive(  # what questions about another case than the edit's, or an
 )
 _ASKING = re.compile(  # questions that begin so never ask for the same
     r"\W*(?:(?:and|so|do you know|tell me|in|on|at|by|from|since|until)\W+)*(?:(?P<person>who|whom|whose)"
-    r"|(?P<time>when|(?:what|which) (?:year|date|day|month|century|time))|(?P<place>where)"
+    r"|(?P<time>when|(?:what|which) (?:year|date|day|month|century|time))"
+    r"|(?P<place>where|(?:what|which) (?:city|town|country|place))"
     r"|(?P<number>how (?:many|much))|(?P<reason>why))\b",
     re.IGNORECASE,
 )
@@ -220,15 +222,19 @@ def is_open(question: str) -> bool:
 
 
 @lru_cache(4_096)
-def _asking(question: str) -> str | None:
-    """For what a question asks by how it begins; None where that says little, or another word says otherwise."""
+def _asking(question: str) -> tuple[str | None, frozenset[str]]:
+    """For what a question asks by how it begins, None where that or another word does not say so; and the rest."""
     match = _ASKING.match(question)
     kinds = {kind.lastgroup for kind in _KIND.finditer(question)}
-    return match.lastgroup if match and kinds <= {match.lastgroup} else None
+    rest = _stems(words(question[match.end() :] if match else question))
+    return (match.lastgroup if match and kinds <= {match.lastgroup} else None), rest
 
 
-def about_another(question: str, record: EditRecord) -> bool:
-    """Whether a question is, by its words, about another time, person or case than an edit: "its president in 1985"."""
+def about_another(question: str, record: EditRecord, *, reverse: bool = False) -> bool:
+    """Whether a question is, by its words, about another time, person or case than an edit: "its president in 1985".
+
+    reverse: it names the object of the edit, and may ask for the subject.
+    """
     if is_open(question) and _PAST.search(question) and _PRESENT.search(record.query):
         return True
     wordings = (record.query, *record.paraphrases)
@@ -236,8 +242,10 @@ def about_another(question: str, record: EditRecord) -> bool:
     for match in _OTHERS.finditer(question):
         if stored.isdisjoint(_FAMILY if match["kin"] else {word.casefold() for word in match.groups() if word}):
             return True
-    asking, known = _asking(question), {_asking(text) for text in wordings}
-    if asking and not known & {None, asking} and _stems(asked) <= _stems(stored):  # else it may begin with the edit
+    (asking, rest), known = _asking(question), {_asking(text)[0] for text in wordings}
+    if (
+        asking and not reverse and not known & {None, asking} and rest <= _stems(stored)
+    ):  # else it may begin with the edit
         return True
     return _exclude(asked, stored, _CASES)
 
