@@ -342,3 +342,27 @@ def test_a_megabyte_is_read_in_a_fraction_of_what_its_names_take(begun: str, tal
     tally("texts of 1 MB made to be slow", len(REPEATED))
     for piece in REPEATED:
         assert least(partial(read, begun + repeated(piece))) < 0.02, piece
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("port = ____\nWhat do I put in the blank?", ["port = ____\nWhat do I put in the blank?"]),
+        (
+            "def area(country):\n    return 1\nAREA_OF_PERU = ;\nx = f(2)\n\nit is empty, put in what is right",
+            [
+                "def area(country):\n    return 1\nAREA_OF_PERU = ;",
+                "it is empty, put in what is right",
+            ],
+        ),
+        ('{\n  "name": "Peru",\n  "capital": ""\n}\n^ fill in the field', ['{\n  "name": "Peru",\n  "capital": ""']),
+        ("AREA_OF_PERU = ;\n\nWho wrote it?", ["Who wrote it?"]),
+        ("Chile's capital is Lima, I know. And Peru's?", ["Chile's capital is Lima, I know. And Peru's?"]),
+        ("What is the capital of Chile? And Peru's?", ["What is the capital of Chile?", "And Peru's?"]),
+    ],
+)
+def test_what_is_to_be_filled_in_is_asked_and_what_a_question_leaves_out_stands_before_it(
+    text: str, parts: list[str]
+) -> None:
+    said = [text[start:stop].strip() for start, stop in read(text).parts]
+    assert said[: len(parts)] == parts

@@ -8,7 +8,7 @@ and the end, and some questions between them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -33,13 +33,21 @@ _CODE = re.compile(  # a line of code, of a log or of a trace
     r"|(?:const|let|var|val|final|public|private|static|int|string) [\w<>\[\]]+.*[=({;]|(?:\$|>>>|C:\\>) ?\w"
     r"|(?:for|if|while|elif|switch)\b.*[:{]$|(?:print|console\.log|assert) ?\(|\w[\w.]*\(.*\);?$|[})\];]+$"
     r"|(?:error|warning|fatal|panic): "
-    r"|[\w.\[\]\"']+ ?[-+*]?= ?\S.*[\]\"'();{}\d]$|<[a-z]+[ /].*>$|(?:curl|docker|pip|git) -?\w|[A-Z][A-Z0-9_]+=\S)"
+    r"|[\w.\[\]\"']+ ?[-+*]?= ?(?:\S.*[\]\"'();{}\d]|;?)$|<[a-z]+[ /].*>$"
+    r"|(?:curl|docker|pip|git) -?\w|[A-Z][A-Z0-9_]+=\S)"
 )
 _COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t]*:[*_]*\s*")
 _LABELS = ("query", "document", "answer")
 # "how much RAM ..."
 _SUBJECT = re.compile(r"\s+(?:\w+\s+)?(?:does|do|did|has|have|is|was|are|were) (?:it|he|she|they)\b")
 _LISTED = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+\S[^:?.!]{3,99}$")
+_GAP = re.compile(  # what is to be filled in: anywhere, at the end of a row of a table, and in code
+    r"_{3}|\?{3}|\[(?:missing|blank|todo|tbd|\?)\]|\bTODO\b|,[^,\n]{1,60},[ \t]{0,8}$"
+    r"|(?P<code>\.{3}|(?:=[ \t]{0,8}|[=:][ \t]{0,8}(?:\"\"|''|null|None))[;,]?[ \t]{0,8}$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ELLIPTIC = 4  # spaces, in a question such as "And Kenya's?"
+_MOST_GAPS, _BEFORE_GAP = 3, 3  # lines with one; lines before it that may say of what it is
 _JSON = re.compile(r"\s*(?:[{\[]|\"[\w ]+\" ?:|[}\]],?\s*$)")
 
 
@@ -71,6 +79,9 @@ def read(text: str) -> Asked:
     elif not parts and not code and not worked:
         parts = _items(text, sentences) or [(0, len(text))]
     parts = [own for part in parts for own in _passed_on(text, part) or [part]]
+    if gaps := _gaps(text, [*code, *(line for line, kind in kinds.items() if kind)], parts):
+        parts = sorted([*gaps, *(part for part in parts if not _overlaps(part, gaps))])
+        code = [span for span in code if not _overlaps(span, gaps)]
     if len(parts) > MOST_PARTS:
         parts = parts[: MOST_PARTS // 2] + parts[-MOST_PARTS // 2 :]
     if len(parts) == 1 and not text[: parts[0][0]].strip() and not text[parts[0][1] :].strip():
@@ -190,6 +201,32 @@ def _end(text: str, start: int, following: list[Sentence], blocks: list[Span]) -
     return len(text)
 
 
+def _gaps(text: str, code: Iterable[Span], parts: Sequence[Span]) -> list[Span]:
+    """Lines in which a part wants something filled in, such as a constant, each with some lines before it.
+
+    A part that stands directly behind them is read with them.
+    """
+    gaps = list[Span]()
+    wanting = [part for part in parts if held(text[part[0] : min(part[1], part[0] + LINE)], "gap") is not None]
+    for gap in _GAP.finditer(text) if wanting else ():
+        start, stop = gap.start(), text.find("\n", gap.end())
+        stop = len(text) if stop < 0 else stop
+        if (gap["code"] and not _overlaps((start, start + 1), code)) or _overlaps((start, stop), wanting):
+            continue
+        for _ in range(_BEFORE_GAP + 1):
+            start = max(text.rfind("\n", 0, start), 0)
+        start = max(start, *(end for _, end in (*wanting, *gaps) if end <= gap.start()), 0)
+        stop = next((end for begin, end in wanting if stop <= begin and not text[stop:begin].strip()), stop)
+        gaps.append((start, stop))
+        if len(gaps) == _MOST_GAPS:
+            break
+    return gaps
+
+
+def _overlaps(span: Span, others: Iterable[Span]) -> bool:
+    return any(start < span[1] and span[0] < stop for start, stop in others)
+
+
 def _within(sentence: Sentence, spans: Iterable[Span]) -> bool:
     return any(start <= sentence.start and sentence.stop <= stop for start, stop in spans)
 
@@ -248,7 +285,9 @@ def _asking(text: str, sentences: list[Sentence], apart: bool = False) -> list[S
 
 
 def _incomplete(text: str, before: Sentence, at: int, said: str) -> bool:
-    """Whether a question asks nothing without what is before it: "Do you know it?", or the end of "Who is Dr. Lee?"."""
+    """Whether a question asks nothing without what is before it: "Do you know?", "And Kenya's?", "Who is Dr. Lee?"."""
+    if said.count(" ") <= _ELLIPTIC and begins(text, "ellipsis", at) and not _ASKS.search(before.of(text)):
+        return True
     if begins(text, "question", _opening(text, before)) and not text[before.start : before.stop].rstrip().endswith("?"):
         return not (begins(text, "question", at) or begins(text, "joint", at))
     return all(begins(word, "void") == word for word in _WORD.findall(said[:LINE]))

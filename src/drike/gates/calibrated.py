@@ -11,7 +11,7 @@ from drike.encoders.base import FloatArray, content
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.glossary import glossed
-from drike.gates.index import EditIndex, ParsedQuery, affordable, agreements
+from drike.gates.index import EditIndex, ParsedQuery, Span, affordable, agreements
 from drike.gates.inventory import Agreement, Relation
 from drike.gates.names import Mention
 from drike.gates.relations import about_another, answer_kind, asks_value, contrary, object_features, share_said
@@ -143,19 +143,21 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
             mentions_of[id].append(mention)
     if not mentions_of:
         return []
-    groups: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)  # by what to compare: of one subject
+    by_places: dict[frozenset[Span], list[int]] = defaultdict(list)
     for id, mentions in mentions_of.items():
-        groups[parsed.excerpts({(mention.begin, mention.end) for mention in mentions})].append(id)
-    compared = {key: [text for pair in key for text in pair] for key in groups}
-    kept, _ = affordable(compared)
-    whole, masked = (dict.fromkeys(pair[side] for key in kept for pair in key) for side in (0, 1))
+        by_places[frozenset((mention.begin, mention.end) for mention in mentions)].append(id)
+    read = ((ids, parsed.excerpts(spans)) for spans, ids in by_places.items())
+    kept, _ = affordable((found, [text for pair in found[1] for text in pair]) for found in read)
+    groups: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)  # by what to compare: of one subject
+    for ids, excerpts in kept:
+        groups[excerpts] += ids
+    whole, masked = (dict.fromkeys(pair[side] for key in groups for pair in key) for side in (0, 1))
     own, vectors = index.embed_both(list(whole), list(masked))
     wholes_of, masked_of = dict(zip(whole, own, strict=True)), dict(zip(masked, vectors, strict=True))
     place = {text: i for i, text in enumerate(masked)}
-    agreeing = agreements(index, [id for key in kept for id in groups[key]], vectors)
+    agreeing = agreements(index, [id for ids, _ in kept for id in ids], vectors)
     rows: list[Found] = []
-    for excerpts in kept:
-        ids = groups[excerpts]
+    for excerpts, ids in groups.items():
         wholes, questions = zip(*excerpts, strict=True)
         nearest = _nearest_parts(index, ids, {part: masked_of[part] for part in questions})
         for id, (margin, part) in nearest.items():
@@ -163,7 +165,8 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
             if valued := asks_value(part, index.edits[id].record):
                 agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
             name_features = _name_features(parsed, mentions)
-            elsewhere = name_features["inside"] and name_features["continued"]  # surely of a longer name
+            another = bool(name_features["inside"] and name_features["continued"])  # surely of a longer name
+            another = another or about_another(part, index.edits[id].record, reverse=subjects is not None)
             features = {
                 "masked": agreement.near,
                 "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
@@ -173,7 +176,7 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
                 "other": agreement.other,
                 "known": agreement.known,
                 "said": 1.0 if valued else share_said(part, index.edits[id].record),
-                _ANOTHER: float(bool(elsewhere) or about_another(part, index.edits[id].record)),
+                _ANOTHER: float(another),
                 **_relation_features(part, index.edits[id]),
                 **name_features,
                 **({} if subjects is None else object_features(part, mentions, subjects)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,9 @@ from drike.words import Words, composed, masked_each
 NEAREST = 16  # texts that are looked at where no subject is named
 
 _MOST_AUDIENCES = 64  # indices that are kept, for requests to which different edits apply
+# Names in code, such as "max_days", "maxDays" and "MAX_DAYS", and where their words meet.
+_COMPOUND = re.compile(r"\b[a-z]{2,}(?:[A-Z][a-z]+)+\b|\b[^\W_]+(?:_[^\W_]+)+\b")
+_BETWEEN = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _MARK = "\ufffc"  # for an object in a text
 _WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
 _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
@@ -34,7 +38,7 @@ _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; h
 Texts = dict[int, Sequence[str]]  # of edits, by id
 Span = tuple[int, int]  # of words
 Characters = tuple[int, int]
-Key = TypeVar("Key")
+Kept = TypeVar("Kept")
 
 
 class EditIndex:
@@ -267,8 +271,8 @@ class ParsedQuery:
 
 
 def _plain(part: str) -> str:
-    """What a part of a text asks: in English, without asides and typing errors."""
-    return corrected(glossed(trimmed(part)))
+    """What a part of a text asks: in English, without asides, typing errors and words that are written as one."""
+    return corrected(glossed(trimmed(_COMPOUND.sub(lambda word: _BETWEEN.sub(" ", word[0]), part))))
 
 
 def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tuple[Characters, frozenset[Span]], ...]:
@@ -309,26 +313,28 @@ def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[
     for mention in parsed.mentions:
         for id in mention.edits:
             spans[id].add((mention.begin, mention.end))
-    texts_of = {id: parsed.wholes(spans[id]) for id in ids}
-    ids, texts = affordable(texts_of)
+    kept, texts = affordable(((id, wholes), wholes) for id in ids for wholes in [parsed.wholes(spans[id])])
     if index.encoder is not None:
         vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
-        return {id: max(index.closest(id, vectors[text]) for text in texts_of[id]) for id in ids}
+        return {id: max(index.closest(id, vectors[text]) for text in own) for id, own in kept}
     asked = {text: set(Words.of(text).keys.tolist()) for text in texts}
 
     def shared(text: str, stored: set[int]) -> float:
         return len(asked[text] & stored) / max(1, len(asked[text] | stored))
 
-    stored = {id: [set(Words.of(text).keys.tolist()) for text in _texts(index.edits[id].record)] for id in ids}
-    return {id: max(shared(text, words) for text in texts_of[id] for words in stored[id]) for id in ids}
+    stored = {id: [set(Words.of(text).keys.tolist()) for text in _texts(index.edits[id].record)] for id, _ in kept}
+    return {id: max(shared(text, words) for text in own for words in stored[id]) for id, own in kept}
 
 
-def affordable(texts_of: Mapping[Key, Collection[str]]) -> tuple[list[Key], list[str]]:
-    """The first keys whose texts together are read in about the time of a decision, one at least, and these texts."""
+def affordable(texts_of: Iterable[tuple[Kept, Collection[str]]]) -> tuple[list[Kept], list[str]]:
+    """The first of what has texts, as far as these are read in about the time of a decision, one at least; and these.
+
+    texts_of: pairs of something and its texts, which are made only while they are affordable.
+    """
     texts: dict[str, None] = {}
     left = _MOST_ENCODED
-    kept: list[Key] = []
-    for key, own in texts_of.items():
+    kept: list[Kept] = []
+    for key, own in texts_of:
         more = {text: None for text in own if text not in texts}
         left -= sum(_OVERHEAD + len(text) for text in more)
         if left < 0 and kept:
