@@ -53,10 +53,12 @@ TITLE = "The gate on questions of our own"
 
 FOLDER = Path(__file__).parent / "questions"
 AT = datetime(2026, 12, 1, tzinfo=UTC)  # when the questions are asked: all dated edits hold
-TUNE, TEST, DEVELOPMENT, FURTHER, BLIND, UNSEEN = "tune", "test", "development", "further", "blind", "unseen"
+TUNE, TEST, DEVELOPMENT, FURTHER = "tune", "test", "development", "further"
+BLIND, UNSEEN, SECOND = "blind", "unseen", "second"
 FILES = dict.fromkeys((TUNE, TEST), ("edits.csv", "questions.csv")) | {
     BLIND: ("edits.csv", "blind_questions.csv"),
     UNSEEN: ("unseen_edits.csv", "unseen_questions.csv"),
+    SECOND: ("second_edits.csv", "second_questions.csv"),
     DEVELOPMENT: ("more_edits.csv", "more_questions.csv"),
     FURTHER: ("further_edits.csv", "further_questions.csv"),
 }
