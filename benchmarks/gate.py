@@ -282,7 +282,7 @@ FIXED = 1e9  # the strength of a prior that leaves a weight as it is
 MOST = 5.0  # what a single example counts for
 HEADS = (
     (
-        *("masked", "whole", "margin", "same", "relation", "other", "said"),
+        *("masked", "margin", "same", "relation", "other", "said"),
         *("same_kind", "other_kind", "contrary", "vague"),
         *("continued", "inside", "ambiguous", "uncased", "partial", "last", "typo"),
     ),
@@ -349,9 +349,8 @@ def of_objects(data: Data, encoder: TextEncoder) -> list[LabelledCandidate]:
     wordings = [masked(one.query, one.names) for one in data.entries]
     pairs = [(one, parsed, parsed.by_object(index)) for one in asked for parsed in [ParsedQuery.of(one.query, index)]]
     pairs = [(one, parsed, named) for one, parsed, named in pairs if named.mentions]
-    texts = {pair for _, _, named in pairs for m in named.mentions for pair in named.excerpts({(m.begin, m.end)})}
-    encoder.encode([whole for whole, _ in texts])
-    salient(encoder).encode([text for _, text in texts])
+    texts = {text for _, _, named in pairs for m in named.mentions for _, text in named.excerpts({(m.begin, m.end)})}
+    salient(encoder).encode([*texts])
     found = []
     for one, parsed, named in pairs:
         for edit, _, features in compared(named, index, parsed.mentions):
@@ -677,11 +676,6 @@ class Stand:
     def salient(self) -> Stand:
         """The same of salient vectors."""
         return Stand(salient(self._encoder))
-
-    def encode_both(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        """Vectors and salient vectors of a query."""
-        vectors: tuple[FloatArray, FloatArray] = self._encoder.encode_both(texts, masked)  # type: ignore[attr-defined]
-        return vectors
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Vectors [n, d]: random ones for more texts than a query has."""

@@ -21,6 +21,6 @@ def ranked(query: str, index: EditIndex, count: int) -> list[EditVersion]:
     starts = [Link(edit, (), evidence) for edit, evidence in zip(named, asked.evidence((), named), strict=True)]
     found = {link.edit.id: link.edit for link in islice(walk(asked, starts, -inf), count)}
     if len(found) < count:
-        [vector] = index.embed([parsed.excerpts(())[-1][0]])
+        [vector] = index.embed([parsed.wholes(())[-1]])
         found |= {id: index.edits[id] for id in index.nearest(vector) if id not in found}
     return list(found.values())[:count]

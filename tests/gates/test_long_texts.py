@@ -41,7 +41,7 @@ def test_of_a_long_text_only_what_names_a_subject_and_the_end_are_embedded() -> 
     index = EditIndex.of(stored(PERU), encoder)
     encoder.asked.clear()
     GATE.decide(f"{PADDING}What is the capital of Peru? {PADDING}How is the weather?", index)
-    assert "What is the capital of Peru? " in encoder.asked and "What is the capital of it? " in encoder.asked
+    assert "What is the capital of it? " in encoder.asked
     assert max(map(len, encoder.asked)) < 700 and any("weather" in text for text in encoder.asked)
 
 

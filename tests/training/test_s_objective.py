@@ -41,7 +41,7 @@ def test_weights_stay_where_nothing_moves_them() -> None:
     """What no training edit shows must not be unlearned: here no name is doubtful, and no question contrary."""
     before, after = UNTRAINED.gate.named.weights, trained().gate.named.weights
     assert {name for name, weight in before.items() if weight == after[name]} >= {"contrary", "typo", "last", "partial"}
-    assert before["whole"] != after["whole"]
+    assert before["masked"] != after["masked"]
 
 
 def test_the_weaker_aspect_gets_the_larger_gradient() -> None:

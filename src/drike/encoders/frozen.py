@@ -20,8 +20,8 @@ from drike.support.keyvalue import KeyValueFile
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-# The forward pass of a model: its own vectors [n, d] of some texts, and salient ones [m, d] of others.
-Forward = Callable[[Sequence[str], Sequence[str]], tuple[FloatArray, FloatArray]]
+# The forward pass of a model: its own vectors [n, d] of texts, one at least, or where this is true the salient ones.
+Forward = Callable[[Sequence[str], bool], FloatArray]
 
 BATCH = 64  # texts
 _CHUNK = 1024
@@ -87,20 +87,13 @@ class FrozenEncoder:
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         if len(texts) < self._bulk:  # it does not wait for a long list
-            return self._forward(texts, ())[0]
+            return self._forward(texts, False)
         with self._filling:
             self._fill(texts, progress)
             vectors = np.stack([self._known[text] for text in texts])
             if self._bulk or len(self._known) > _REMEMBERED:
                 self._known.clear()
         return vectors
-
-    def encode_both(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        """What `encode` gives for texts, and `salient.encode` for others: of few texts on a server, in one pass."""
-        if 0 < len(texts) + len(masked) < self._bulk:
-            require_unicode([*texts, *masked])
-            return self._forward(texts, masked)
-        return self.encode(texts), self.salient.encode(masked)
 
     def _fill(self, texts: Sequence[str], progress: Progress | None) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
@@ -111,7 +104,7 @@ class FrozenEncoder:
         missing.sort(key=len, reverse=True)
         for start in range(0, len(missing), _CHUNK):
             chunk = missing[start : start + _CHUNK]
-            computed = dict(zip(chunk, self._forward(chunk, ())[0], strict=True))
+            computed = dict(zip(chunk, self._forward(chunk, False), strict=True))
             if self._features:
                 self._features.write(computed)
             self._known.update(computed)
@@ -125,7 +118,7 @@ class FrozenEncoder:
 
         def load() -> Forward:
             forward = self._forward
-            return lambda masked, texts: forward(texts, masked)[::-1]
+            return lambda texts, _: forward(texts, True)
 
         return FrozenEncoder(self.name, self.identity, load, features=features, bulk=self._bulk)
 
@@ -158,17 +151,13 @@ def by_torch(folder: Path) -> Forward:
         pooled: FloatArray = (summed / counts.sum(-1, keepdim=True).clamp(min=1e-9)).cpu().numpy()
         return pooled
 
-    def vectors(texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    def vectors(texts: Sequence[str], salient: bool) -> FloatArray:
         options: dict[str, Any] = {"batch_size": BATCH, "show_progress_bar": False}
-        none: FloatArray = np.zeros((0, model.get_embedding_dimension() or 0), np.float32)
-        own = salient = none
         with computing, quiet():
-            if texts:
-                own = np.asarray(model.encode(list(texts), convert_to_numpy=True, **options), np.float32)
-            if masked:
-                rows: Any = model.encode(list(masked), output_value=None, **options)
-                salient = np.stack([mean(row) for row in rows])
-        return own, salient
+            if salient:
+                rows: Any = model.encode(list(texts), output_value=None, **options)
+                return np.stack([mean(row) for row in rows])
+            return np.asarray(model.encode(list(texts), convert_to_numpy=True, **options), np.float32)
 
     return vectors
 

@@ -62,23 +62,19 @@ class _Model:
         added = self._tokenizer.get_added_tokens_decoder().items()
         self._weights[[id for id, token in added if token.special]] = 0
 
-    def vectors(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        """The model's own vectors of some texts, and the salient vectors of others, [n, d] each."""
-        starts = range(0, max(len(texts), len(masked)), BATCH)
-        passes = [self._pass(texts[at : at + BATCH], masked[at : at + BATCH]) for at in starts]
-        return np.concatenate([own for own, _ in passes]), np.concatenate([salient for _, salient in passes])
+    def vectors(self, texts: Sequence[str], salient: bool) -> FloatArray:
+        """The model's own vectors [n, d] of some texts, or their salient vectors."""
+        return np.concatenate([self._pass(texts[at : at + BATCH], salient) for at in range(0, len(texts), BATCH)])
 
-    def _pass(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        encodings = self._tokenizer.encode_batch([*texts, *masked])
+    def _pass(self, texts: Sequence[str], salient: bool) -> FloatArray:
+        encodings = self._tokenizer.encode_batch(list(texts))
         tokens = self._tokens(encodings)
-        starts = np.cumsum([0, *(len(encoding.ids) for encoding in encodings)])
-        first = starts[len(texts)]
-        own = _means(tokens[:first], np.ones(first, np.float32), starts[: len(texts)])
-        if not self._bert.mean:
-            own = tokens[starts[: len(texts)]]
-        ids = np.array([id for encoding in encodings[len(texts) :] for id in encoding.ids], int)
-        salient = _means(unit(tokens[first:]), self._weights[ids], starts[len(texts) : -1] - first)
-        return unit(own) if self._bert.normalised else own, salient
+        ids = np.array([id for encoding in encodings for id in encoding.ids])
+        starts = np.cumsum([0, *(len(encoding.ids) for encoding in encodings[:-1])])
+        if salient:
+            return _means(unit(tokens), self._weights[ids], starts)
+        own = _means(tokens, np.ones(len(ids), np.float32), starts) if self._bert.mean else tokens[starts]
+        return unit(own) if self._bert.normalised else own
 
     def _tokens(self, encodings: Sequence[Encoding]) -> FloatArray:
         """The vectors of all tokens of some texts, one text after the other."""
@@ -98,8 +94,6 @@ class _Model:
 
 def _means(vectors: FloatArray, weights: FloatArray, starts: NDArray[np.int64]) -> FloatArray:
     """The means of vectors [tokens, d] with weights [tokens], of the tokens from each of `starts` on."""
-    if not len(starts):
-        return np.zeros((0, vectors.shape[1]), np.float32)
     sums: FloatArray = np.add.reduceat(vectors * weights[:, None], starts)
     totals = np.maximum(np.add.reduceat(weights, starts), 1e-9)
     return np.asarray(sums / totals[:, None], np.float32)

@@ -11,7 +11,7 @@ from drike.encoders.base import FloatArray, content
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.glossary import glossed
-from drike.gates.index import EditIndex, ParsedQuery, Span, affordable, agreements
+from drike.gates.index import Characters, EditIndex, ParsedQuery, Span, affordable, agreements
 from drike.gates.inventory import Agreement, Relation
 from drike.gates.names import Mention
 from drike.gates.relations import about_another, answer_kind, asks_value, contrary, object_features, share_said
@@ -28,6 +28,7 @@ _ANOTHER = "another"  # said of a question about another time, person or case, w
 _LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
 _LEAST = 0.01  # of the probability that a question and an edit ask for the same, whose logarithm is a feature
 _KNOWN = 0.2  # probability of the likeliest relation, below which the relation of a question is unknown
+_USUAL = {"whole": 0.65}  # of a feature that heads fitted by earlier versions have: the cosine of the texts as they are
 MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
 
@@ -40,7 +41,7 @@ class LogisticHead:
 
     def logit(self, features: Features) -> float:
         """The logarithm of the odds that the query concerns the edit."""
-        return self.bias + sum(weight * features.get(name, 0.0) for name, weight in self.weights.items())
+        return self.bias + sum(w * features.get(name, _USUAL.get(name, 0.0)) for name, w in self.weights.items())
 
 
 @dataclass(frozen=True)
@@ -147,19 +148,19 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
     for id, mentions in mentions_of.items():
         by_places[frozenset((mention.begin, mention.end) for mention in mentions)].append(id)
     read = ((ids, parsed.excerpts(spans)) for spans, ids in by_places.items())
-    kept, _ = affordable((found, [text for pair in found[1] for text in pair]) for found in read)
-    groups: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)  # by what to compare: of one subject
+    kept, masked = affordable((found, [text for _, text in found[1]]) for found in read)
+    groups: dict[tuple[tuple[Characters, str], ...], list[int]] = defaultdict(
+        list
+    )  # by what to compare: of one subject
     for ids, excerpts in kept:
         groups[excerpts] += ids
-    whole, masked = (dict.fromkeys(pair[side] for key in groups for pair in key) for side in (0, 1))
-    own, vectors = index.embed_both(list(whole), list(masked))
-    wholes_of, masked_of = dict(zip(whole, own, strict=True)), dict(zip(masked, vectors, strict=True))
+    vectors = index.embed_masked(masked)
+    masked_of = dict(zip(masked, vectors, strict=True))
     place = {text: i for i, text in enumerate(masked)}
     agreeing = agreements(index, [id for ids, _ in kept for id in ids], vectors)
     rows: list[Found] = []
     for excerpts, ids in groups.items():
-        wholes, questions = zip(*excerpts, strict=True)
-        nearest = _nearest_parts(index, ids, {part: masked_of[part] for part in questions})
+        nearest = _nearest_parts(index, ids, {part: masked_of[part] for _, part in excerpts})
         for id, (margin, part) in nearest.items():
             mentions, agreement = mentions_of[id], agreeing[id][place[part]]
             if valued := asks_value(part, index.edits[id].record):
@@ -169,7 +170,6 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
             another = another or about_another(part, index.edits[id].record, reverse=subjects is not None)
             features = {
                 "masked": agreement.near,
-                "whole": max(index.closest(id, wholes_of[whole]) for whole in wholes),
                 "margin": margin,
                 "same": log(_LEAST + agreement.same),
                 "relation": agreement.relation,
@@ -231,7 +231,7 @@ def _relation_features(part: str, edit: EditVersion) -> dict[str, float]:
 
 def _unnamed(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
-    text = parsed.excerpts(())[0][0]
+    text = parsed.wholes(())[0]
     [vector] = index.embed([text])
     asked = set(words(text))
     near = index.nearest(vector)

@@ -126,14 +126,6 @@ class EditIndex:
         """Salient unit vectors [n, d] of texts with "it" for a subject, one at least. Raises ValueError, too."""
         return _encoded(salient(self.require_encoder()), texts)
 
-    def embed_both(self, texts: Sequence[str], masked: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        """What `embed` and `embed_masked` give, from encoders that can in one pass."""
-        encoder = self.require_encoder()
-        if len(texts) + len(masked) < BULK and hasattr(encoder, "encode_both"):
-            own, salient_vectors = encoder.encode_both(texts, masked)
-            return unit(own), unit(salient_vectors)
-        return self.embed(texts), self.embed_masked(masked)
-
     def closest(self, id: int, vector: FloatArray) -> float:
         """The largest cosine of an edit's texts and a unit vector [d]."""
         return self._texts.closest(_texts(self.edits[id].record), vector)
@@ -241,17 +233,14 @@ class ParsedQuery:
         about = {span for _, spans in parts for span in spans}
         return replace(self, mentions=[m for m in mentions if (m.begin, m.end) in about], parts=parts)
 
-    def excerpts(self, spans: Collection[Span]) -> tuple[tuple[str, str], ...]:
-        """What to compare, given where a subject is named: each text as it is, and with "it" for the subject.
+    def excerpts(self, spans: Collection[Span]) -> tuple[tuple[Characters, str], ...]:
+        """What to compare, given where a subject is named: where each text stands, and the text with "it" for it.
 
         This is each part that asks something about the subject or, of a long one, its end and the sentences that name
         the subject first and last.
         """
-        text, words = self.words.text, self.words
-        return tuple(
-            (composed(text[start:stop]), _plain(composed(words.replaced(spans, "it", start, stop))))
-            for start, stop in self._places(spans)
-        )
+        places, replaced = self._places(spans), self.words.replaced
+        return tuple((place, _plain(composed(replaced(spans, "it", *place)))) for place in places)
 
     def wholes(self, spans: Collection[Span]) -> list[str]:
         """The texts of `excerpts` as they are."""
