@@ -132,6 +132,11 @@ def large() -> EditIndex:
     )
 
 
+@pytest.fixture(scope="module")
+def encoded() -> EditIndex:
+    return EditIndex.of(stored(*(EditRecord(name, f"{name} is", "new") for name in NAMES)), CountingEncoder())
+
+
 def least(work: Callable[[], object], times: int = 3) -> float:
     """Seconds of CPU time, the least of several times."""
     took = []
@@ -152,6 +157,19 @@ def test_a_megabyte_of_anything_is_read_in_a_twentieth_of_a_second_among_20000_e
     named, decided = least(lambda: large.named(text), 7), least(lambda: Named().decide(text, large), 7)
     print(f"{name}: named {1000 * named:.0f} ms, decided {1000 * decided:.0f} ms")
     assert named < 0.05 and decided < 0.05
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("name", ["typos", "first words", "all names", "last names", "unknown words"])
+def test_the_default_gate_takes_hardly_longer_than_names_do_apart_from_embedding(
+    encoded: EditIndex, name: str, tally: Tally
+) -> None:
+    """Of a text with many names only so many excerpts are made as are embedded."""
+    tally("texts of 1 MB made to be slow", 1)
+    text = TEXTS[name]()
+    named, decided = least(lambda: Named().decide(text, encoded), 5), least(lambda: GATE.decide(text, encoded), 5)
+    print(f"{name}: names {1000 * named:.0f} ms, decided {1000 * decided:.0f} ms")
+    assert decided < 2 * named + 0.02
 
 
 CRAFTED = {  # names of a store, and a word that a text repeats, made to be slow together
