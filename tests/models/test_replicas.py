@@ -132,6 +132,13 @@ def test_repeated_calls_about_an_edit_go_to_the_same_replica() -> None:
     assert sum(bool(prompts) for prompts in asked) > 1
 
 
+def test_replicas_take_the_arguments_that_every_model_takes_by_name() -> None:
+    model = Replicas([Copy()])
+    assert [c.text for c in model.generate(prompts=["The capital of Land1 is"], max_tokens=4, stop=None)] == [" Old1"]
+    assert model.score(requests=[]) == []
+    assert model.count_tokens(prompts=["one two"]) == [2]
+
+
 def test_replicas_sum_usage_forget_together_and_free_their_slot_on_error() -> None:
     copies = [Copy(), Copy(), Copy()]
     model = Replicas(copies)
