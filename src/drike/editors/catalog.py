@@ -127,7 +127,7 @@ def require_editor(name: str, *, trained: bool) -> None:
 
 
 def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenLimit | None = None) -> Editor:
-    """An editor by its name in NAMES, shown demonstrations in the style of what is `trained`; "ike" has its own.
+    """An editor by its name in NAMES; its prompts have the style of what is `trained`, those of "ike" their own.
 
     "nearest@4" shows the 4 retains nearest to the edit, "nearest-same-k" as many of the nearest as DR-IKE would show;
     "by-name", "by-name-or-alone" and "nearest-same-size" are controls of "dr-ike-q"; "no-retains" is best behind a

@@ -74,7 +74,7 @@ class Budget(Protocol):
 
 @dataclass(frozen=True)
 class Fraction(Budget):
-    """Keep a share in (0, 1], else ValueError, of the retains, halves rounded up: 1 to `max_shots`. IKE keeps all."""
+    """Keep a share of the retains, halves rounded up: 1 to `max_shots` of them. ValueError for one outside (0, 1]."""
 
     share: float = 1.0
     max_shots: int | None = None
@@ -161,8 +161,8 @@ class SameCount(Budget):
 class Selection:
     """The demonstrations that a query is shown, of `candidates`: those of an edit, or those that several edits share.
 
-    shown: with a ranking of all retains, copies, updates and the best of them, which the prompt style arranges; without
-    one, in the order of the prompt. pruned: how many more did not fit. alone: the query is asked without the edit.
+    shown: where the retains have a `ranking`, copies, updates and the best retains, which the prompt style arranges;
+    else in the order of the prompt. pruned: how many more did not fit. alone: the query is asked without the edit.
     """
 
     candidates: DemonstrationSet
@@ -197,7 +197,7 @@ class Selection:
 
 
 class Selector(Protocol):
-    """Chooses demonstrations of an edit; a token limit prunes a `Selection` object that queries share once for all."""
+    """Chooses demonstrations of an edit; a `Selection` object that several queries share is pruned once for all."""
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The selection for each query, in order."""

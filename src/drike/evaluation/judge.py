@@ -237,7 +237,7 @@ class WrittenAnswer:
 
 
 def complete(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS) -> list[str]:
-    """The model's answer to each prompt, in one line: the text after the last cue if it has one, "" without that."""
+    """The model's answer to each prompt, in one line; if it is to reason first, what follows its last cue, or ""."""
     return [written.answer or "" for written in write_answers(model, prompts, max_tokens)]
 
 

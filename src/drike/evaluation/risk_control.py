@@ -87,7 +87,8 @@ def calibrate(
 def certified(
     guarantee: Guarantee, right: Mapping[Setting, Counts], probes: Counts, *, max_probes: int | None = None
 ) -> list[Setting]:
-    """The settings that meet a guarantee: all before the first that fails; the answers may not decide their order."""
+    """The settings of `right`, the safest first, that meet a guarantee: all before the first that fails its test."""
+    # The order must not depend on these answers.
     return list(takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right))
 
 

@@ -46,10 +46,10 @@ class ModelInfo:
 class Usage:
     """The work a model has done so far; later minus earlier is the work in between.
 
-    calls: of generate and score; of a served model, answers paid for. cached: prompts answered from memory or disk.
-    requests: sent over the network, retries included. forwards: passes that score. prompt_tokens, completion_tokens: of
-    prompts, and of answers or scored continuations, if read one by one. tokens_cached: those of cached answers.
-    tokens_computed: those that the model processed. estimated: calls whose tokens the server did not report.
+    calls: of generate and score; of a served model, answers paid for. prompts: completed or scored. cached: prompts
+    answered from memory or disk. requests: sent over the network, retries included. forwards: passes that score.
+    prompt_tokens, completion_tokens: of prompts, and of answers or scored continuations, if read one by one.
+    tokens_cached: of cached answers. tokens_computed: by the model. estimated: calls whose tokens no server reported.
     """
 
     calls: int = 0

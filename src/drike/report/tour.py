@@ -65,7 +65,7 @@ def stops(edited: EditedModel) -> list[Stop]:
 
 
 def recorded() -> list[list[str]]:
-    """By ways of editing a real model: PC, RR and S where other answers are to stay the same, S where only clean."""
+    """What ways of editing do to a real model: PC, RR and S (other answers unchanged), S (clean of the new object)."""
     with Path(__file__).with_name("recorded.tsv").open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file, delimiter="\t"))
 

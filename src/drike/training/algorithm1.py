@@ -62,7 +62,7 @@ class Rollout(Choice):
         return tuple(self.pool.retains[i] for i in self.order[: self.k])
 
     def prompts(self, queries: Sequence[str]) -> list[list[Prompt]]:
-        """The prompts [prefixes][queries], shortest first; of the others only those within the editor's limit."""
+        """The prompts [prefixes][queries], shortest prefix first; longer ones while they fit the editor's limit."""
         ranking = Ranking(tuple(self.pool.retains[i] for i in self.order), self.order, self.probs)
         fitting = self.editor.fit(Selection.of_ranking(self.pool, ranking, self.k), queries)
         return [self.editor.show(Selection.of_ranking(self.pool, ranking, j), queries) for j in range(1, fitting.k + 1)]

@@ -309,7 +309,7 @@ class Scorer:
         return [scores[i] for i in range(len(requests))], used
 
     def families(self, prompts: Sequence[Tokens]) -> list[list[int]]:
-        """Groups of prompts, by index, read faster as one tree before they are completed, without the others."""
+        """Groups of prompts, by index, that are read faster as one tree before they are completed, if there are any."""
         if self.plan.strategy != "tree":
             return []
         if len(prompts) == 1 and len(prompts[0]) > WORTH_KEEPING and self.prefixes.limit:

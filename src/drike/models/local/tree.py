@@ -49,7 +49,7 @@ class TokenTree:
         return runs
 
     def mask(self, *, window: int | None = None, chunk: int | None = None, first: int = 0) -> NDArray[np.bool_]:
-        """Where rows from `first` on attend to columns [N - first, N]: to `window` tokens at most, within a `chunk`."""
+        """Where rows from `first` on attend [N - first, N]: to `window` tokens with their own, within a `chunk`."""
         index = np.arange(len(self))
         rows, depth = index[first:, None], self.depth[first:, None]
         seen = (index <= rows) & (rows < self.end)
