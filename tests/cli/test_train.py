@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from drike import datasets, tinyfacts
-from drike.cli.running import open_trained_run
+from drike.cli.options import ModelOptions
+from drike.cli.running import DEFAULTS, open_model, open_trained_run
 from drike.datasets.dataset import SplitIds
 from drike.editors.selectors import Fraction, Threshold
 from drike.encoders import HashingEncoder
+from drike.models import ApiOptions
 from drike.runs.checkpoint import load
 from drike.runs.run import read_outcomes
 from tests.worlds.commands import SMALL, run
@@ -132,6 +134,12 @@ def test_a_token_limit_requires_a_model_that_counts_tokens(tmp_path: Path, capsy
     assert run("train", *SMALL, "--prompt-tokens", "100", "--edits", "2", "--out", str(tmp_path / "run")) == 2
     assert "does not count tokens" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_no_tokenizer_is_opened_for_a_model_that_counts_tokens_itself(tmp_path: Path) -> None:
+    options, api = ModelOptions(prompt_tokens=100), ApiOptions(tokenizer=str(tmp_path / "gone"))
+    opened = open_model(options, api, DEFAULTS)
+    assert opened.limit is not None and opened.limit.count == opened.model.count_tokens
 
 
 def test_tinyfacts_can_be_combined_with_a_data_file(tmp_path: Path) -> None:

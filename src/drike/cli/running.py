@@ -136,8 +136,11 @@ def open_model(
         if model.count_tokens is None and api.tokenizer is None:
             remedy = "give the folder or hub name of its tokenizer as --tokenizer"
             raise UsageError(f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}")
-        count = token_counter(api.tokenizer, template)
-        limit = TokenLimit(tokens, model.count_tokens or (lambda prompts: list(map(count, prompts))))
+        if model.count_tokens is None:
+            count = token_counter(api.tokenizer, template)
+            limit = TokenLimit(tokens, lambda prompts: list(map(count, prompts)))
+        else:
+            limit = TokenLimit(tokens, model.count_tokens)
     return OpenedModel(name, model, template, api, limit)
 
 
