@@ -56,6 +56,8 @@ def test_paraphrases_are_called_wordings_in_json_and_read_under_both_names() -> 
         ({"aliases": ("京" * 49,)}, "aliases '京.* has 13 words"),
         ({"target_new": "x" * 490}, "query and target_new have 513 characters: shorten them to 512 at most"),
         ({"reason": "\ud800"}, "reason holds half a character"),
+        ({"reason": "\\u0041 \ud800"}, "reason holds half a character"),
+        ({"priority": float("nan")}, "priority: nan is not a whole number"),
     ],
 )
 def test_an_unusable_entry_is_refused_with_its_field(store: EditStore, changed: dict[str, Any], message: str) -> None:

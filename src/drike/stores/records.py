@@ -284,7 +284,7 @@ def fields_of(values: object) -> dict[str, Any]:
 def checked(record: EditRecord) -> EditRecord:
     """The record with texts stripped, repeats removed and times in UTC. Raises RecordError, which names the field."""
     try:
-        record = from_json(to_json(record))
+        record = record_of(json.loads(to_json(record)))  # `_text` names the field that `parse` could not
     except ValueError as problem:
         raise RecordError(f"{problem}: correct the field") from None
     changes: dict[str, Any] = {}
