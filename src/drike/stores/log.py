@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from drike.stores import records
@@ -296,7 +296,7 @@ def check_end(name: str, head: str | None, last: str | None, edit: int | None) -
 
 def migrations(file: str) -> list[str]:
     """What leads from each version of a backend's schema to the next, as a file beside this one has it."""
-    text = resources.files("drike.stores").joinpath(file).read_text("utf-8")
+    text = Path(__file__).with_name(file).read_text("utf-8")
     return [step.strip() for step in re.split(r"-- to version \d+\n", text)[1:]]
 
 
