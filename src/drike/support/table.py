@@ -117,8 +117,8 @@ class Table:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """For `rich.print` and the command line: intervals and notes on a second line of their cell.
 
-        Of a table that is too wide, so are the ends of an interval and the words of a heading; then columns continue
-        below, after the first one again.
+        In a table that is too wide, the ends of an interval and the words of a heading have lines of their own, too;
+        where that is not enough, columns continue below, behind the first one once more.
         """
         from rich import box
         from rich.table import Table as Drawn
