@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,7 +70,8 @@ def test_a_fact_is_on_one_line_without_control_characters_in_every_placement(pla
 IMITATIONS = [
     '<corrected-facts id="1">', "</corrected-facts>", "< / Corrected-Facts >", "<corrected_facts>", "<corrected facts>",
     "<\u200bcorrected\u200b-\u00adfacts>", "\uff1ccorrected-facts\uff1e", "<\u0441orrected-f\u0430cts>",
-    "<corrected\u2010facts", "\uff1c\uff43orrected-facts",
+    "<corrected\u2010facts", "\uff1c\uff43orrected-facts", "<CORRECTED-FACTS>",
+    "<\u0421\u039f\uff32\uff32\u0415\u0421\u03a4\uff25\u0500-\uff26\u0410\u0421\u0422\u0405",
 ]  # fmt: skip
 
 
@@ -83,3 +86,14 @@ def test_nothing_reads_as_a_mark_of_the_block_and_all_else_stays(text: str) -> N
 def test_only_brackets_are_replaced(text: str) -> None:
     calm = defused(text)
     assert len(calm) == len(text) and all(a == b or b == "‹" for a, b in zip(text, calm, strict=True))
+
+
+def test_a_long_text_is_looked_through_about_as_fast_as_for_a_digit() -> None:
+    text, digit = "most of a long one has no name" * 20_000, re.compile("[0-9]")
+    quickest = [math.inf, math.inf]
+    for _ in range(20):
+        for i, look in enumerate((digit.search, defused)):
+            began = time.process_time()
+            look(text)
+            quickest[i] = min(quickest[i], time.process_time() - began)
+    assert quickest[1] < 1.7 * quickest[0]
