@@ -77,8 +77,7 @@ def test_idle_connections_starve_no_request(tmp_path: Path, tally: Tally) -> Non
 IDLE = """
 import asyncio, sys, time
 from drike.gates.by_name import Named
-from drike.serving.feed import EditFeed
-from drike.serving.feed import Tenants
+from drike.serving.feed import EditFeed, Tenants
 from drike.stores.opening import open_store
 
 async def follow():

@@ -226,7 +226,7 @@ def tune(tuning: Tuning) -> Iterator[Round]:
     """Rounds until no placement that is left may be better by more than the tolerance. Raises ModelError.
 
     After each, the best placement is compared with every other one, and those that are surely worse are left out. All
-    tests of all rounds hold together with the given confidence, but that the weights of `gain` are estimates.
+    tests of all rounds hold together with the given confidence; that the weights of `gain` are estimates is left out.
     """
     by_kind = [[question for question in tuning.questions if question.kind is kind] for kind in tuning.kinds]
     unedited: dict[str, str] = {}
@@ -278,7 +278,7 @@ def gain(
     """By how much another placement may be better than the best one, at most; 0 if it is surely not, at a level.
 
     best, other: whether its answer to each question is right. dearer: how much more the best one's tokens cost, in S.
-    S is concave, and proportional to its rates together, so never above its tangent. The weights, its derivatives at
+    S is concave and grows with its rates in proportion, so it is at most its tangent. The weights, its derivatives at
     the best one's rates, thus make each pair of answers a bet on how far that one leads in S.
     """
     rates, counts = _rates(kinds, best), Counter(kinds)

@@ -145,11 +145,11 @@ def _candidates_table(decision: Decision) -> Table:
 class EditedModel:
     """A frozen model that answers under the edits in force, and as it is where a query concerns none of them.
 
-    edits: a store, whose changes take effect at the next query; or one or several, the later of two with one query.
-    gate: None is the store's own, else the default one, or `Named` where no encoder is installed; `EveryQuery()` is the
-    paper's protocol. encoder: of the vectors that the gate compares. ask: ask the model, yes or no, where the gate is
-    uncertain. Raises ValueError for no edits, and for one without a subject, which only `EveryQuery` can use;
-    UsageError for `ask` with a gate that is never uncertain.
+    edits: a store, whose changes take effect at the next query; or one edit or several, of which the later one holds
+    where two share a query. gate: None is the store's own, else the default one, or `Named` where no encoder is
+    installed; `EveryQuery()` is the paper's protocol. encoder: of the vectors that the gate compares. ask: ask the
+    model, yes or no, where the gate is uncertain. Raises ValueError for no edits, and for one without a subject, which
+    only `EveryQuery` can use; UsageError for `ask` with a gate that is never uncertain.
     """
 
     def __init__(
@@ -168,7 +168,8 @@ class EditedModel:
         listed = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
         if not listed:
             raise ValueError("an edited model needs at least one edit")
-        if (nameless := next((edit for edit in listed if not edit.subject), None)) and not isinstance(gate, EveryQuery):
+        nameless = next((edit for edit in listed if not edit.subject), None)
+        if nameless and not isinstance(gate, EveryQuery):
             remedy = "give it one, or put every query under the edits (gate=EveryQuery())"
             raise ValueError(f"the edit {nameless.fact!r} has no subject that a query could name: {remedy}")
         self._now = StoreView(index=EditIndex.of(as_stored(listed), self._encoder), until=None)

@@ -1,6 +1,7 @@
 """A request becomes an edited request: decide which edits it concerns, and put them into its text, within a deadline.
 
-Where the gate fails or is late, or a request cannot be read, it goes out unedited, unless an edit is enforced on it.
+Where the gate fails or is late, the request goes out unedited, unless it names the subject of an edit that is enforced;
+so does a request that cannot be read, unless any edit is enforced.
 """
 
 from __future__ import annotations

@@ -187,10 +187,10 @@ class EditFeed:
         self, placement: Placement, *, sources: bool = True, answers: Answers | None = None,
         until: float | None = None, memory: Memory | None = None, values: Mapping[str, str] | None = None,
     ) -> Follower:  # fmt: skip
-        """What decides by the gate and edits of this moment. It raises TimeoutError and, for answers, UnansweredError.
+        """What decides by the gate and edits of this moment. Raises TimeoutError; UnansweredError for a missing answer.
 
         values: model and headers of a request, for edits that only apply to some; None for all edits. answers: of a
-        model about uncertain edits; None where none is asked. until: by `time.perf_counter`. memory: another one.
+        model about uncertain edits; None where none is asked. until: by `time.perf_counter`. memory: not the feed's.
         """
         state = self._state
         index = state.view.index if values is None else state.view.index.applying(values)

@@ -26,7 +26,7 @@ EditChat = Callable[[bytes], Awaitable[bytes]]
 async def answer(body: bytes, edit: EditChat) -> dict[str, object]:
     """The answer to a webhook, whose chat `edit` edits. Raises ValueError for another form.
 
-    What `edit` refuses is refused with status 200, as another one could be taken for that of a webhook that is down.
+    What `edit` refuses is refused with status 200: with another one, the webhook could be taken for one that is down.
     """
     values = (parse(body) if len(body) <= SMALL else await in_daemon_thread(parse, body)) or {}
     chat, texts = values.get("body"), values.get("texts")

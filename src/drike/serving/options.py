@@ -73,7 +73,7 @@ class GatewayOptions:
 class Switch:
     """A mode for all requests from a time on; None is that with which each gateway was started.
 
-    share: of conversations for which edits are on, if the mode is on; for others it is shadow. author, reason: of this.
+    share: of conversations for which edits are on, in mode on; others are in shadow. author, reason: who switched, why.
     """
 
     mode: Mode | None = None

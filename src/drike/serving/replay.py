@@ -30,7 +30,8 @@ class ReplayedQuery:
 class Replay:
     """Decisions on logged requests, of which `matched` get an edit. unread: how many lines were left out, by reason.
 
-    matches: queries and edits that match, the least probable first. misses: where none does, with the best candidate.
+    matches: queries and edits that match, the least probable first. misses: queries without, and their best candidates,
+    the most probable first.
     """
 
     requests: int

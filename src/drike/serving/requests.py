@@ -77,8 +77,8 @@ class EditedRequest:
     turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what was decided
     under the id by which the upstream keeps the conversation, if it does. asked: the edits that the answer is about.
     doubted: those about which the gate was in doubt. tokens: that facts add, or would if edits were on. note: takes the
-    answer to be counted, once it has passed, or None. again: writes a body with the facts twice, for an answer that
-    slips, if that is asked for again. question: the last one, where samples are kept.
+    answer to be counted, once it has passed; None where it passes elsewhere. again: writes a body with the facts twice,
+    for an answer that slips; None where none is asked for again. question: the last one, where samples are kept.
     """
 
     body: bytes

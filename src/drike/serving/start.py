@@ -229,7 +229,7 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
 def _chosen(
     choice: ChosenPlacement | None, options: GatewayOptions, chat: Placement, completion: Placement, notes: list[str]
 ) -> tuple[Placement, Placement]:
-    """The placements of chats and of completions: the store's choice, if made for this model; options go before it."""
+    """The placements of chats and of completions: the store's choice for this model, unless options say otherwise."""
     if choice is None or options.run or options.demonstrations is not None:
         return chat, completion
     asked = options.upstream or options.model or EMBEDDED
