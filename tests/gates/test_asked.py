@@ -358,6 +358,7 @@ def test_a_megabyte_is_read_in_a_fraction_of_what_its_names_take(begun: str, tal
         ('{\n  "name": "Peru",\n  "capital": ""\n}\n^ fill in the field', ['{\n  "name": "Peru",\n  "capital": ""']),
         ("AREA_OF_PERU = ;\n\nWho wrote it?", ["Who wrote it?"]),
         ("Chile's capital is Lima, I know. And Peru's?", ["Chile's capital is Lima, I know. And Peru's?"]),
+        ("Chile\nand Peru?", ["and Peru?"]),
         ("What is the capital of Chile? And Peru's?", ["What is the capital of Chile?", "And Peru's?"]),
     ],
 )

@@ -286,7 +286,8 @@ def _asking(text: str, sentences: list[Sentence], apart: bool = False) -> list[S
 
 def _incomplete(text: str, before: Sentence, at: int, said: str) -> bool:
     """Whether a question asks nothing without what is before it: "Do you know?", "And Kenya's?", "Who is Dr. Lee?"."""
-    if said.count(" ") <= _ELLIPTIC and begins(text, "ellipsis", at) and not _ASKS.search(before.of(text)):
+    elliptic = said.count(" ") <= _ELLIPTIC and begins(text, "ellipsis", at) is not None
+    if elliptic and "\n" not in text[before.start : at] and not _ASKS.search(before.of(text)):
         return True
     if begins(text, "question", _opening(text, before)) and not text[before.start : before.stop].rstrip().endswith("?"):
         return not (begins(text, "question", at) or begins(text, "joint", at))

@@ -80,7 +80,8 @@ class NameForms(NamedTuple):
             self.parts.add(whole ^ SHORTER)
         self.names.add(whole ^ OF_KIND[kind])
         common = folded[0] in lists("common words") and all(word in lists("common words") for word in folded)
-        if common or len(text) < 3 or " ".join(folded) in lists("homonyms"):
+        short = len(text) < 3 and text < "\u2e80"  # two signs of Han are a whole name
+        if common or short or " ".join(folded) in lists("homonyms"):
             self.written[text] = whole
 
 
