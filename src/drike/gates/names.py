@@ -234,8 +234,8 @@ class NameIndex:
             begin, end = first - offset, behind - offset
             genitive = word == f"{right}s" and place == end - 1
             if genitive or not _another_word(words, word, right, begin, end):
-                others = {**right_of, place: right}
-                spelled = " ".join(others.get(i, typed) for i, typed in enumerate(words.folded(begin, end), begin))
+                typed = enumerate(words.folded(begin, end), begin)
+                spelled = " ".join(right if i == place else right_of.get(i, other) for i, other in typed)
                 kind = NameMatch.SHORT if genitive else NameMatch.TYPO
                 for mention in self._read(words, name, begin, end, _WHOLE_NAMES):
                     mentions[begin, end, mention.edits] = replace(mention, name=spelled, kind=kind)
