@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -217,37 +219,52 @@ def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(
     assert asked == ["it is in"] and not shown  # of fewer texts at once than `bulk` none is kept
 
 
-@pytest.fixture(scope="module")
-def large() -> EditIndex:
+def of_many(many: int) -> EditIndex:
     rng = random.Random(0)
     syllables = ("ba", "do", "ke", "li", "mu")
-    names = [" ".join(rng.choice(syllables) + str(rng.randrange(900)) for _ in "ab") for _ in range(20_000)]
+    names = [" ".join(rng.choice(syllables) + str(rng.randrange(900)) for _ in "ab") for _ in range(many)]
     return EditIndex.of(
         EditVersion(i, i, 1, "", EditRecord(name, f"{name} is", "new")) for i, name in enumerate(names, 1)
     )
 
 
-def test_looking_up_names_takes_less_than_half_a_millisecond_with_20000_edits(large: EditIndex) -> None:
+@pytest.fixture(scope="module")
+def sizes() -> tuple[EditIndex, EditIndex]:
+    """Indexes of 200 and of 20,000 edits."""
+    return of_many(200), of_many(20_000)
+
+
+def quickest(*works: Callable[[], object], rounds: int = 50) -> list[float]:
+    """The least CPU seconds of each, which take turns: a ratio of them holds on a slow and on a busy machine."""
+    least = [math.inf] * len(works)
+    for _ in range(rounds):
+        for i, work in enumerate(works):
+            began = time.process_time()
+            work()
+            least[i] = min(least[i], time.process_time() - began)
+    return least
+
+
+def test_looking_up_names_takes_no_longer_with_a_hundred_times_as_many_edits(sizes: tuple[EditIndex, ...]) -> None:
     query = "Hello, could you please tell me how I could learn to play the piano within a year, and with whom?"
-    took = []
-    for _ in range(50):
-        began = time.process_time()
-        decision = Named().decide(query, large)
-        took.append(time.process_time() - began)
-    assert decision.reason == "no subject is named"
-    assert min(took) < 0.0005
+    assert [Named().decide(query, index).reason for index in sizes] == ["no subject is named"] * 2
+    few, many = quickest(*(partial(Named().decide, query, index) for index in sizes))
+    assert many < 2 * few
 
 
-def test_a_change_of_20000_edits_takes_less_than_ten_milliseconds(large: EditIndex) -> None:
-    seen = Snapshot(20_000, dict(large.edits))
-    store, now, took = FakeLog(list(seen.edits.values())), StoreView(seen, large, until=None), []
-    for i in range(20_001, 20_021):
+def test_a_change_of_20000_edits_takes_less_than_a_hundredth_of_indexing_them(sizes: tuple[EditIndex, ...]) -> None:
+    seen = Snapshot(20_000, dict(sizes[1].edits))
+    store, now = FakeLog(list(seen.edits.values())), StoreView(seen, sizes[1], until=None)
+
+    def change() -> None:
+        nonlocal now
+        i = len(store.log) + 1
         store.log.append(EditVersion(i, i, 1, "", EditRecord(f"Newtown {i}", f"Newtown {i} is", "new")))
-        began = time.process_time()
         now = now.at(NOON, store)
-        took.append(time.process_time() - began)
-        assert [one.id for one in Named().decide(f"What is Newtown {i}?", now.index).matched] == [i]
-    assert min(took) < 0.01
+        assert [edit.id for edit in Named().decide(f"What is Newtown {i}?", now.index).matched] == [i]
+
+    changing, a_tenth = *quickest(change, rounds=20), *quickest(partial(of_many, 2000), rounds=1)
+    assert changing < a_tenth / 10
 
 
 def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_what_is_new() -> None:

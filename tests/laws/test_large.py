@@ -54,6 +54,7 @@ def test_all_of_counterfact_fits_time_and_memory(tmp_path: Path) -> None:
         assert seconds <= SECONDS and memory <= MEGABYTES
 
 
+@pytest.mark.reliability
 def test_the_intervals_of_2_000_cases_take_less_than_half_a_second() -> None:
     """So those of 6 editors take less than 3 s."""
     outcomes = list(made_up("DR-IKE", 2000))
