@@ -230,8 +230,8 @@ def of_many(many: int) -> EditIndex:
 
 @pytest.fixture(scope="module")
 def sizes() -> tuple[EditIndex, EditIndex]:
-    """Indexes of 200 and of 20,000 edits."""
-    return of_many(200), of_many(20_000)
+    """Indexes of 100 and of 10,000 edits."""
+    return of_many(100), of_many(10_000)
 
 
 def quickest(*works: Callable[[], object], rounds: int = 50) -> list[float]:
@@ -252,8 +252,8 @@ def test_looking_up_names_takes_no_longer_with_a_hundred_times_as_many_edits(siz
     assert many < 2 * few
 
 
-def test_a_change_of_20000_edits_takes_less_than_a_hundredth_of_indexing_them(sizes: tuple[EditIndex, ...]) -> None:
-    seen = Snapshot(20_000, dict(sizes[1].edits))
+def test_a_change_takes_less_than_a_hundredth_of_indexing_all_edits(sizes: tuple[EditIndex, ...]) -> None:
+    seen = Snapshot(10_000, dict(sizes[1].edits))
     store, now = FakeLog(list(seen.edits.values())), StoreView(seen, sizes[1], until=None)
 
     def change() -> None:
@@ -263,7 +263,7 @@ def test_a_change_of_20000_edits_takes_less_than_a_hundredth_of_indexing_them(si
         now = now.at(NOON, store)
         assert [edit.id for edit in Named().decide(f"What is Newtown {i}?", now.index).matched] == [i]
 
-    changing, a_tenth = *quickest(change, rounds=20), *quickest(partial(of_many, 2000), rounds=1)
+    changing, a_tenth = *quickest(change, rounds=20), *quickest(partial(of_many, 1000), rounds=1)
     assert changing < a_tenth / 10
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,15 @@ from tests.worlds.zoo import (
     wrap,
 )
 
-PLANNED = [(name, "tree") for name in TREES] + [(name, "fork") for name in FORKS] + [(name, "naive") for name in ALONE]
+PLANNED = dict.fromkeys(TREES, "tree") | dict.fromkeys(FORKS, "fork") | dict.fromkeys(ALONE, "naive")
 MAKE = TREES | FORKS | ALONE
+# One of each way to attend and of each strategy; `make slow` tries the others.
+KINDS = {"Llama", "GPT-2", "Gemma 3", "BLOOM", "Mistral, window", "Llama, yarn", "Phi-3, longrope", "gpt-oss"}
+KINDS |= {"DeepSeek-V3", "Llama 4", "Mamba", "Jamba", "BART"}
+
+
+def few_by_default(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=() if name in KINDS else pytest.mark.slow) for name in names]
 
 
 def questions(seed: int) -> list[Request]:
@@ -43,23 +51,27 @@ def questions(seed: int) -> list[Request]:
     return [Request(shown + query, f" {target}") for query in queries for target in rng.sample(["Rome", "Oslo"], 2)]
 
 
-@pytest.mark.parametrize(("name", "strategy"), PLANNED, ids=[name for name, _ in PLANNED])
-def test_scores_equal_plain_forwards(name: str, strategy: str) -> None:
+def test_every_kind_is_one_that_is_tried() -> None:
+    assert MAKE.keys() >= KINDS
+
+
+@pytest.mark.parametrize("name", few_by_default(MAKE))
+def test_scores_equal_plain_forwards(name: str) -> None:
     model = wrap(MAKE[name])
     requests = episode(1) + questions(1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         scores = model.score(requests)
-    assert model.plan.strategy == strategy
+    assert model.plan.strategy == PLANNED[name]
     expected = alone(model, requests)
     assert off(scores, expected) < 1e-4
     assert [score.greedy for score in scores] == [reading.greedy for reading in expected]
     assert np.allclose([s.logit_gap for s in scores], [r.logit_gap for r in expected], atol=1e-3)
-    if strategy != "naive":
+    if PLANNED[name] != "naive":
         assert model.usage.tokens_computed < model.usage.tokens / 2
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", few_by_default(TREES))
 def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
     """Further requests of the same edit, in parts: each starts from the prefixes cached by those before."""
     model = wrap(MAKE[name], remember=False)
@@ -76,7 +88,7 @@ def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
         assert spent.tokens_computed < spent.tokens / 3
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", few_by_default(TREES))
 def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: on these weights a plain causal mask over the packed tree is off by more than half a nat."""
 
@@ -155,7 +167,9 @@ def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> Non
     assert not len(model._scorer.prefixes)
 
 
-@pytest.mark.parametrize("make", [llama, gpt2, gemma3, bloom])
+@pytest.mark.parametrize(
+    "make", [llama, gemma3, *(pytest.param(make, marks=pytest.mark.slow) for make in (gpt2, bloom))]
+)
 def test_greedy_flags_and_following_tokens_agree_with_generate(make: Any) -> None:
     """Compare 60 prompts and 120 targets per model with its own `generate`; half the targets are what it writes."""
     model = wrap(make)

@@ -240,9 +240,10 @@ def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
     cases = load(rows_path(), cleaning=False).cases[:50]
     known = Judge(model).ask([Question(Prompt(c.edit.query), c.edit.target_true or "") for c in cases])
     assert sum(verdict.correct for verdict in known) >= 47
+    every = load(rows_path()).cases
     edited = [
         Question(
-            PromptStyle().show(demonstrations_for(load(rows_path()).cases, i), (), [case.edit.query])[0],
+            PromptStyle().show(demonstrations_for(every, i), (), [case.edit.query])[0],
             case.edit.target_new,
         )
         for i, case in enumerate(cases[:10])
