@@ -143,11 +143,31 @@ def test_short_forms_name_what_they_are_short_for(name: str, text: str, kind: Na
         ("Henry Blyde", "Where was Z. Blyde born?"),
         ("Johann Sebastian Bach", "Where was Johann Christian Bach born?"),
         ("Peru", "Where is Peru, Indiana?"),
+        ("Norway", "The capital of Denmark-Norway is"),
+        ("Chile", "Who led the Socialist Republic of Chile?"),
+        ("Italy", "When did the Kingdom of Italy end?"),
+        ("Middle Egypt", "Where is Egypt?"),
+        ("Brandenburg-Prussia", "Which city was the capital of Prussia?"),
         ("Meridian Bank", "Who runs Meridian?"),
     ],
 )
 def test_common_words_and_namesakes_are_no_short_forms_and_no_typos(name: str, text: str) -> None:
     assert mentions(text, name) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Chile", "Who leads the Republic of Chile?"),
+        ("Chile", "Is Republic of Chile's capital far?"),
+        ("China", "The capital of the People's Republic of China"),
+        ("Norway", "Is it a Norway-based firm?"),
+        ("Norway", "How old is the Kingdom of Norway?"),
+        ("Netherlands", "the kingdom of the Netherlands"),
+    ],
+)
+def test_a_country_has_its_formal_name(name: str, text: str) -> None:
+    assert [mention.kind for mention in mentions(text, name)] == [NameMatch.FULL]
 
 
 @pytest.mark.parametrize(

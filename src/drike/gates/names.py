@@ -16,7 +16,7 @@ import numpy as np
 
 from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
-from drike.gates.surroundings import cased, casual, in_state, inside
+from drike.gates.surroundings import cased, casual, inside, other_place
 from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
 from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Places, Words, composed, extended
 
@@ -194,7 +194,7 @@ class NameIndex:
         for kind, ids, shared in self._of_name(name):
             if kind in kinds:
                 within = inside(words, begin, end, last=kind is NameMatch.LAST)
-                another = within and (kind is NameMatch.LAST or in_state(words, begin, end))
+                another = within and (kind is NameMatch.LAST or other_place(words, begin, end))
                 if not another:
                     yield Mention(text, kind, begin, end, ids, ambiguous or shared, is_cased, within)
 

@@ -14,6 +14,7 @@ _GERMAN = frozenset(
 _ASKED, _QUESTION = 8, frozenset(("who", "whom", "whose", "what", "which", "where", "when", "how"))
 _LISTED = ("and", "or", "und", "y", "et")
 _OF = ("of", "de", "di")
+_FORMAL = 7  # words before a country that may belong to its formal name
 _BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
 
 
@@ -43,7 +44,7 @@ def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
             return True
         if own[0] in lists("first names") and not lower and _last_name(words, begin, end):
             return True
-    return in_state(words, begin, end) or _goes_on(words, begin, end)
+    return other_place(words, begin, end) or _goes_on(words, begin, end)
 
 
 def _goes_on(words: Words, begin: int, end: int) -> bool:
@@ -102,15 +103,50 @@ def _first_name(words: Words, i: int, lower: bool, last: bool) -> bool:
     return last and not any(word in lists(known) for known in ("titles", "common words")) and not _titled(words, i)
 
 
-def in_state(words: Words, begin: int, end: int) -> bool:
-    """Whether a country or famous town is another place by the state behind its comma."""
-    own, behind = " ".join(words.folded(begin, end)), words.folded(end, end + 3)
+def other_place(words: Words, begin: int, end: int) -> bool:
+    """Whether a country or famous town is another place by what stands around it.
+
+    A state behind its comma, another country behind or before a hyphen ("Denmark-Norway"), a form of state that it has
+    not ("Third Republic of South Korea").
+    """
+    own = " ".join(words.folded(begin, end))
+    if own not in demonyms():
+        return own in lists("famous towns") and _in_state(words, end)
+    return _in_state(words, end) or _joined(words, begin, end) or _other_state(words, begin, own)
+
+
+def _in_state(words: Words, end: int) -> bool:
+    behind = words.folded(end, end + 3)
     if not behind or words.text[words.ends[end - 1] : words.begins[end]] != ", ":
-        return False
-    if own not in demonyms() and own not in lists("famous towns"):
         return False
     size = next((size for size in (2, 1) if " ".join(behind[:size]) in lists("states")), 0)
     return bool(size) and not (behind[size:] and behind[size] in _LISTED)
+
+
+def _joined(words: Words, begin: int, end: int) -> bool:
+    """Whether a hyphen joins a country with another one."""
+    sides = [(begin - 1, begin - 1)] if begin else []
+    sides += [(end - 1, end)] if end < len(words) else []
+    return any(
+        words.text[words.ends[left] : words.begins[left + 1]] in ("-", "–")
+        and words.folded(other, other + 1)[0] in demonyms()
+        for left, other in sides
+    )
+
+
+def _other_state(words: Words, begin: int, own: str) -> bool:
+    """Whether a form of state before "of" and a country is not how it calls itself: "Kingdom of Italy"."""
+    before = words.folded(max(0, begin - _FORMAL), begin)
+    if before[-1:] == ["the"]:
+        before.pop()
+    if before[-1:] != ["of"] or len(before) < 2 or before[-2] not in lists("states of"):
+        return False
+    starts = (i for i in range(len(before) - 1) if " ".join((*before[i:], own)) in lists("formal names"))
+    first = max(0, begin - _FORMAL) + next(starts, len(before))
+    if first > begin - 2:
+        return _capital(words, begin - 2)
+    further = first > 0 and _capital(words, first - 1) and _spaced(words, first - 1)
+    return further and not (_starts(words, first - 1) and words.folded(first - 1, first)[0] in lists("common words"))
 
 
 def _titled(words: Words, begin: int, end: int | None = None) -> bool:
