@@ -10,9 +10,24 @@ from itertools import groupby, islice
 from drike.encoders.base import content
 from drike.gates.glossary import glossed, own_name
 from drike.gates.names import Mention
-from drike.short_forms import lists
+from drike.short_forms import lists, sections
 from drike.stores.records import EditRecord
 from drike.words import Words, masked, mentions, words
+
+_LONGEST = 1_000  # characters of a question
+_NEAR = 200  # characters on either side of a name in which a text may say something about it
+_MOST_PLACES = 32  # at which a text names a subject
+_STEM = 5  # letters by which forms of a word are told from other words
+
+_LISTS = sections("gates/contraries.txt")
+_CONTRARIES, _OPPOSITES, _CASES = (
+    [[frozenset(relation.split()) for relation in line.split("|")] for line in _LISTS[name]]
+    for name in ("contraries", "opposites", "cases")
+)
+_FAMILY, _EMPTY, _ANY_MEASURE = (
+    frozenset(" ".join(_LISTS[name]).split()) for name in ("family", "empty", "any measure")
+)
+_MEASURES = [_ANY_MEASURE.union(line.split()) for line in _LISTS["measures"]]
 
 _KINDS = {
     "person": r"who|whom|whose",
@@ -28,46 +43,6 @@ def answer_kind(text: str) -> str | None:
     """What a text asks for: a person, time, number, place or language; None if no word says."""
     kinds = {match.lastgroup for match in _KIND.finditer(text)}
     return next((kind for kind in _KINDS if kind in kinds), None)
-
-
-def _exclusive(*lines: str) -> list[list[frozenset[str]]]:  # of each line, a fact is one of these
-    return [[frozenset(relation.split()) for relation in line.split("|")] for line in lines]
-
-
-_CONTRARIES = _exclusive(
-    "father dad | mother mom | spouse wife husband married marry | child children son daughter"
-    " | sibling siblings brother sister",
-    "follows follow | followed",
-    "predecessor | successor",
-    "born birth birthplace | died die death dead | buried burial",
-    "occupation profession job career | employer employs employed",
-    "city town | country nation citizenship | continent | state province | capital",
-    "author wrote written writer writes | publisher published | director directed | producer produced"
-    " | composer | performer performed sang",
-    "founded inception established started start begin began | dissolved abolished ended end closed",
-    "phone telephone call | email mail e-mail | fax | website homepage",
-    "coach coached coaches manager | goalkeeper keeper captain striker midfielder defender | stadium ground",
-    "chief ceo | chairperson chairman chair | founder",
-)
-_OPPOSITES = _exclusive(
-    "before predecessor previous preceded precedes | after successor next",
-    "open opens opening | close closes closing",
-    "arrive arrives arrival | depart departs departure leave leaves",
-    "first | last | next",
-    "largest biggest | smallest",
-    "highest tallest | lowest",
-    "longest | shortest",
-    "oldest | youngest newest",
-    "maximum most | minimum least",
-    "import imports | export exports",
-    "buy buys buyer | sell sells seller",
-    "win wins winner | lose loses loser",
-    "north | south | east | west",
-    "width wide | height high tall | depth deep | length long | weight weighs heavy",
-    "phone telephone call | email mail | street | website",
-    "born birth | grew childhood",
-    "capital | largest biggest populous",
-)
 
 
 def contrary(first: str, second: str) -> bool:
@@ -90,22 +65,8 @@ def _exclude(first: Iterable[str], second: Iterable[str], groups: list[list[froz
     return False
 
 
-_LONGEST = 1_000  # characters of a question
-_NEAR = 200  # characters on either side of a name in which a text may say something about it
-_MOST_PLACES = 32  # at which a text names a subject
-_STEM = 5  # letters by which forms of a word are told from other words
-_EMPTY = re.compile(  # words that say nothing about what is asked
-    r"a|an|and|are|as|at|be|been|by|did|do|does|for|from|had|has|have|in|is|it|its|known|mainly|main|most"
-    r"|name|named|of|on|or|that|the|their|there|this|to|was|were|what|when|where|which|who|whom|whose|will"
-    r"|with|how|many|much|der|das|den|dem|des|ein|eine|ist|sind|war|von|vom|zu|und|wer|wie|wo|wann"
-    r"|welche|welcher|welches|im|le|la|les|de|du|un|une|est|et|qui|que|quel|quelle|quels|où|quand|el|los"
-    r"|las|del|es|y|quién|qué|cuál|dónde|cuándo|il|lo|gli|di|è|e|chi|che|quale|dove|quando|o|os|da|no|na"
-    r"|het|een|van|en|wat|waar"
-)
-
-
 def _stems(said: Iterable[str]) -> frozenset[str]:
-    return frozenset(word[:_STEM] for word in said if not _EMPTY.fullmatch(word))
+    return frozenset(word[:_STEM] for word in said if word not in _EMPTY)
 
 
 _VAGUE = _stems(("located", "situated", "associated", "belongs"))  # of many relations
@@ -129,7 +90,7 @@ def share_said(question: str, record: EditRecord) -> float:
 @lru_cache(4_096)
 def _weights(wording: str, names: tuple[str, ...]) -> dict[str, float]:
     """What each word of a wording counts for that says what is asked about its subject."""
-    return {word: content(word) for word in words(glossed(masked(wording, names))) if not _EMPTY.fullmatch(word)}
+    return {word: content(word) for word in words(glossed(masked(wording, names))) if word not in _EMPTY}
 
 
 _BESIDES = re.compile(
@@ -172,40 +133,6 @@ _OTHERS = re.compile(  # another than the one that an edit is about: a relative,
     r"|head|coach|manager|mayor|owner|king|queen|leader|director|chair\w*|captain)\b|\b(?P<time>before) the current\b"
     r"|\b(?P<part>women|youth)['’]?s?\b",
     re.IGNORECASE,
-)
-_FAMILY = frozenset(
-    words(
-        "brother sister sibling siblings father mother parent parents wife husband spouse married marry son daughter"
-        " child children uncle aunt cousin friend friends family"
-    )
-)
-_CASES = _exclusive(  # what questions about another case than the edit's, or another attribute, say instead
-    "minimum min lowest | maximum max highest",
-    "child children kids infants | adult adults",
-    "open opens opening opened | close closes closing closed late until",
-    "smallest | largest biggest",
-    "oldest | youngest",
-    "born birth birthplace | died die dies death | buried burial",
-    "monday mondays | tuesday tuesdays | wednesday wednesdays | thursday thursdays | friday fridays"
-    " | saturday saturdays | sunday sundays",
-    "january | february | march | april | june | july | august | september | october | november | december",
-    "morning | noon lunchtime midday | evening | night",
-    "email mail e-mail | phone telephone call hotline | fax | website homepage url",
-    "deep depth | tall elevation altitude | wide width breadth | heavy weigh weighs weight | area surface | volume"
-    " | cost costs price priced | loud noise noisy decibels | speed fast | shoreline coastline | temperature hot cold",
-    "president presidency | minister premier | chancellor | king queen monarch | governor | mayor | ambassador",
-    "ceo | cfo | cto | coo | chairperson chairman chairwoman | founder founders founded",
-    "singer vocalist vocals sings frontman | drummer drums percussionist | bassist bass | guitarist guitar | pianist"
-    " keyboardist keyboards piano | violinist violin",
-    "currency money | gdp | inflation unemployment | population inhabitants residents | anthem | flag | motto"
-    " | religion | climate | capital",
-    "oscar oscars | grammy grammys grammies | emmy emmys | globe globes | bafta baftas | nobel | pulitzer | olympic",
-    "gold | silver | bronze",
-    "breakfast | lunch | dinner supper",
-    "team club | position | number jersey shirt | salary wage | height tall | age old",
-    "goalkeeper keeper | captain | coach manager trainer | striker forward | referee",
-    "screenplay screenwriter | soundtrack score composer composed | director directed | cinematographer",
-    "lyrics lyricist | melody composer composed",
 )
 _ASKING = re.compile(  # questions that begin so never ask for the same
     r"\W*(?:(?:and|so|do you know|tell me|in|on|at|by|from|since|until)\W+)*(?:(?P<person>who|whom|whose)"
@@ -250,29 +177,17 @@ def about_another(question: str, record: EditRecord, *, reverse: bool = False) -
     return _exclude(asked, stored, _CASES)
 
 
-# Words of one line say how much of something that has such a measure, as do those of the last, whatever it is.
-_MEASURES = [
-    frozenset(line.split())
-    for line in (
-        "long day days week weeks month months hour hours minute minutes year years late period time",
-        "price cost costs euro euros dollar dollars pounds amount high",
-        "number count",
-        "many much our your my current currently exactly still now new again please big",
-    )
-]
-
-
 def asks_value(question: str, record: EditRecord) -> bool:
     """Whether a question asks only for the measure of a subject whose name says of what: "our return window in days?".
 
     Names in capitals say no such thing: "How long is the Amazon?" has many neighbours.
     """
-    said = {word for word in words(question) if len(word) > 1 and not _EMPTY.fullmatch(word)}
+    said = {word for word in words(question) if len(word) > 1 and word not in _EMPTY}
     if not is_open(question) or not said <= frozenset().union(*_MEASURES):
         return False
     common = [text for text in (record.query, *record.paraphrases) if record.subject.lower() in text]
     stored = [{*_weights(wording, record.names)} for wording in common]
-    return any(own and any(own | said <= measure | _MEASURES[-1] for measure in _MEASURES[:-1]) for own in stored)
+    return any(own and any(own | said <= measure for measure in _MEASURES) for own in stored)
 
 
 def asks_relation(question: str, record: EditRecord) -> bool:
@@ -305,7 +220,7 @@ def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:
     """The parts of a text between words that say nothing about what is asked, each with the stems of its words."""
 
     def is_vague(word: str) -> bool:
-        return len(word) < 2 or _EMPTY.fullmatch(word) is not None or word[:_STEM] in _VAGUE
+        return len(word) < 2 or word in _EMPTY or word[:_STEM] in _VAGUE
 
     runs = [list(run) for vague, run in groupby(words(text), is_vague) if not vague]
     return [(" ".join(run), _stems(run)) for run in runs]
