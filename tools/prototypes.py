@@ -18,7 +18,7 @@ def main() -> None:
     """Encode all wordings, and replace the file."""
     encoder, relations = load_encoder(default_gate().encoder, keep=False), inventory.built_in()
     found = inventory.Inventory.encoded(relations, encoder)
-    with resources.as_file(inventory._folder() / inventory._BESIDE) as path:
+    with resources.as_file(inventory._FOLDER / inventory._BESIDE) as path:
         key = inventory._key(relations, encoder)
         np.savez_compressed(path, key=key, prototypes=found.prototypes.astype(np.float16), of=found.of)
 

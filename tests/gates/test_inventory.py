@@ -11,7 +11,7 @@ from drike.encoders import MINILM, HashingEncoder, TextEncoder, load_encoder, lo
 from drike.encoders.base import content, salient, unit
 from drike.errors import EncoderError, UsageError
 from drike.gates import inventory as inventories
-from drike.gates.inventory import WithRelations, built_in, inventory, probabilities, relations_in
+from drike.gates.inventory import WithRelations, built_in, inventory, probabilities, read_relations, relations_in
 from tools import count_words
 
 OWN = """relation: mascot
@@ -49,7 +49,7 @@ def test_a_line_that_is_no_wording_is_named_with_the_remedy(text: str, said: str
 
 def test_a_file_that_cannot_be_read_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="give a text file"):
-        WithRelations(HashingEncoder(), (tmp_path / "missing.txt",))
+        read_relations([tmp_path / "missing.txt"])
 
 
 def test_the_relations_that_come_with_drike_have_enough_wordings_and_hardly_two_the_same() -> None:
@@ -93,7 +93,7 @@ def test_questions_in_other_words_agree_and_those_about_other_things_do_not(
     asked = ["Where was it founded?", "Who runs it?", "Which animal stands for it?"]
     stored = ["The chief executive of it is", "The mascot of it is"]
     (tmp_path / "own.txt").write_text(OWN, "utf-8")
-    known = inventory(WithRelations(encoder, (tmp_path / "own.txt",)))
+    known = inventory(WithRelations(encoder, read_relations([tmp_path / "own.txt"])))
     vectors = unit(salient(encoder).encode([*asked, *stored]))
     near = probabilities(known.nearness(vectors))
     assert np.allclose(near.sum(axis=1), 1, atol=1e-5)

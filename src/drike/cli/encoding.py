@@ -11,7 +11,7 @@ from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
 from drike.encoders.base import salient
 from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
-from drike.gates.inventory import Relation, WithRelations
+from drike.gates.inventory import Relation, WithRelations, read_relations
 from drike.gates.store_gate import gate_encoder
 
 
@@ -45,4 +45,5 @@ def watched_encoder(gate: Gate, relations: Sequence[Path] | None = None) -> Text
 def _watched(name: str, files: tuple[Path, ...], relations: tuple[Relation, ...]) -> TextEncoder:
     """The same for all gates, so that an index goes on with its vectors."""
     encoder = WatchedEncoder(gate_encoder(name))
-    return WithRelations(encoder, files, relations) if files or relations else encoder
+    more = (*relations, *read_relations(files))
+    return WithRelations(encoder, more) if more else encoder

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import exp, log
 
-from drike.encoders.base import FloatArray, content
+from drike.encoders.base import FloatArray
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.glossary import glossed
 from drike.gates.index import Characters, EditIndex, ParsedQuery, Span, affordable, agreements
 from drike.gates.inventory import Agreement, Relation
 from drike.gates.names import Mention
-from drike.gates.relations import about_another, answer_kind, asks_value, contrary, object_features, share_said
+from drike.gates.relations import about_another, asks_value, object_features, relation_features, share_said
 from drike.gates.surroundings import continued
 from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
@@ -25,7 +25,6 @@ Features = Mapping[str, float]
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
 _ANOTHER = "another"  # said of a question about another time, person or case, which does not concern the edit
-_LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
 _LEAST = 0.01  # of the probability that a question and an edit ask for the same, whose logarithm is a feature
 _KNOWN = 0.2  # probability of the likeliest relation, below which the relation of a question is unknown
 _USUAL = {"whole": 0.65}  # of a feature that heads fitted by earlier versions have: the cosine of the texts as they are
@@ -148,26 +147,24 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
     for id, mentions in mentions_of.items():
         by_places[frozenset((mention.begin, mention.end) for mention in mentions)].append(id)
     read = ((ids, parsed.excerpts(spans)) for spans, ids in by_places.items())
-    kept, masked = affordable((found, [text for _, text in found[1]]) for found in read)
-    groups: dict[tuple[tuple[Characters, str], ...], list[int]] = defaultdict(
-        list
-    )  # by what to compare: of one subject
+    kept, texts = affordable((found, [text for _, text in found[1]]) for found in read)
+    # By what to compare, which is of one subject.
+    groups: dict[tuple[tuple[Characters, str], ...], list[int]] = defaultdict(list)
     for ids, excerpts in kept:
         groups[excerpts] += ids
-    vectors = index.embed_masked(masked)
-    masked_of = dict(zip(masked, vectors, strict=True))
-    place = {text: i for i, text in enumerate(masked)}
+    vectors = index.embed_masked(texts)
+    place = {text: i for i, text in enumerate(texts)}
     agreeing = agreements(index, [id for ids, _ in kept for id in ids], vectors)
     rows: list[Found] = []
     for excerpts, ids in groups.items():
-        nearest = _nearest_parts(index, ids, {part: masked_of[part] for _, part in excerpts})
+        nearest = _nearest_parts(index, ids, {part: vectors[place[part]] for _, part in excerpts})
         for id, (margin, part) in nearest.items():
-            mentions, agreement = mentions_of[id], agreeing[id][place[part]]
-            if valued := asks_value(part, index.edits[id].record):
+            mentions, agreement, record = mentions_of[id], agreeing[id][place[part]], index.edits[id].record
+            if valued := asks_value(part, record):
                 agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
             name_features = _name_features(parsed, mentions)
             another = bool(name_features["inside"] and name_features["continued"])  # surely of a longer name
-            another = another or about_another(part, index.edits[id].record, reverse=subjects is not None)
+            another = another or about_another(part, record, reverse=subjects is not None)
             features = {
                 "masked": agreement.near,
                 "margin": margin,
@@ -175,9 +172,9 @@ def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] 
                 "relation": agreement.relation,
                 "other": agreement.other,
                 "known": agreement.known,
-                "said": 1.0 if valued else share_said(part, index.edits[id].record),
+                "said": 1.0 if valued else share_said(part, record),
                 _ANOTHER: float(another),
-                **_relation_features(part, index.edits[id]),
+                **relation_features(part, glossed(masked(record.query, record.names))),
                 **name_features,
                 **({} if subjects is None else object_features(part, mentions, subjects)),
             }
@@ -214,18 +211,6 @@ def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str
         "partial": float(kinds <= {NameMatch.PARTIAL, NameMatch.LAST}),
         "last": float(kinds == {NameMatch.LAST}),
         "typo": float(kinds == {NameMatch.TYPO}),
-    }
-
-
-def _relation_features(part: str, edit: EditVersion) -> dict[str, float]:
-    """Whether a question, with "it" for the subject, asks for what an edit's query asks for, by its words."""
-    stored = glossed(masked(edit.record.query, edit.record.names))
-    kind, wanted = answer_kind(part), answer_kind(stored)
-    return {
-        "same_kind": float(kind is not None and kind == wanted),
-        "other_kind": float(kind is not None and wanted is not None and kind != wanted),
-        "contrary": float(contrary(part, stored)),
-        "vague": exp(-min(content(part), content(stored)) / _LITTLE),
     }
 
 

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from math import exp, log
+from math import log
 
 import numpy as np
 
-from drike.encoders.base import FloatArray, TextEncoder, content, salient, unit
+from drike.encoders.base import FloatArray, TextEncoder, salient, unit
 from drike.gates.calibrated import LogisticHead
 from drike.gates.inventory import inventory, probabilities
-from drike.gates.relations import answer_kind, asks_relation, contrary, opposite, share_said, trimmed
+from drike.gates.relations import asks_relation, opposite, relation_features, share_said, trimmed
 from drike.stores.records import EditRecord
 from drike.words import masked
 
@@ -26,7 +26,7 @@ FEATURES = (  # the weights of the first two are given, not fitted
     *("distance", "opposite", "cosine", "same", "relation", "other", "less", "more"),
     *("same_kind", "other_kind", "contrary", "vague", "asks"),
 )
-_LITTLE, _LEAST, _NEAR = 0.5, 0.01, 0.1  # as in `calibrated` and `inventory`
+_LEAST, _NEAR = 0.01, 0.1  # as in `calibrated` and `inventory`
 _MOST = 64  # edits of a subject that are compared, those with the nearest wordings
 
 
@@ -69,16 +69,14 @@ def features(
     relations = probabilities(near)
     points = vectors if space is None else vectors @ space
     own, *theirs = ([place[text] for text in wordings] for wordings in texts)
-    nearest: dict[int, tuple[float, int, int]] = {}
+    nearest = list[tuple[float, int, int, int]]()
     for i, there in enumerate(theirs):
         distances = ((points[own][:, None] - points[there][None]) ** 2).sum(axis=2)
         first, second = divmod(int(distances.argmin()), len(there))
-        nearest[i] = float(distances.min()), own[first], there[second]
+        nearest.append((float(distances.min()), i, own[first], there[second]))
     said, found = list(place), {}
-    for i in sorted(nearest, key=lambda each: nearest[each][0])[:_MOST]:
-        distance, a, b = nearest[i]
+    for distance, i, a, b in sorted(nearest)[:_MOST]:
         one, other, p, q = said[a], said[b], relations[a], relations[b]
-        kinds = answer_kind(one), answer_kind(other)
         shares = share_said(other, record), share_said(one, others[i])
         claims = np.exp((near[[a, b]] - 1) / _NEAR) * (1 - relations[[b, a]])
         found[i] = {
@@ -90,10 +88,7 @@ def features(
             "other": float(claims.max(initial=0.0)),
             "less": min(shares),
             "more": max(shares),
-            "same_kind": float(kinds[0] is not None and kinds[0] == kinds[1]),
-            "other_kind": float(None not in kinds and kinds[0] != kinds[1]),
-            "contrary": float(contrary(one, other)),
-            "vague": exp(-min(content(one), content(other)) / _LITTLE),
+            **relation_features(one, other),
             "asks": float(asks_relation(other, record) or asks_relation(one, others[i])),
         }
     return found

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,14 +26,15 @@ from numpy.typing import NDArray
 from drike.encoders.base import FloatArray, TextEncoder, salience_version, salient, unit
 from drike.errors import UsageError
 
-SHARPNESS = 25.0  # of the probabilities: what a cosine is multiplied by; chosen on public data, docs/results/gate.md
 _FORMAT = "blocks of 'relation: NAME', 'answer: KIND' and wordings with {} for the subject, with blank lines between"
 _WORDING = re.compile(r"(?:([a-z]{2}): )?(.*\{\}.*)")
 MOST = 512  # wordings that stand for a store: those that most of its edits have
-# Chosen on public data (docs/results/gate.md): what a cosine is multiplied by; that of a relation which no wording has;
-# how fast a wording's claim to a question falls with the distance; how many edits show as much as the words do.
-_SHARPNESS, _UNKNOWN, _NEAR, _FEW = 10.0, 0.5, 0.1, 2.0
+# Chosen on public data (docs/results/gate.md): what a cosine is multiplied by, of relations and of wordings; the cosine
+# of a relation which no wording has; how fast a wording's claim to a question falls with the distance; how many edits
+# show as much as the words do.
+_OF_RELATIONS, _OF_WORDINGS, _UNKNOWN, _NEAR, _FEW = 25.0, 10.0, 0.5, 0.1, 2.0
 
+_FOLDER = resources.files("drike.gates") / "relations"
 _BESIDE = "prototypes.npz"  # of the relations that come with drike, by the encoder that does
 
 Probabilities = NDArray[np.float32]
@@ -76,9 +76,9 @@ class Inventory:
         return np.flatnonzero(np.diff(self.of, prepend=-1))
 
 
-def probabilities(nearness: FloatArray, sharpness: float = SHARPNESS) -> Probabilities:
+def probabilities(nearness: FloatArray) -> Probabilities:
     """Of each of some relations, for texts that are so near to them [n, relations]."""
-    powers = np.exp(sharpness * (nearness - nearness.max(axis=1, keepdims=True, initial=-1)))
+    powers = np.exp(_OF_RELATIONS * (nearness - nearness.max(axis=1, keepdims=True, initial=-1)))
     found: Probabilities = powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-9)
     return found
 
@@ -100,23 +100,29 @@ def relations_in(text: str, name: str) -> list[Relation]:
     return [Relation(name, tuple(map(tuple, groups.values()))) for name, groups in found.items()]
 
 
+def read_relations(files: Iterable[Path]) -> tuple[Relation, ...]:
+    """The relations of files. Raises UsageError for a bad one."""
+    found = list[Relation]()
+    for file in files:
+        try:
+            found += relations_in(file.read_text("utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as problem:
+            raise UsageError(f"the relations in {file} cannot be read ({problem}): give a text file in UTF-8") from None
+    return tuple(found)
+
+
 def built_in() -> list[Relation]:
     """The relations that come with drike."""
-    files = sorted(_folder().iterdir(), key=lambda file: file.name)
+    files = sorted(_FOLDER.iterdir(), key=lambda file: file.name)
     return [r for file in files if file.name.endswith(".txt") for r in relations_in(file.read_text("utf-8"), file.name)]
 
 
 @dataclass(frozen=True, eq=False)
 class WithRelations:
-    """A text encoder that knows more relations, own ones and those of files. Raises UsageError for a bad file."""
+    """A text encoder that knows more relations."""
 
     encoder: TextEncoder
-    files: tuple[Path, ...]
-    relations: tuple[Relation, ...] = ()
-
-    def __post_init__(self) -> None:
-        for file in self.files:
-            _relations_of(file)
+    relations: tuple[Relation, ...]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.encoder, name)
@@ -130,10 +136,7 @@ def inventory(encoder: TextEncoder) -> Inventory:
     known = _kept(encoder) or Inventory.encoded(built_in(), encoder)
     if not isinstance(encoder, WithRelations):
         return known
-    own = [*encoder.relations, *(relation for file in encoder.files for relation in _relations_of(file))]
-    if not own:
-        return known
-    more = Inventory.encoded(own, encoder)
+    more = Inventory.encoded(encoder.relations, encoder)
     prototypes = np.concatenate([known.prototypes, more.prototypes])
     return Inventory((*known.names, *more.names), prototypes, np.concatenate([known.of, more.of + len(known.names)]))
 
@@ -141,7 +144,7 @@ def inventory(encoder: TextEncoder) -> Inventory:
 def _kept(encoder: TextEncoder) -> Inventory | None:
     """The inventory that comes with drike; None for another encoder."""
     relations = built_in()
-    with resources.as_file(_folder() / _BESIDE) as path, np.load(path, allow_pickle=False) as stored:
+    with resources.as_file(_FOLDER / _BESIDE) as path, np.load(path, allow_pickle=False) as stored:
         if str(stored["key"]) != _key(relations, encoder):
             return None
         names = tuple(relation.name for relation in relations)
@@ -150,17 +153,6 @@ def _kept(encoder: TextEncoder) -> Inventory | None:
 
 def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
     return sha256(repr((relations, salience_version(), encoder.identity.get("sha256"))).encode()).hexdigest()
-
-
-def _relations_of(file: Path) -> list[Relation]:
-    try:
-        return relations_in(file.read_text("utf-8"), str(file))
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UsageError(f"the relations in {file} cannot be read ({problem}): give a text file in UTF-8") from None
-
-
-def _folder() -> Traversable:
-    return resources.files("drike.gates").joinpath("relations")
 
 
 class Agreement(NamedTuple):
@@ -212,8 +204,11 @@ class Wordings:
         near, prototypes = vectors @ self._vectors.T, self.inventory.nearness(vectors)
         asked = probabilities(prototypes)
         roots, known = np.sqrt(asked), asked.max(axis=1, initial=0.0)
-        weights, further = np.exp(_SHARPNESS * near), np.exp(_SHARPNESS * prototypes)  # of cosines, so not too large
-        total = weights.sum(axis=1) + further.sum(axis=1) + np.exp(_SHARPNESS * _UNKNOWN)
+        weights, further = (
+            np.exp(_OF_WORDINGS * near),
+            np.exp(_OF_WORDINGS * prototypes),
+        )  # of cosines, so not too large
+        total = weights.sum(axis=1) + further.sum(axis=1) + np.exp(_OF_WORDINGS * _UNKNOWN)
         shown = self._edits / (self._edits + _FEW)
         claims, further_claims = np.exp((near - 1) / _NEAR) * shown, np.exp((prototypes - 1) / _NEAR)
         found = {}
@@ -224,15 +219,18 @@ class Wordings:
             same = np.max(each, axis=0)
             likely, places = relations.max(axis=0), [self._place[text] for text in wordings if text in self._place]
             nearest = (vectors @ own.T).max(axis=1)
-            itself, others = np.exp(_SHARPNESS * nearest), same.copy()
+            itself, others = np.exp(_OF_WORDINGS * nearest), same.copy()
             others[places] = 0.0  # the edit's own wordings count once, by the nearest
             expected = weights @ others + further @ likely + itself
             expected /= total + itself - weights[:, places].sum(axis=1)
             others = 1 - same
             others[places] = 0.0
-            taken = np.maximum((claims * others).max(axis=1, initial=0.0), _largest(further_claims * (1 - likely)))
+            taken = np.maximum(
+                (claims * others).max(axis=1, initial=0.0), (further_claims * (1 - likely)).max(axis=1, initial=0.0)
+            )
             alike = np.maximum(nearest, (near * same).max(axis=1, initial=-1))
-            columns = (alike, expected, _largest(roots @ np.sqrt(relations).T), taken, known)
+            overlap = (roots @ np.sqrt(relations).T).max(axis=1, initial=0.0)
+            columns = (alike, expected, overlap, taken, known)
             found[id] = [Agreement(*map(float, row)) for row in zip(*columns, strict=True)]
         return found
 
@@ -251,10 +249,6 @@ class Wordings:
         shown = fewer / (fewer + _FEW)
         same: NDArray[np.float64] = shown * shared + (1 - shown) * (self._relations @ np.sqrt(relations))
         return self._same_as.setdefault(text, same) if text in self._place else same
-
-
-def _largest(rows: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(rows.max(axis=1, initial=0.0))
 
 
 def _shares(worded: Worded) -> NDArray[np.float64]:

@@ -7,7 +7,6 @@ p is the probability of a `Calibrated` gate, and z are linear in the same featur
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,7 +80,7 @@ class QueryPolicy(Selector):
 
     @cached_property
     def _encoder(self) -> TextEncoder:
-        return WithRelations(self.encoder, (), self.gate.relations) if self.gate.relations else self.encoder
+        return WithRelations(self.encoder, self.gate.relations) if self.gate.relations else self.encoder
 
     def candidates(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Candidate | None]:
         """What the gate finds out about the first of the edits in force, for each query; None where it is no matter."""
@@ -98,8 +97,7 @@ class QueryPolicy(Selector):
 
     def best(self, candidate: Candidate | None) -> RoleCounts:
         """The most probable mix for a query with this candidate; the smallest of equally probable ones."""
-        features = defaultdict[str, float](float, candidate.features if candidate else {})
-        logits = [shown.head.logit(features) for shown in self.shown]
+        logits = [shown.head.logit(candidate.features if candidate else {}) for shown in self.shown]
         return self.shown[max(range(len(logits)), key=logits.__getitem__)].mix
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:

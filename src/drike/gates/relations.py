@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
+from math import exp
 
 from drike.encoders.base import content
 from drike.gates.glossary import glossed, own_name
@@ -18,6 +19,7 @@ _LONGEST = 1_000  # characters of a question
 _NEAR = 200  # characters on either side of a name in which a text may say something about it
 _MOST_PLACES = 32  # at which a text names a subject
 _STEM = 5  # letters by which forms of a word are told from other words
+_LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
 
 _LISTS = sections("gates/contraries.txt")
 _CONTRARIES, _OPPOSITES, _CASES = (
@@ -48,6 +50,17 @@ def answer_kind(text: str) -> str | None:
 def contrary(first: str, second: str) -> bool:
     """Whether two texts ask for different relations of one kind, such as the father and the mother."""
     return _exclude(words(first), words(second), _CONTRARIES)
+
+
+def relation_features(first: str, second: str) -> dict[str, float]:
+    """What two texts with "it" for the subject have in common, by their words."""
+    kinds = answer_kind(first), answer_kind(second)
+    return {
+        "same_kind": float(kinds[0] is not None and kinds[0] == kinds[1]),
+        "other_kind": float(None not in kinds and kinds[0] != kinds[1]),
+        "contrary": float(contrary(first, second)),
+        "vague": exp(-min(content(first), content(second)) / _LITTLE),
+    }
 
 
 def opposite(first: str, second: str) -> bool:

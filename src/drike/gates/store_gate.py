@@ -20,7 +20,7 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
-from drike.gates.inventory import Relation, WithRelations
+from drike.gates.inventory import Relation, WithRelations, read_relations
 from drike.stores.log import EditStore, Snapshot, snapshot
 from drike.stores.records import EditVersion, Status, StoreError, stamp
 
@@ -83,7 +83,8 @@ def encoder_of(gate: Gate, relations: tuple[Path, ...] = ()) -> TextEncoder | No
 def gate_encoder(name: str, files: tuple[Path, ...] = (), relations: tuple[Relation, ...] = ()) -> TextEncoder:
     """An encoder which all gates share, and which keeps nothing of what users write. Raises EncoderError."""
     encoder = load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
-    return WithRelations(encoder, files, relations) if files or relations else encoder
+    more = (*relations, *read_relations(files))
+    return WithRelations(encoder, more) if more else encoder
 
 
 def save_gate(store: EditStore, gate: Calibrated | None) -> None:
