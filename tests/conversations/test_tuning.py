@@ -130,7 +130,7 @@ def test_a_store_without_wordings_is_asked_what_there_is() -> None:
     assert own.kinds == (Kind.OWN, Kind.OTHER) and len(last(own).trials[0].rates) == 2
 
 
-@pytest.mark.parametrize(("rate", "questions"), [(0.5, 16), (0.8, 32)])
+@pytest.mark.parametrize(("rate", "questions"), [(0.5, 16), pytest.param(0.8, 32, marks=pytest.mark.slow)])
 def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(rate: float, questions: int) -> None:
     draw = random.Random(0)
     lost, times = 0, 60

@@ -34,6 +34,7 @@ from drike.support.table import as_text
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object
 
+pytestmark = pytest.mark.slow
 POOL = Pool(CAPITALS[30:], HashingEncoder(), roles=((Role.COPY, 2), (Role.UPDATE, 2), (Role.RETAIN, 6)))
 TEST = CAPITALS[20:28]
 MIXES = mixes_of(POOL.roles)

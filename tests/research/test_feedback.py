@@ -33,6 +33,7 @@ from drike.training.algorithm1 import (
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, SHOWING, follows_the_fact, rollout
 
+pytestmark = pytest.mark.slow
 CASES = CAPITALS[:20]
 POOL = Pool(CAPITALS[20:], HashingEncoder())
 [CANDIDATES] = POOL.candidates([CASES[0].edit])

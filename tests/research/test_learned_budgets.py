@@ -29,6 +29,7 @@ from drike.training.algorithm1 import Choose, Episode, in_blocks, rewrite_reward
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, capital
 
+pytestmark = pytest.mark.slow
 SOME = [  # of the four kinds, which learn alike
     pytest.param(kind, marks=pytest.mark.slow) if kind in ("scores-query", "query") else kind for kind in KINDS
 ]

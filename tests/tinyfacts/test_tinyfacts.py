@@ -123,6 +123,7 @@ def test_nearest_rows_follow_the_encoder() -> None:
     assert (np.diff(similarity, axis=1) <= 0).all()
 
 
+@pytest.mark.slow
 def test_objects_are_one_token_and_encoding_is_piecewise() -> None:
     _, tokenizer = world()
     assert all(len(tokenizer.encode(f" {f.object}").ids) == 1 for f in facts())
@@ -134,6 +135,7 @@ def test_objects_are_one_token_and_encoding_is_piecewise() -> None:
         assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
+@pytest.mark.slow
 def test_training_documents_contain_no_editable_fact_and_no_held_out_wording() -> None:
     world_kit, tokenizer = world()
     rng = np.random.default_rng(1)
@@ -147,6 +149,7 @@ def test_training_documents_contain_no_editable_fact_and_no_held_out_wording() -
         assert TEMPLATES[fact.relation][5].format(fact.subject) not in plain
 
 
+@pytest.mark.slow
 def test_document_labels_point_at_the_stated_objects() -> None:
     world_kit, _ = world()
     rng = np.random.default_rng(2)
