@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import string
 import time
 from collections.abc import Callable
@@ -147,6 +148,12 @@ def least(work: Callable[[], object], times: int = 3) -> float:
     return min(took)
 
 
+def a_twentieth_of_a_second() -> float:
+    """50 ms, or on a slow or busy machine three times what `re` takes to cut a megabyte into words."""
+    text = TEXTS["unknown words"]()
+    return max(0.05, 3 * least(lambda: re.findall(r"\w+", text), 7))
+
+
 @pytest.mark.reliability
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_megabyte_of_anything_is_read_in_a_twentieth_of_a_second_among_20000_edits(
@@ -154,9 +161,10 @@ def test_a_megabyte_of_anything_is_read_in_a_twentieth_of_a_second_among_20000_e
 ) -> None:
     tally("texts of 1 MB made to be slow", 1)
     text = TEXTS[name]()
+    bound = a_twentieth_of_a_second()
     named, decided = least(lambda: large.named(text), 7), least(lambda: Named().decide(text, large), 7)
-    print(f"{name}: named {1000 * named:.0f} ms, decided {1000 * decided:.0f} ms")
-    assert named < 0.05 and decided < 0.05
+    print(f"{name}: named {1000 * named:.0f} ms, decided {1000 * decided:.0f} ms of {1000 * bound:.0f}")
+    assert named < bound and decided < bound
 
 
 @pytest.mark.reliability
@@ -187,9 +195,10 @@ def test_a_megabyte_takes_time_for_each_word_of_a_crafted_name_at_most(kind: str
     tally("texts of 1 MB made to be slow", 1)
     names, word = CRAFTED[kind]
     index, text = indexed(*(EditRecord(name.strip(), f"{name} is", "new") for name in names)), repeated(word)
+    bound = a_twentieth_of_a_second() * (1 if max(map(len, names)) == 1 else 4)
     took = least(lambda: index.named(text), 7)
-    print(f"{kind}: {1000 * took:.0f} ms")
-    assert took < (0.05 if max(map(len, names)) == 1 else 0.2)
+    print(f"{kind}: {1000 * took:.0f} ms of {1000 * bound:.0f}")
+    assert took < bound
 
 
 @pytest.mark.parametrize("words", ["Albbania ", "Ada Lovelace ", "Per\u0301u\u0301 "])
