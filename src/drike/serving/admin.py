@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from prometheus_client import generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -30,7 +31,7 @@ from drike.serving.health import health, shadow_report
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.managing import SECONDS_FOR_STORE, AdminCall, Json, edit_json
 from drike.serving.options import Switch, switch, switches
-from drike.serving.relay import ClientDisconnectError, RequestError, read_values, text_of, while_connected
+from drike.serving.relay import RequestError, read_values, text_of, while_connected
 from drike.serving.requests import one_message
 from drike.serving.server import file_shortage
 from drike.serving.threads import in_daemon_thread
@@ -87,14 +88,14 @@ def application(admin: Admin) -> Starlette:
         following.cancel()
         await admin.upstream.close()
 
-    refused = (HTTPException, ClientDisconnectError, RequestError, UpstreamError, DrikeError, ValueError)
+    refused = (HTTPException, ClientDisconnect, RequestError, UpstreamError, DrikeError, ValueError)
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers=dict.fromkeys(refused, _refusal))
 
 
 async def _refusal(request: Request, problem: Exception) -> Response:
     """What is wrong with a request, as JSON."""
     match problem:
-        case ClientDisconnectError():
+        case ClientDisconnect():
             return Response(status_code=499)
         case HTTPException():
             sentence = f"the admin port does not offer {request.method} {request.url.path}"
@@ -269,7 +270,7 @@ class Admin:
         self.metrics.edits.set(sum(len(feed.index.edits) for feed in feeds))
         self.metrics.proposed.set(sum(len(feed.snapshot.proposals) for feed in feeds))
         self.metrics.due.set(sum(len(due(feed.snapshot, now)) for feed in feeds))
-        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4", headers=_UNKEPT)
+        return Response(generate_latest(self.metrics.registry), media_type="text/plain; version=0.0.4", headers=_UNKEPT)
 
     async def _problems(self, of_edits: Sequence[str]) -> list[str]:
         return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]

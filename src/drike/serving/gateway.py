@@ -13,8 +13,10 @@ import time
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from drike.conversations.turns import Api, UnreadError
@@ -24,7 +26,7 @@ from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.keys import Keys, Principal
 from drike.serving.options import Mode
-from drike.serving.relay import ClientDisconnectError, Limits, PassingAnswer, RequestError, answered
+from drike.serving.relay import Limits, PassingAnswer, RequestError, answered
 from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, EditedRequest, parse
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Headers, Upstream, UpstreamCall, UpstreamError
@@ -45,37 +47,25 @@ class Metrics:
     """What a gateway counts, for Prometheus. No label holds a tenant, an edit or anything of a request's content."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-
-        def counter(name: str, counted: str, *labels: str) -> Counter:
-            return Counter(name, counted, labels, registry=registry)
-
-        self._requests = counter("drike_requests", "Requests by status and by what the gate decided", "status", "scope")
+        self.registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        text = "Requests by status and by what the gate decided"
+        self.requests = counter("drike_requests", text, ["status", "scope"])
         text = "Time a request spent in the gateway before it was passed on"
-        self._overhead = Histogram("drike_overhead_seconds", text, buckets=_BUCKETS, registry=registry)
+        self.overhead = Histogram("drike_overhead_seconds", text, buckets=_BUCKETS, registry=self.registry)
         text = "Questions to the upstream whether an edit is concerned, by its answer"
-        self.questions = counter("drike_questions", text, "answer")
-        self.unread = counter("drike_unread", "Bodies whose texts could not be read, by why", "reason")
+        self.questions = counter("drike_questions", text, ["answer"])
+        self.unread = counter("drike_unread", "Bodies whose texts could not be read, by why", ["reason"])
         text = "Texts of edited requests in which an imitation of the block of facts was defused"
         self.defused = counter("drike_defused", text)
         text = "Tool results and documents that state the old object of an edit"
         self.conflicts = counter("drike_conflicts", text)
         text = "Edits that requests concern, by what the answer states of each, and whether they were on"
-        self.answers = counter("drike_answers", text, "stated", "mode")
-        self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=registry)
-        self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=registry)
-        self.proposed = Gauge("drike_edits_proposed", "Proposals that wait for approval", registry=registry)
-        self.due = Gauge("drike_edits_due", "Edits in use whose review is due", registry=registry)
-
-    def count(self, status: int, scope: str, overhead: float | None) -> None:
-        """Count a request that ends with this status. overhead: in seconds, if it was passed on."""
-        self._requests.labels(str(status), scope).inc()
-        if overhead is not None:
-            self._overhead.observe(overhead)
-
-    def text(self) -> bytes:
-        """All metrics, as Prometheus reads them."""
-        return generate_latest(self.registry)
+        self.answers = counter("drike_answers", text, ["stated", "mode"])
+        self.in_flight = gauge("drike_in_flight", "Requests in flight")
+        self.edits = gauge("drike_edits_in_force", "Edits in force, of all tenants")
+        self.proposed = gauge("drike_edits_proposed", "Proposals that wait for approval")
+        self.due = gauge("drike_edits_due", "Edits in use whose review is due")
 
 
 @dataclass(eq=False)
@@ -97,7 +87,7 @@ class Gateway:
         sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
         request_id = sent if _REQUEST_ID.fullmatch(sent) else b"drike-" + secrets.token_hex(12).encode()
         more: Headers = [(b"x-request-id", request_id)]
-        status, decided, overhead, whole = 0, "none", None, False
+        status, decided, whole = 0, "none", False
 
         async def send_and_see(message: Message) -> None:
             nonlocal status
@@ -120,14 +110,13 @@ class Gateway:
                 edited = await self._edited(call, feed, request_id.decode())
                 call, decided = edited.in_place_of(call), edited.scope
                 more += _headers(edited)
-                overhead = time.perf_counter() - began
-                await self._pass_on(call, edited, receive, send_and_see, more=more, overhead=overhead)
+                await self._pass_on(call, edited, receive, send_and_see, more=more, began=began)
         except (RequestError, UpstreamError) as error:
             decided = getattr(error, "scope", None) or decided
             if error.status == 408 or (not whole and not await relay.drain(receive)):
                 more.append((b"connection", b"close"))
             await relay.send_error(send_and_see, error, more)
-        except ClientDisconnectError:
+        except ClientDisconnect:
             status = 499
         except asyncio.CancelledError:
             if not status:
@@ -141,7 +130,7 @@ class Gateway:
         finally:
             self._in_flight -= 1
             self.metrics.in_flight.dec()
-            self.metrics.count(status, decided, overhead)
+            self.metrics.requests.labels(str(status), decided).inc()
 
     async def _edited(self, call: UpstreamCall, feed: EditFeed, request_id: str) -> EditedRequest:
         """What becomes of a call; one to an endpoint whose requests are not read passes as it is."""
@@ -154,10 +143,10 @@ class Gateway:
         return EditedRequest(call.body, "off" if mode is Mode.OFF else "unread", mode)
 
     async def _pass_on(
-        self, call: UpstreamCall, edited: EditedRequest, receive: Receive, send: Send, *, more: Headers, overhead: float
+        self, call: UpstreamCall, edited: EditedRequest, receive: Receive, send: Send, *, more: Headers, began: float
     ) -> None:
-        """Pass a call on and its answer back. overhead: seconds until then. more: headers. Raises UpstreamError."""
-        answer = None
+        """Pass a call on that came at `began`, and its answer back. more: headers. Raises UpstreamError."""
+        answer, overhead = None, time.perf_counter() - began
         try:
             async with relay.while_connected(receive), self.upstream.exchange(call) as first:
                 reply, slipped = await answered(self.upstream, call, edited, first)
@@ -170,6 +159,7 @@ class Gateway:
                 await relay.stream_response(passing, send, more)
         finally:
             edited.note(answer)
+            self.metrics.overhead.observe(overhead)
 
     async def _answer_webhook(
         self, call: UpstreamCall, feed: EditFeed, request_id: str, send: Send, more: Headers

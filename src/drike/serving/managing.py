@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from drike.gates import drafting
 from drike.serving.feed import EditFeed
 from drike.serving.health import summary
 from drike.serving.keys import KeyRole, Principal
-from drike.serving.relay import ClientDisconnectError, RequestError, while_connected
+from drike.serving.relay import RequestError, while_connected
 from drike.serving.threads import in_daemon_thread
 from drike.stores import log, moves, records, reports
 from drike.stores.approvals import APPROVALS_SET, claimed_author, require_approvals, required_approvals
@@ -89,7 +89,7 @@ class AdminCall:
         try:
             async with asyncio.timeout(SECONDS_FOR_STORE), while_connected(self.request.receive):
                 changes = await asyncio.shield(working)
-        except (TimeoutError, ClientDisconnectError):
+        except (TimeoutError, ClientDisconnect):
             working.add_done_callback(lambda done: done.exception())  # nobody else may ask for it
             if settled.acquire(blocking=False):
                 raise self.late("nothing was changed, try again") from None

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from drike.serving.requests import EditedRequest, parse
@@ -50,15 +50,11 @@ class RequestError(Exception):
         self.status, self.code, self.scope = status, code, scope
 
 
-class ClientDisconnectError(Exception):
-    """The client hung up."""
-
-
 ENDING = RequestError(503, "ending", "the gateway is being stopped: try again")
 
 
 async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
-    """The body of a request. Raises RequestError for one that is too large or too slow, ClientDisconnectError."""
+    """The body of a request. Raises RequestError for one that is too large or too slow, ClientDisconnect."""
     most = f"{limits.body >> 20} MB" if limits.body >> 20 else f"{limits.body >> 10} KB"
     too_large = RequestError(413, "body_too_large", f"the body has more than {most}: send less at once")
     declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
@@ -67,16 +63,12 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     parts, size = [], 0
     try:
         async with asyncio.timeout(limits.seconds):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnectError
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
+            async for part in Request(scope, receive).stream():
+                parts.append(part)
+                size += len(part)
                 if size > limits.body:
                     raise too_large
-                if not message.get("more_body"):
-                    return b"".join(parts)
+            return b"".join(parts)
     except TimeoutError:
         raise RequestError(408, "too_slow", f"the body took more than {limits.seconds:g} s: send it again") from None
 
@@ -105,7 +97,7 @@ async def drain(receive: Receive) -> bool:
 
 @asynccontextmanager
 async def while_connected(receive: Receive) -> AsyncIterator[None]:
-    """Cancel the block when the client hangs up, and raise ClientDisconnectError; its body must have been read."""
+    """Cancel the block when the client hangs up, and raise ClientDisconnect; its body must have been read."""
     task, gone = asyncio.current_task(), False
 
     async def watch() -> None:
@@ -122,7 +114,7 @@ async def while_connected(receive: Receive) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         if not gone or not task or task.uncancel():
             raise
-        raise ClientDisconnectError from None
+        raise ClientDisconnect from None
     finally:
         watcher.cancel()
 
@@ -183,7 +175,7 @@ async def _send_chunk(send: Send, chunk: bytes) -> None:
         async with asyncio.timeout(_SECONDS_TO_READ):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except TimeoutError:
-        raise ClientDisconnectError from None
+        raise ClientDisconnect from None
 
 
 class PassingAnswer:
