@@ -98,25 +98,23 @@ async def drain(receive: Receive) -> bool:
 @asynccontextmanager
 async def while_connected(receive: Receive) -> AsyncIterator[None]:
     """Cancel the block when the client hangs up, and raise ClientDisconnect; its body must have been read."""
-    task, gone = asyncio.current_task(), False
 
     async def watch() -> None:
-        nonlocal gone
         while (await receive())["type"] != "http.disconnect":
             pass
-        gone = True
-        if task:
-            task.cancel()
+        block.reschedule(0.0)  # it ends now
 
-    watcher = asyncio.create_task(watch())
     try:
-        yield
-    except asyncio.CancelledError:
-        if not gone or not task or task.uncancel():
+        async with asyncio.timeout(None) as block:
+            watcher = asyncio.create_task(watch())
+            try:
+                yield
+            finally:
+                watcher.cancel()
+    except TimeoutError:
+        if not block.expired():
             raise
         raise ClientDisconnect from None
-    finally:
-        watcher.cancel()
 
 
 async def stream_response(reply: Reply, send: Send, more: Headers) -> None:

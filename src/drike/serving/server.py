@@ -198,19 +198,13 @@ def _file_limit() -> int:
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
     """A socket that listens. shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    v6 = ":" in host
+    family, dual = (socket.AF_INET6, socket.has_dualstack_ipv6()) if v6 else (socket.AF_INET, False)
     try:
-        listening.bind((host, port))
-        listening.listen(2048)
+        return socket.create_server((host, port), family=family, backlog=2048, reuse_port=shared, dualstack_ipv6=dual)
     except OSError as problem:
-        listening.close()
-        reason = problem.strerror or problem
+        reason, *_ = str(problem.strerror or problem).split(" (while")  # attempting to bind, with the address again
         raise UsageError(f"cannot listen on {host} port {port} ({reason}): choose another port or host") from problem
-    return listening
 
 
 def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
