@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving.watching import Sampling
+from drike.serving.health import Sampling
 from drike.stores import reports
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord

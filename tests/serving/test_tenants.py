@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from drike.serving.feed import EditFeed, Tenants
+from drike.serving.health import Watch
 from drike.serving.keys import KeyRole, Keys
-from drike.serving.watching import Watch
 from tests.worlds.gateways import (
     ENTRY,
     Recorded,

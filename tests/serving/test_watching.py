@@ -18,14 +18,14 @@ from typing import Any
 
 import pytest
 
-from drike.serving import watching
+from drike.serving import health
 from drike.serving.gateway import Metrics
+from drike.serving.health import Watch, redacted
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import PassingAnswer
 from drike.serving.requests import EditedRequest
 from drike.serving.upstream import Reply
-from drike.serving.watching import Watch, redacted
 from drike.stated import stated
 from drike.stores import reports
 from drike.stores.counts import Counts, counts_since
@@ -120,7 +120,7 @@ def test_counts_equal_those_of_a_judge_of_the_same_answers(tmp_path: Path, mode:
 
 
 def test_answers_that_wait_to_be_judged_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_MOST_HELD", 50_000)
+    monkeypatch.setattr(health, "_MOST_HELD", 50_000)
     store = open_store(tmp_path / "edits.db")
     request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
     watch, metrics, answers = Watch(lambda: datetime.now(UTC)), Metrics(), []
@@ -139,7 +139,7 @@ def test_answers_that_wait_to_be_judged_take_bounded_memory(tmp_path: Path, monk
 
 
 def test_counts_reach_the_store_however_much_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_MOST_NOTED", 50)
+    monkeypatch.setattr(health, "_MOST_NOTED", 50)
     store = open_store(tmp_path / "edits.db")
     request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
     watch, metrics, sent, count = Watch(lambda: datetime.now(UTC)), Metrics(), Counter[str](), Watch._count

@@ -24,12 +24,12 @@ from drike.serving.admin import Admin, application
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed, Tenants
 from drike.serving.gateway import Gateway, Metrics
+from drike.serving.health import Sampling
 from drike.serving.keys import Keys
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
 from drike.serving.server import listen, server
 from drike.serving.upstream import HttpUpstream, Upstream
-from drike.serving.watching import Sampling
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord
 from tests.worlds.servers import Server, hang_up

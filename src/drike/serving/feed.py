@@ -23,10 +23,10 @@ from drike.gates.alike import AlikeEdits
 from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import StoreView, encoder_of, stored_gate, usual_gate
+from drike.serving.health import NO_SAMPLES, Sampling, Watch
 from drike.serving.keys import KeyRole, Keys, Principal
 from drike.serving.options import Switch, switches
 from drike.serving.threads import WorkThread, in_daemon_thread
-from drike.serving.watching import NO_SAMPLES, Sampling, Watch
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.opening import TENANT
 from drike.stores.records import POSTGRES, EditVersion, Status, StoreError, conflict_keys, stamp

@@ -1,21 +1,175 @@
-"""How edits fare in live traffic, from the counts of a store, and what switching them on would do."""
+"""What is counted of requests and their answers, and how edits fare by it: gathered here, and kept in the store.
+
+A request only leaves a note. A thread judges the answer, forgets its text unless it is to be a sample, and adds the
+numbers to the store from time to time; a kill loses those since then.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+import logging
+import re
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from math import ceil
+from typing import TYPE_CHECKING
 
 from drike.serving.options import Mode
+from drike.serving.requests import EditedRequest
 from drike.stated import Stated
-from drike.stores.counts import Counts
-from drike.stores.log import Snapshot
+from drike.stores import counts, reports
+from drike.stores.counts import OTHER, Counted, Counts
+from drike.stores.log import EditStore, Snapshot
 from drike.stores.records import EditVersion, Status
+from drike.stores.reports import LONGEST, Report, ReportState
 from drike.support.table import Z95, Estimate, counted
 
+if TYPE_CHECKING:  # edits are replayed without what a gateway needs
+    from drike.serving.gateway import Metrics
+    from drike.serving.relay import PassingAnswer
+
 AT_LEAST = 0.95
+_LOG = logging.getLogger(__name__)
+_MODEL, _NAME_LENGTH = re.compile(r"[\w./:@+,=-]+"), 100  # names of models; other texts may be a user's
+_MOST_NUMBERS = 100_000  # after which models are not told apart, until a store takes them
+_FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
+_MOST_HELD, _MOST_NOTED = 8 << 20, 20_000  # bytes of answers, and requests, that wait to be judged
+_AT_A_TIME = 0.0005  # seconds of judging before the event loop may go on
+_HIDDEN = {  # what names a person or opens a door, by its form; names in plain words are not found
+    "address": r"\bhttps?://\S+",
+    "e-mail": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "IP": r"\b\d{1,3}(?:\.\d{1,3}){3}\b",
+    "key": r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}",
+    "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
+}
+_PATTERN = re.compile("|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values())))
 _MOST_NAMED = 10  # edits in a sentence
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Answers to keep: the newest `most` of an edit's version, mode and outcome. redact: hide what may be private."""
+
+    most: int = 0
+    redact: bool = True
+
+    def sample(self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str) -> Report:
+        """An answer to a question that concerns an edit."""
+        asked, said = (redacted(text) if self.redact else text for text in (question[:LONGEST], answer[:LONGEST]))
+        about = f"edit {edit.id}@{edit.version}, {mode}: {outcome}"
+        return Report(asked, said, comment=about, model=model, state=ReportState.SAMPLE, edit=edit.id)
+
+
+NO_SAMPLES = Sampling()
+
+
+def redacted(text: str) -> str:
+    """A text with [e-mail] in place of an e-mail address, and likewise for links, IP addresses, keys, long numbers."""
+    return _PATTERN.sub(lambda found: f"[{list(_HIDDEN)[int(found.lastgroup[1:])]}]", text)  # type: ignore[index]
+
+
+class Watch:
+    """Counts what passes for one store. problem: why it did not take the numbers the last time."""
+
+    def __init__(self, clock: Callable[[], datetime], sampling: Sampling = NO_SAMPLES) -> None:
+        self.problem: str | None = None
+        self.sampling = sampling
+        self._samples: dict[str | None, deque[Report]] = {}
+        self._clock = clock
+        self._noted: deque[tuple[EditedRequest, PassingAnswer | None, Metrics]] = deque()
+        self._held = 0  # about how many bytes of answers
+        self._counts: Counts = Counter()
+        self._judging = threading.RLock()  # one thread at a time takes what is noted, and stores it
+        self._counting = threading.Lock()
+
+    def note(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        """Take a request whose answer has passed, or failed; None where it passes elsewhere."""
+        if len(self._noted) >= _MOST_NOTED:  # judging is far behind: it is counted now, unread
+            if answer:
+                answer.drop()
+            self._count(edited, answer, metrics)
+            return
+        if answer and edited.asked:
+            if not answer.complete or self._held + answer.held > _MOST_HELD:
+                answer.drop()
+            self._held += answer.held
+        self._noted.append((edited, answer, metrics))
+
+    def judge(self) -> None:
+        """Count what has passed up to now."""
+        with self._judging:
+            paused = time.monotonic()
+            for _ in range(len(self._noted)):  # more may be noted meanwhile
+                self._count(*self._noted.popleft())
+                if time.monotonic() - paused > _AT_A_TIME:
+                    time.sleep(0)  # the event loop goes first
+                    paused = time.monotonic()
+            self._held = sum(answer.held for edited, answer, _ in list(self._noted) if answer and edited.asked)
+
+    def flush(self, store: EditStore) -> None:
+        """Add what was counted to a store; what it does not take now is kept for the next time."""
+        with self._judging:
+            self.judge()
+            with self._counting:
+                numbers, self._counts = self._counts, Counter()
+            if not numbers:
+                return
+            try:
+                counts.add(store, numbers)
+                numbers = Counter()
+                if samples := [sample for alike in self._samples.values() for sample in alike]:
+                    reports.keep_samples(store, samples, self.sampling.most)
+                    self._samples = {}
+                self.problem = None
+            except Exception as problem:  # of any kind, as nothing may end the counting
+                with self._counting:
+                    self._counts.update(numbers)
+                if self.problem is None:
+                    _LOG.warning("counts cannot be kept: %s", problem)
+                self.problem = str(problem)
+
+    def _count(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        try:
+            with self._counting:
+                self._add(edited, answer, metrics)
+        except Exception as error:  # whatever an answer holds, the others are counted
+            _LOG.error("an answer was not counted: %s", type(error).__name__)
+
+    def _add(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        day, model = self._clock().date().isoformat(), OTHER
+        if isinstance(edited.model, str) and answer and answer.ok and len(self._counts) < _MOST_NUMBERS:
+            model = edited.model[:_NAME_LENGTH] if _MODEL.fullmatch(edited.model) else OTHER  # an upstream knows it
+
+        def count(what: str, edit: EditVersion | None = None, number: int = 1) -> None:
+            id, version, mode = (edit.id, edit.version, mode_of(edit, edited.mode)) if edit else (0, 0, edited.mode)
+            self._counts[Counted(day, id, version, model, mode, what)] += number
+
+        of_request = {"matched": edited.asked, "doubted": edited.doubted, edited.scope: edited.scope in _FAILED}
+        for what in ("requests", *(what for what, happened in of_request.items() if happened)):
+            count(what)
+        for edit in edited.doubted:
+            count("doubted", edit)
+        for i, edit in enumerate(edited.edits):  # each its share
+            count("tokens", edit, edited.tokens // len(edited.edits) + (i < edited.tokens % len(edited.edits)))
+        text = answer.text() if answer and edited.asked else None
+        for edit in edited.asked:
+            unread = "unread" if answer is None or answer.ok else "failed"
+            outcome = unread if text is None else edit.record.states(text)
+            for what in ("matched", outcome, *(["slips"] if answer and edit.id in answer.slipped else [])):
+                count(what, edit)
+            mode = mode_of(edit, edited.mode)
+            metrics.answers.labels(outcome, mode).inc()
+            if edited.question and text is not None:
+                sample = self.sampling.sample(edited.question, text, edit, mode=mode, outcome=outcome, model=model)
+                self._samples.setdefault(sample.comment, deque(maxlen=self.sampling.most)).append(sample)
+
+
+def mode_of(edit: EditVersion, mode: Mode) -> Mode:
+    """How an edit takes effect in a request of this mode: one in shadow changes none."""
+    return Mode.SHADOW if edit.record.status is Status.SHADOW and mode is Mode.ON else mode
 
 
 @dataclass(frozen=True)

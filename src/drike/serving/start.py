@@ -34,6 +34,7 @@ from drike.serving.admin import Admin, application
 from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed, Tenants
 from drike.serving.gateway import Gateway, Metrics
+from drike.serving.health import Sampling
 from drike.serving.keys import Keys, open_keys
 from drike.serving.local import LocalUpstream
 from drike.serving.notify import Notifier, webhook
@@ -41,7 +42,6 @@ from drike.serving.options import GatewayOptions, Mode, Switch
 from drike.serving.relay import Limits
 from drike.serving.server import follow_parent, listen, max_connections, raise_file_limit, say_serving, server
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
-from drike.serving.watching import Sampling
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
 from drike.stores.records import EditRecord, EditVersion, MissingStoreError, StoreError, as_stored
