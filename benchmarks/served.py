@@ -40,7 +40,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import CustomModel
 from drike.models.served import ApiOptions
 from drike.models.served.cache import AnswerCache, CachedModel
-from drike.models.served.openai import connect
+from drike.models.served.openai import ServedModel
 from drike.training.algorithm1 import in_blocks, rewrite_reward, train
 from lib import pages
 
@@ -159,7 +159,7 @@ def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, mod
 def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
     """Return wall seconds, CPU seconds of this process, and requests."""
     with tempfile.TemporaryDirectory() as folder:
-        inner = connect(name, ApiOptions(concurrency=endpoints))
+        inner = ServedModel(name, ApiOptions(concurrency=endpoints))
         with closing(inner):  # type: ignore[type-var]
             model = CachedModel(inner, "any", AnswerCache(Path(folder) / "answers.sqlite"))
             began, used = time.perf_counter(), time.process_time()

@@ -82,7 +82,6 @@ from drike.models.protocols import Request as Request
 from drike.models.protocols import Score as Score
 from drike.models.protocols import Usage as Usage
 from drike.models.served import ApiOptions as ApiOptions
-from drike.models.served import Price as Price
 from drike.prompts import Demonstration as Demonstration
 from drike.prompts import DemonstrationSet as DemonstrationSet
 from drike.prompts import Prompt as Prompt

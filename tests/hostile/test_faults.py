@@ -372,8 +372,8 @@ def test_a_model_opened_before_a_fork_is_refused_in_a_sentence() -> None:
     program = """if True:
         import os, sys
         from drike.errors import ModelError
-        from drike.models.served.openai import connect
-        model = connect("vllm:m@http://127.0.0.1:9/v1")
+        from drike.models.served.openai import ServedModel
+        model = ServedModel("vllm:m@http://127.0.0.1:9/v1")
         child = os.fork()
         if child == 0:
             try:

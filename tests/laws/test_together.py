@@ -31,7 +31,6 @@ from drike.errors import ModelError, RefusedError, SpendingLimitError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import Completion, CustomModel, LanguageModel
-from drike.models.served import Price
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
 from drike.runs.run import read_outcomes
@@ -191,7 +190,7 @@ def test_the_request_limit_holds_under_concurrency(most: int, tmp_path: Path) ->
 
 def test_the_spending_limit_holds_under_concurrency() -> None:
     # This server counts words as tokens, so that the cautious estimate holds.
-    limits = {"price": Price(1e3, 1e3), "max_cost": 1.0}
+    limits = {"price_in": 1e3, "price_out": 1e3, "max_cost": 1.0}
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, **limits) as model:
         with pytest.raises(SpendingLimitError):
             list(evaluate(FactPrompt(), model, CASES))

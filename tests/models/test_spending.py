@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,7 +19,7 @@ from drike.cli.running import live_usage
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
-from drike.models.served import Meter, Price, TokenCounts, estimated_tokens
+from drike.models.served import ApiOptions, Meter, TokenCounts, estimated_tokens
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.runs.run import read_outcomes, total_usage
 from drike.tinyfacts import TEMPLATES
@@ -55,7 +54,7 @@ def served() -> Iterator[Served]:
 
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 100)), max_size=20), st.floats(0.001, 0.01))
 def test_spending_never_exceeds_its_limit_if_the_estimate_holds(calls: list[tuple[int, int]], most: float) -> None:
-    meter = Meter(Price(1.0, 2.0), max_cost=most)
+    meter = Meter(ApiOptions(price_in=1.0, price_out=2.0, max_cost=most))
     refused = False
     for read, written in calls:
         text = "x" * (3 * read)
@@ -69,7 +68,7 @@ def test_spending_never_exceeds_its_limit_if_the_estimate_holds(calls: list[tupl
 
 
 def test_requests_in_flight_count_against_the_limit() -> None:
-    meter = Meter(Price(1.0, 1.0), max_cost=150 / 1e6)
+    meter = Meter(ApiOptions(price_in=1.0, price_out=1.0, max_cost=150 / 1e6))
     with meter.reserved("x" * 300, 0), pytest.raises(SpendingLimitError), meter.reserved("x" * 300, 0):
         pass
     with meter.reserved("x" * 300, 0):  # the reservation was released
@@ -78,7 +77,7 @@ def test_requests_in_flight_count_against_the_limit() -> None:
 
 def test_a_spending_limit_requires_a_price() -> None:
     with pytest.raises(ModelError, match="`price_in`"):
-        Meter(max_cost=1.0)
+        Meter(ApiOptions(max_cost=1.0))
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
@@ -109,7 +108,7 @@ def test_token_counts_come_from_the_server_or_an_estimate() -> None:
 
     with (
         serve(sometimes) as server,
-        closing(connect(server.named(), price=Price(1.0, 2.0))) as model,
+        closing(connect(server.named(), price_in=1.0, price_out=2.0)) as model,
     ):
         model.generate(["a", "b"])
         two = Usage(calls=2, prompts=2, requests=2, prompt_tokens=2000, completion_tokens=14, tokens_computed=214)
@@ -133,7 +132,7 @@ def test_usage_is_shown_live_and_at_the_end(tmp_path: Path) -> None:
     assert live_usage(ScriptedModel(str, scores=False)) is None
     with (
         serve(serving(ScriptedModel(lambda prompt: "two words", scores=False))) as server,
-        closing(connect(server.named(), price=Price(1e6, 1e6))) as inner,
+        closing(connect(server.named(), price_in=1e6, price_out=1e6)) as inner,
     ):
         model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"))
         watched = live_usage(model)
@@ -302,10 +301,10 @@ def test_doctor_reports_what_the_probe_found(
     assert shown in said and "DRIKE_API_KEY is set" in said and "sk-canary" not in said
 
 
-@pytest.mark.parametrize(("price", "limit"), [(Price(1.0, 1.0), math.nan), (Price(math.nan, 1.0), 1.0)])
-def test_nan_limits_and_prices_are_refused(price: Price, limit: float) -> None:
+@pytest.mark.parametrize(("price", "limit"), [(1.0, float("nan")), (float("nan"), 1.0)])
+def test_nan_limits_and_prices_are_refused(price: float, limit: float) -> None:
     with pytest.raises(ModelError, match="not nan"):
-        Meter(price, max_cost=limit)
+        Meter(ApiOptions(price_in=price, price_out=1.0, max_cost=limit))
 
 
 def test_limits_carry_over_to_a_resumed_run(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

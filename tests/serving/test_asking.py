@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from drike.errors import DrikeError, RefusedError, ServerError, SpendingLimitError, UsageError
-from drike.models.served import Meter, Price
+from drike.models.served import ApiOptions, Meter
 from drike.models.served.cache import AnswerCache
 from drike.serving import asking
 from drike.serving.asking import ChatAnswer, Client, MeteredUpstream
@@ -138,14 +138,14 @@ def test_an_answer_in_parts_is_read_as_its_text() -> None:
 
 
 def test_limits_on_calls_and_money_are_kept() -> None:
-    for meter in (Meter(max_calls=0), Meter(Price(1e6, 1e6), max_cost=1.0)):
+    for meter in (Meter(ApiOptions(max_calls=0)), Meter(ApiOptions(price_in=1e6, price_out=1e6, max_cost=1.0))):
         with upstream(answering(obeys)) as above, pytest.raises(SpendingLimitError):
             ask(above.url, meter=meter)
         assert above.calls == []
 
 
 def test_usage_counts_what_the_server_reports() -> None:
-    meter = Meter(Price(1.0, 2.0))
+    meter = Meter(ApiOptions(price_in=1.0, price_out=2.0))
     with upstream(answering(obeys)) as above:
         [answer] = ask(above.url, meter=meter)
     used = meter.usage

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from drike.models.protocols import LanguageModel, Request, Template
-from drike.models.served import ApiOptions, Price, openai
+from drike.models.served import ApiOptions, openai
 from drike.models.served.openai import ATTEMPTS, ServedModel
 from drike.prompts import CHAT_INSTRUCTION
 
@@ -99,12 +99,10 @@ def connect(
     *,
     template: Template = "chat",
     attempts: int = ATTEMPTS,
-    price: Price | None = None,
     **options,  # type: ignore[no-untyped-def]
 ) -> ServedModel:
     """Connect to a served model, with `ApiOptions` as keywords."""
-    priced = {} if price is None else {"price_in": price.read, "price_out": price.written}
-    return openai.connect(name, ApiOptions(**priced, **options), template=template, attempts=attempts)
+    return openai.ServedModel(name, ApiOptions(**options), template=template, attempts=attempts)
 
 
 # A working server

@@ -137,7 +137,7 @@ def count_training(
 
 def bound(calls: int, read: int, written: int, api: ApiOptions) -> Table:
     """The most that calls can cost, with so many tokens read and written."""
-    money = api.price.of(read, written)
+    money = api.cost(read, written)
     how = f"counted by {api.tokenizer}" if api.tokenizer else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
     remark = "give --price-in and --price-out" if money is None else "at the given prices, without retries"
     rows = (

@@ -160,7 +160,7 @@ def _carried_out(plan: VerifyPlan, store: EditStore) -> tuple[Sequence[EditOutco
     from drike.serving.start import deployed
 
     api, count = plan.api, token_counter(plan.api.tokenizer, "plain")
-    meter = Meter(api.price) if plan.dry_run else Meter(api.price, max_calls=api.max_calls, max_cost=api.max_cost)
+    meter = Meter(replace(api, max_calls=None, max_cost=None) if plan.dry_run else api)
 
     def around(upstream: Upstream) -> Upstream:
         return MeteredUpstream(DryUpstream(upstream.name, count) if plan.dry_run else upstream, meter)

@@ -68,10 +68,10 @@ def template_for(name: str, template: str | None) -> Template:
 def _open_served(name: str, template: Template, options: ApiOptions) -> LanguageModel:
     """Open a served model, behind the answer cache unless that is off."""
     from drike.models.served.cache import AnswerCache, CachedModel, answers_path
-    from drike.models.served.openai import connect
+    from drike.models.served.openai import ServedModel
     from drike.prompts import chat_messages
 
-    model = connect(name, options, template=template)
+    model = ServedModel(name, options, template=template)
     if options.no_cache:
         return model
     # Everything besides its prompt that affects an answer, the wording of a chat included.

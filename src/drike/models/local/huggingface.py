@@ -20,16 +20,10 @@ from huggingface_hub import HfApi, errors
 from safetensors import SafetensorError
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import pad_sequence
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    DynamicCache,
-    PreTrainedModel,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from drike.errors import ModelError, reason, require_unicode
+from drike.errors import ModelError, reason
 from drike.models.local import attention, tokens
 from drike.models.local.attention import Plan, Strategy
 from drike.models.local.scoring import PrefixCache, Scorer, forward
@@ -172,10 +166,9 @@ class HuggingFaceModel:
     def reply(self, messages: list[dict[str, str]], max_tokens: int) -> Completion:
         """Answer a conversation of messages with role and content, greedily. Raises ModelError."""
         text = tokens.render_chat(self._tokenizer, messages)
-        require_unicode([text])
-        [ids] = self._tokenizer([text], add_special_tokens=False, verbose=False)["input_ids"]
+        [ids], _ = tokens.encode(self._tokenizer, [text], "chat")
         self._check_length(len(ids), max_tokens, "to be written")
-        return self._write([tuple(ids)], max_tokens, None)[0]
+        return self._write([ids], max_tokens, None)[0]
 
     def _write(self, prompts: list[Tokens], max_tokens: int, stop: str | None) -> list[Completion]:
         padding = attention.tolerates_padding(self._model)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
 Tokens = tuple[int, ...]
+Offsets = Sequence[tuple[int, int]]  # of tokens: begin and end in the text
 
 _TEMPLATE_SECONDS = 5.0
 
@@ -65,12 +66,7 @@ def check_template(tokenizer: Tokenizer, name: str) -> None:
 
 def encode_prompts(tokenizer: Tokenizer, prompts: Prompts, template: Template) -> list[Tokens]:
     """Tokenise prompts to be continued. Raises ModelError for a prompt without tokens."""
-    if not prompts:
-        return []
-    texts = [render(tokenizer, prompt, template) for prompt in prompts]
-    require_unicode(texts)
-    batch = tokenizer(texts, add_special_tokens=template == "plain", return_attention_mask=False, verbose=False)
-    encoded = [_without_closing(tokenizer, ids, template) for ids in batch["input_ids"]]
+    encoded, _ = encode(tokenizer, [render(tokenizer, prompt, template) for prompt in prompts], template)
     if not all(encoded):
         raise ModelError("this model cannot continue an empty prompt: give it some text")
     return encoded
@@ -78,17 +74,32 @@ def encode_prompts(tokenizer: Tokenizer, prompts: Prompts, template: Template) -
 
 def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template: Template) -> list[Encoded]:
     """Tokenise each prompt and continuation as one string. Raises ModelError for an empty part, or a token of both."""
-    if not requests:
-        return []
     rendered = [_rendered(tokenizer, request, template) for request in requests]
-    require_unicode(request.prompt + request.continuation for request in rendered)
-    if not tokenizer.is_fast:
-        return [_by_common_prefix(tokenizer, request, template) for request in rendered]
     texts = [request.prompt + request.continuation for request in rendered]
-    options = {"return_offsets_mapping": True, "return_attention_mask": False, "verbose": False}
-    batch = tokenizer(texts, add_special_tokens=template == "plain", **options)
-    ids = (_without_closing(tokenizer, tokens, template) for tokens in batch["input_ids"])
-    return list(map(partial(_by_offsets, tokenizer), rendered, ids, batch["offset_mapping"]))
+    ids, offsets = encode(tokenizer, texts, template, offsets=tokenizer.is_fast)
+    if tokenizer.is_fast:
+        starts = map(partial(_start_by_offsets, tokenizer), rendered, ids, offsets)
+    else:
+        before, _ = encode(tokenizer, [request.prompt for request in rendered], template)
+        starts = map(_start_after, before, ids)
+    return list(map(_checked, rendered, ids, starts))
+
+
+def encode(
+    tokenizer: Tokenizer, texts: Sequence[str], template: Template, *, offsets: bool = False
+) -> tuple[list[Tokens], list[Offsets]]:
+    """Tokenise rendered texts, and find their tokens' `offsets` if asked for; UsageError for half a character."""
+    if not texts:
+        return [], []
+    require_unicode(texts)
+    plain = template == "plain"
+    options = {"return_attention_mask": False, "return_offsets_mapping": offsets, "verbose": False}
+    batch = tokenizer(texts, add_special_tokens=plain, **options)
+    closing = {*tokenizer.all_special_ids} - {tokenizer.bos_token_id} if plain else set()
+    for ids in batch["input_ids"]:
+        while ids and ids[-1] in closing:  # some tokenizers end a text with special tokens
+            ids.pop()
+    return list(map(tuple, batch["input_ids"])), batch.get("offset_mapping", [])
 
 
 def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
@@ -113,28 +124,24 @@ def _rendered(tokenizer: Tokenizer, request: Request, template: Template) -> Req
     return Request(prompt, request.continuation.lstrip() if starts_reply else request.continuation)
 
 
-def _by_offsets(tokenizer: Tokenizer, request: Request, ids: Tokens, offsets: Sequence[tuple[int, int]]) -> Encoded:
+def _start_by_offsets(tokenizer: Tokenizer, request: Request, ids: Tokens, offsets: Offsets) -> int | None:
+    """Where the continuation's tokens start; None if its first one begins in the prompt."""
     start, boundary = len(ids), len(request.prompt)
     while start and offsets[start - 1][1] > boundary:
         start -= 1
-    target = decode(tokenizer, ids[start:])
     # Byte-level tokenizers leave white space out of a token's offsets, so a merged space shows only in its text.
-    merged = (start < len(ids) and offsets[start][0] < boundary) or _indent(target) > _indent(request.continuation)
-    return _checked(request, ids, start, merged)
+    indented = _indent(decode(tokenizer, ids[start:])) > _indent(request.continuation)
+    return None if indented or (start < len(ids) and offsets[start][0] < boundary) else start
 
 
-def _by_common_prefix(tokenizer: Tokenizer, request: Request, template: Template) -> Encoded:
-    plain = template == "plain"
-    before, whole = (
-        _without_closing(tokenizer, tokenizer(text, add_special_tokens=plain, verbose=False)["input_ids"], template)
-        for text in (request.prompt, request.prompt + request.continuation)
-    )
-    return _checked(request, whole, len(before), whole[: len(before)] != before)
+def _start_after(prompt: Tokens, ids: Tokens) -> int | None:
+    """Where the tokens after the prompt's own start; None if the whole text does not begin with these."""
+    return len(prompt) if ids[: len(prompt)] == prompt else None
 
 
-def _checked(request: Request, ids: Tokens, start: int, merged: bool) -> Encoded:
+def _checked(request: Request, ids: Tokens, start: int | None) -> Encoded:
     prompt, continuation = request.prompt, request.continuation
-    if merged:
+    if start is None:
         ends = f"merges with the end of its prompt {prompt[-24:]!r} into one token"
         remedy = "end the prompt without white space and start the continuation with its space"
         raise ModelError(f"the continuation {continuation!r} {ends}: {remedy}")
@@ -143,15 +150,6 @@ def _checked(request: Request, ids: Tokens, start: int, merged: bool) -> Encoded
     if start == 0:
         raise ModelError(f"the continuation {continuation!r} follows an empty prompt {prompt!r}: nothing predicts it")
     return Encoded(ids, start)
-
-
-def _without_closing(tokenizer: Tokenizer, ids: Sequence[int], template: Template) -> Tokens:
-    """Remove the special tokens that some tokenizers add at the end of a text."""
-    end = len(ids)
-    closing = {*tokenizer.all_special_ids} - {tokenizer.bos_token_id} if template == "plain" else set()
-    while end and ids[end - 1] in closing:
-        end -= 1
-    return tuple(ids[:end])
 
 
 def _indent(text: str) -> int:

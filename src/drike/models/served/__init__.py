@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from threading import Lock
 from typing import NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
@@ -80,14 +80,14 @@ def parse_address(name: str, *, allow_http: bool = False) -> Address:
     service = service.casefold()
     if service not in SERVICES:
         raise ModelError(f"{service!r} is no service: choose one of {', '.join(SERVICES)}")
-    home, variable = SERVICES[service]
+    begins, variable = SERVICES[service]
     model, at, where = rest.rpartition("@http")
-    model, where = (model, f"http{where}") if at else (rest, home)
+    model, where = (model, f"http{where}") if at else (rest, begins)
     if "://" in model:
         raise ModelError(f"{name!r} contains no address of a server: write {service}:MODEL@https://host/v1")
     try:
-        url = urlsplit(where)
-        own = _origin(url) == _origin(urlsplit(home))
+        url, home = urlsplit(where), urlsplit(begins)
+        own = (url.scheme, url.hostname, url.port) == (home.scheme, home.hostname, home.port)
     except ValueError as error:
         raise ModelError(f"{where} is no address ({error}): give it as https://host/v1") from None
     if not model or not url.hostname or url.scheme not in ("http", "https"):
@@ -99,24 +99,6 @@ def parse_address(name: str, *, allow_http: bool = False) -> Address:
     return Address(service, model, where.rstrip("/") + "/", (own and variable) or KEY)
 
 
-def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
-    return url.scheme, url.hostname, url.port
-
-
-@dataclass(frozen=True)
-class Price:
-    """Money per million tokens read and written, in any currency; None if not stated."""
-
-    read: float | None = None
-    written: float | None = None
-
-    def of(self, prompt_tokens: float, completion_tokens: float) -> float | None:
-        """The cost of tokens; None without a price."""
-        if self.read is None and self.written is None:
-            return None
-        return ((self.read or 0.0) * prompt_tokens + (self.written or 0.0) * completion_tokens) / 1e6
-
-
 @dataclass(frozen=True)
 class ApiOptions:
     """Options of a served model; each is also an option of the commands.
@@ -124,8 +106,9 @@ class ApiOptions:
     allow_http: send prompts unencrypted to another machine. concurrency: requests, and edits, at a time. deadline:
     seconds for an answer, retries included. thinking_tokens: added to the length of every answer, for models that think
     before they write. reasoning_effort: passed on. text_only: never ask for log-probabilities. no_cache: neither use
-    nor keep answers on disk. price_in, price_out: money per million tokens read and written. max_calls, max_cost:
-    limits on requests and money. tokenizer: folder or hub name of one that counts the model's tokens.
+    nor keep answers on disk. price_in, price_out: money per million tokens read and written, in any currency.
+    max_calls, max_cost: limits on requests and money. tokenizer: folder or hub name of one that counts the model's
+    tokens.
     """
 
     allow_http: bool = False
@@ -141,14 +124,15 @@ class ApiOptions:
     max_cost: float | None = None
     tokenizer: str | None = None
 
-    @property
-    def price(self) -> Price:
-        """The price of tokens."""
-        return Price(self.price_in, self.price_out)
+    def cost(self, read: float, written: float) -> float | None:
+        """The cost of tokens read and written; None without a price."""
+        if self.price_in is None and self.price_out is None:
+            return None
+        return ((self.price_in or 0.0) * read + (self.price_out or 0.0) * written) / 1e6
 
     def after(self, used: Usage) -> ApiOptions:
         """The same options, with limits reduced by `used`."""
-        money = self.price.of(used.prompt_tokens, used.completion_tokens) or 0.0
+        money = self.cost(used.prompt_tokens, used.completion_tokens) or 0.0
         calls = None if self.max_calls is None else max(0, self.max_calls - used.requests)
         cost = None if self.max_cost is None else max(0.0, self.max_cost - money)
         return replace(self, max_calls=calls, max_cost=cost)
@@ -170,21 +154,18 @@ class TokenCounts(NamedTuple):
 class Meter:
     """Counts requests and answers, and refuses requests that would exceed a limit; threads may share it.
 
-    max_calls: of requests over the network, retries included. max_cost: of money, with a cautious estimate of requests
-    in flight. Raises ModelError for max_cost without a price.
+    Of `options`, max_calls limits requests over the network, retries included; max_cost money, with a cautious estimate
+    of requests in flight. Raises ModelError for max_cost without a price.
     """
 
-    def __init__(
-        self, price: Price | None = None, *, max_calls: int | None = None, max_cost: float | None = None
-    ) -> None:
-        self.price = price or Price()
-        if max_cost is not None and self.price.of(0, 0) is None:
+    def __init__(self, options: ApiOptions | None = None) -> None:
+        options = options or ApiOptions()
+        if options.max_cost is not None and options.cost(0, 0) is None:
             raise ModelError("a limit on money needs prices: give `price_in` and `price_out`, per million tokens")
-        if any(math.isnan(number) for number in (max_cost, self.price.read, self.price.written) if number is not None):
+        if any(map(math.isnan, filter(None, (options.max_cost, options.price_in, options.price_out)))):
             raise ModelError("prices and limits are numbers, not nan: no cost would ever exceed such a limit")
-        self.usage = Usage(money=self.price.of(0, 0))
-        self._max_calls = max_calls
-        self._max_cost = max_cost
+        self.usage = Usage(money=options.cost(0, 0))
+        self._cost, self._max_calls, self._max_cost = options.cost, options.max_calls, options.max_cost
         self._reserved = 0.0
         self._counting = Lock()
 
@@ -199,7 +180,7 @@ class Meter:
     @contextmanager
     def reserved(self, text: str, max_tokens: int) -> Iterator[None]:
         """Reserve money while an answer is awaited. Raises SpendingLimitError if it could exceed max_cost."""
-        amount = self.price.of(len(text) / _CAUTIOUS, max_tokens) or 0.0
+        amount = self._cost(len(text) / _CAUTIOUS, max_tokens) or 0.0
         with self._counting:
             spent = self.usage.money or 0.0
             if self._max_cost is not None and spent + self._reserved + amount > self._max_cost:
@@ -219,4 +200,4 @@ class Meter:
         cached, estimated = min(counts.cached or 0, read), counts.prompt is None or counts.completion is None
         used = Usage(calls=1, prompts=1, prompt_tokens=read, completion_tokens=written, estimated=int(estimated))
         with self._counting:
-            self.usage += replace(used, tokens_computed=read + written - cached, money=self.price.of(read, written))
+            self.usage += replace(used, tokens_computed=read + written - cached, money=self._cost(read, written))

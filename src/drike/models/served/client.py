@@ -56,7 +56,7 @@ class Connection:
     """A connection to one server, for threads to share. key: None sends none. attempts: most requests for an answer."""
 
     def __init__(self, address: Address, key: str | None, options: ApiOptions, attempts: int) -> None:
-        self.meter = Meter(options.price, max_calls=options.max_calls, max_cost=options.max_cost)
+        self.meter = Meter(options)
         self._url, self._key_variable = address.url, address.key_variable
         self._deadline, self._attempts = options.deadline, attempts
         self._process = os.getpid()

@@ -28,7 +28,7 @@ from drike.models.protocols import (
     cut,
     is_logprob,
 )
-from drike.models.served import KEY, Address, ApiOptions, key_in, parse_address
+from drike.models.served import KEY, ApiOptions, key_in, parse_address
 from drike.models.served.client import ApiCall, Connection
 from drike.models.served.response import token_counts, valid_text
 from drike.prompts import chat_messages
@@ -43,24 +43,24 @@ _LEAD = 1.0  # nats by which the obvious continuation of a probe must lead
 _CHOICES = 2  # the best two tokens at each place: the target's rival is among them
 
 
-def connect(
-    name: str, options: ApiOptions | None = None, *, template: Template = "chat", attempts: int = ATTEMPTS
-) -> ServedModel:
-    """Open a served model; with template "plain" two to six short requests probe it for scores. Raises ModelError."""
-    options = options or ApiOptions()
-    address = parse_address(name, allow_http=options.allow_http)
-    key = key_in(address.key_variable)
-    if key is None and address.key_variable != KEY:
-        raise ModelError(f"{address.service} needs a key: set ${address.key_variable}")
-    return ServedModel(Connection(address, key, options, attempts), address, template, options)
-
-
 class ServedModel:
-    """A model behind an API; threads may share it. It scores if a probe shows that its server rates continuations."""
+    """A model behind an API, called as `served` says; threads may share it. It scores if a probe shows that it can.
 
-    def __init__(self, connection: Connection, address: Address, template: Template, options: ApiOptions) -> None:
-        self._connection, self._address, self._template, self._options = connection, address, template, options
-        self.close = connection.close
+    With template "plain" two to six short requests probe whether its server rates continuations. attempts: most
+    requests for an answer. Raises ModelError.
+    """
+
+    def __init__(
+        self, name: str, options: ApiOptions | None = None, *, template: Template = "chat", attempts: int = ATTEMPTS
+    ) -> None:
+        self._options = options = options or ApiOptions()
+        self._address = address = parse_address(name, allow_http=options.allow_http)
+        key = key_in(address.key_variable)
+        if key is None and address.key_variable != KEY:
+            raise ModelError(f"{address.service} needs a key: set ${address.key_variable}")
+        self._connection = Connection(address, key, options, attempts)
+        self.close = self._connection.close
+        self._template = template
         self._form: ScoreForm | None = None
         self.count_tokens = None
         if options.text_only:
