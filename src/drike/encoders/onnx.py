@@ -88,7 +88,7 @@ class _Model:
         for row, filled in zip(rows, inputs, strict=True):
             filled[: len(row)] = row
         parts: dict[str, Any] = {name: inputs[..., i] for i, name in enumerate(_INPUTS)}
-        vectors: FloatArray = self._session.run(["vectors"], parts)[0]
+        vectors: FloatArray = self._session.run(None, parts)[0]
         return vectors[inputs[..., -1] >= 0]
 
 
@@ -150,10 +150,9 @@ def _graph(bert: BertFolder) -> ModelProto:
     hidden = op("Mul", op("Cast", other, to=1), float(np.finfo(np.float32).min))  # [rows, 1, tokens, tokens]
     for layer in range(bert.config["num_hidden_layers"]):
         x = _layer(op, x, hidden, f"encoder.layer.{layer}", bert.config)
-    op("Identity", x, name="vectors")
     shape = ["rows", "tokens"]
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in _INPUTS]
-    output = helper.make_tensor_value_info("vectors", TensorProto.FLOAT, [*shape, bert.config["hidden_size"]])
+    output = helper.make_tensor_value_info(x, TensorProto.FLOAT, [*shape, bert.config["hidden_size"]])
     made = helper.make_graph(op.nodes, "bert", inputs, [output], op.constants)
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR)
 
@@ -166,21 +165,17 @@ class _Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def __call__(self, kind: str, *inputs: Any, name: str = "", **attributes: Any) -> str:
+    def __call__(self, kind: str, *inputs: Any, **attributes: Any) -> str:
         """Add a node; inputs: names of values, or constants (a list holds integers)."""
-        from onnx import helper
+        from onnx import helper, numpy_helper
 
-        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
-        name = name or f"{kind}_{len(self.nodes)}"
+        name, names = f"{kind}_{len(self.nodes)}", []
+        for value in inputs:
+            if not isinstance(value, str):
+                array = np.asarray(value, np.float32 if isinstance(value, float) else None, order="C")
+                self.constants.append(numpy_helper.from_array(array, f"constant_{len(self.constants)}"))
+            names.append(value if isinstance(value, str) else self.constants[-1].name)
         self.nodes.append(helper.make_node(kind, names, [name], **attributes))
-        return name
-
-    def _constant(self, value: float | list[int] | NDArray[Any]) -> str:
-        from onnx import numpy_helper
-
-        name = f"constant_{len(self.constants)}"
-        array = np.asarray(value, np.float32 if isinstance(value, float) else None, order="C")
-        self.constants.append(numpy_helper.from_array(array, name))
         return name
 
     def linear(self, x: str, name: str) -> str:

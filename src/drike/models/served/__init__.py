@@ -106,9 +106,8 @@ class ApiOptions:
     allow_http: send prompts unencrypted to another machine. concurrency: requests, and edits, at a time. deadline:
     seconds for an answer, retries included. thinking_tokens: added to the length of every answer, for models that think
     before they write. reasoning_effort: passed on. text_only: never ask for log-probabilities. no_cache: neither use
-    nor keep answers on disk. price_in, price_out: money per million tokens read and written, in any currency.
-    max_calls, max_cost: limits on requests and money. tokenizer: folder or hub name of one that counts the model's
-    tokens.
+    nor keep answers on disk. price_in, price_out: money per million tokens read and written. max_calls, max_cost:
+    limits on requests and money, in any currency. tokenizer: folder or hub name of one that counts the model's tokens.
     """
 
     allow_http: bool = False

@@ -192,11 +192,9 @@ class Token(NamedTuple):
     rivals: tuple[float, ...]
 
 
-class RatedText(NamedTuple):
-    """A rated text: its tokens, and what the model wrote after it (None if that is among the tokens)."""
-
-    tokens: tuple[Token, ...]
-    written: str | None
+_NOTHING = Token("", None, ())
+# A rated text: its tokens, and what the model wrote after it (None if that is among the tokens).
+RatedText = tuple[Sequence[Token], str | None]
 
 
 @dataclass(frozen=True)
@@ -211,7 +209,7 @@ class ScoreForm:
 
 def score_of(rated: RatedText, request: Request) -> Score:
     """The continuation's score. Raises ValueError, saying why, where the tokens do not show it."""
-    tokens = rated.tokens
+    tokens, written = rated
     start, end = _place([token.text for token in tokens], request)
     own = tokens[start:end]
     if any(not token.rivals for token in own):
@@ -220,7 +218,7 @@ def score_of(rated: RatedText, request: Request) -> Score:
         raise ValueError("it gives no finite log-probability for a token of the continuation")
     logprobs = tuple(min(token.logprob or 0.0, 0.0) for token in own)
     gap = min(logprob - max(token.rivals) for logprob, token in zip(logprobs, own, strict=True))
-    following = rated.written if rated.written is not None else "".join(token.text for token in tokens[end:])
+    following = "".join(token.text for token in tokens[end:]) if written is None else written
     if not isinstance(following, str):
         raise TypeError("the text after the continuation is not a string")
     return Score(logprobs, gap > 0, gap, following, start)
@@ -277,7 +275,7 @@ def _read_echo(answer: Mapping[str, Any], text: str) -> RatedText:
         rivals.pop(token if token in rivals else next((other for other in rivals if rivals[other] == own), token), None)
         tokens.append(Token(token, own, tuple(rivals.values())))
     whole = choice["text"]
-    return RatedText(tuple(tokens), whole[len(text) :] if whole.startswith(text) else None)
+    return tokens, whole[len(text) :] if whole.startswith(text) else None
 
 
 def _read_prompt_logprobs(answer: Mapping[str, Any], text: str) -> RatedText:
@@ -285,11 +283,11 @@ def _read_prompt_logprobs(answer: Mapping[str, Any], text: str) -> RatedText:
     tokens = []
     for place in choice["prompt_logprobs"]:
         if place is None:
-            tokens.append(Token("", None, ()))
+            tokens.append(_NOTHING)
             continue
         own, *others = place.values()  # the prompt's own token comes first
         tokens.append(Token(own["decoded_token"], own["logprob"], tuple(other["logprob"] for other in others)))
-    return RatedText((*tokens, Token("", None, ())), choice["text"])
+    return [*tokens, _NOTHING], choice["text"]
 
 
 def _read_generate(answer: Mapping[str, Any], text: str) -> RatedText:
@@ -298,7 +296,7 @@ def _read_generate(answer: Mapping[str, Any], text: str) -> RatedText:
     for (logprob, number, shown), best in zip(meta["input_token_logprobs"], meta["input_top_logprobs"], strict=True):
         rivals = tuple(value for value, other, _ in best or () if other != number)
         tokens.append(Token(shown or "", logprob, rivals))
-    return RatedText((*tokens, Token("", None, ())), answer["text"])
+    return [*tokens, _NOTHING], answer["text"]
 
 
 def _completions(**asked: object) -> Callable[[str, str], dict[str, object]]:
