@@ -44,7 +44,7 @@ ANSWER = "something else"  # stands for a random model's answer, which would mos
 
 def random_model() -> HuggingFaceModel:
     """A Llama of one small layer with random weights, which reads prompts of any length."""
-    _, tokenizer = open_checkpoint(str(tinyfacts.model_path()), None)
+    _, tokenizer = open_checkpoint(str(tinyfacts.MODEL), None)
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=1,

@@ -142,7 +142,7 @@ def measure_all(args: argparse.Namespace) -> None:
     with torch.device(args.device):
         raw = LlamaForCausalLM(LlamaConfig(**shape, max_position_embeddings=8192))
     torch.set_default_dtype(torch.float32)
-    _, tokenizer = open_checkpoint(str(tinyfacts.model_path()), None)
+    _, tokenizer = open_checkpoint(str(tinyfacts.MODEL), None)
     model = HuggingFaceModel(raw, tokenizer, name=args.shape)
     keep = bytes_to_keep(model._model)
     rate = matrix_rate(args.device, 8192 if args.device == "cuda" else 256)

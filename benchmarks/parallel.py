@@ -88,7 +88,7 @@ def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor
     from drike.models import ray
     from drike.models.local import huggingface
 
-    where = str(tinyfacts.model_path())
+    where = str(tinyfacts.MODEL)
     # One core per actor, so that all sizes can be ready; only one of them works at a time.
     actors.init(address="local", num_cpus=sum(sizes), include_dashboard=False, log_to_driver=False)
     models: dict[str, LanguageModel] = {"here": huggingface.load(where, device="cpu")}

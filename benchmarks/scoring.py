@@ -167,7 +167,7 @@ def measure_all(args: argparse.Namespace) -> None:
     """Print the tables; progress goes to standard error."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    _, tokenizer = open_checkpoint(str(tinyfacts.model_path()), None)
+    _, tokenizer = open_checkpoint(str(tinyfacts.MODEL), None)
     name, columns = "0.5B" if args.large else "135M", dict[str, dict[str, str]]()
     for kind in args.dtype:
         torch.manual_seed(0)

@@ -110,7 +110,7 @@ def measure(args: argparse.Namespace) -> None:
     split = data.split(seed=0, train=args.edits, test=10)
     setup = Setup(data, split, Pool(split.demonstrations, encoder))
     budget: Budget = Threshold() if args.budget == "threshold" else Fraction(1.0)
-    where = str(tinyfacts.model_path())
+    where = str(tinyfacts.MODEL)
 
     def naive() -> HuggingFaceModel:
         return load(where, device="cpu", remember=False, strategy="naive")

@@ -206,11 +206,6 @@ def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe
     return tuple(probe for probe in usable if not any(asks_about(probe.query, edit) for edit in edits))
 
 
-def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
-    """A probe of a case as a demonstration, with the probe's target for an answer."""
-    return Demonstration(role, case.edit.fact, probe.query, probe.target, case.case_id)
-
-
 def interleave(lists: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
     """Combine the demonstrations that each of several edits would be shown with into one list, ordered by role.
 

@@ -111,12 +111,8 @@ def _said(answer: str) -> str:
 def _read(text: str, named: Mapping[str, _Names]) -> str:
     """A text in lower case with marks for the objects that it names."""
     words = Words.of(uniform(_SPACES.sub(" ", text), any(names.numbers for names in named.values())))
-    pieces, at = [], 0
-    for place in _places(words, named):
-        start = int(words.begins[place.begin])
-        pieces += [words.text[at:start], place.mark]
-        at = int(words.ends[place.end - 1])
-    return "".join([*pieces, words.text[at:]]).casefold().replace("’", "'")
+    marks = {(place.begin, place.end): place.mark for place in _places(words, named)}
+    return words.replaced(marks).casefold().replace("’", "'")
 
 
 @lru_cache(maxsize=1 << 10)  # edits are judged many times
@@ -251,7 +247,7 @@ _DAY_FIRST = re.compile(rf"\b{_DAY} +(?:of +|de +)?({_any(_MONTHS)})\b\.?(?:,? +
 _MONTH_FIRST = re.compile(
     rf"\b({_any(_MONTHS)})\.?,? +(?:of +|de +)?(?:(\d{{4}})\b|{_DAY}\b(?:,? +(\d{{4}})\b)?)", re.I
 )
-_IN_NUMBERS = re.compile(r"\d{1,4}([-./])(\d{1,2})\1(\d{1,4})\b")
+_IN_NUMBERS = re.compile(r"(\d{1,4})([-./])(\d{1,2})\2(\d{1,4})\b")
 _NUMBER = re.compile(
     r"(\d{1,3}(?:[,\u202f\u00a0'’]\d{3})+|\d{1,3}(?: \d{3}){2,}|\d{1,3}(?:\.\d{3}){2,}|\d+)(?:\.(\d+))?(?!\.?\d)"
     rf"(?:[ -]?({_any(_MAGNITUDES)})\b)?(?:[ -]?({_any(_UNITS)})(?!\w))?",
@@ -290,12 +286,13 @@ def _date(year: str | None, month: str, day: str | None) -> str:
 
 def _date_in_numbers(match: re.Match[str]) -> str:
     """1971-05-21; 21.5.1971 as in Europe; 5/21/1971 as in America, unless there is no such month."""
-    first, point, second, last = *match[0].split(match[1])[:1], match[1], match[2], match[3]
+    first, point, second, last = match.groups()
     if point == "-":
         year, month, day = first, second, last
+    elif point == "/" and int(first) <= len(_MONTH_OF):
+        month, day, year = first, second, last
     else:
-        american = point == "/" and int(first) <= len(_MONTH_OF)
-        year, month, day = (last, first, second) if american else (last, second, first)
+        day, month, year = first, second, last
     is_date = len(year) == 4 and int(day) <= 31 and int(month) in _MONTH_OF
     return _date(year, _MONTH_OF[int(month)], day) if is_date else match[0]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice, product
@@ -135,14 +135,13 @@ _FOLDS = _Folds()
 def _learn(codes: Iterable[int]) -> None:
     """Fill the tables for characters. The kind comes last, since other threads look at it."""
     for code in codes:
-        match = _KIND.match(chr(code))
-        kind = match.lastgroup if match else "gap"
+        kind = next(_KIND.finditer(chr(code))).lastgroup or "gap"
         folded = "" if kind == "gap" else _FOLDS[code]
         letters = (ord(letter) * _SALT + _SALT // 3 for letter in folded)
         _LETTER_OF[code] = sum(letter * _BASE**i for i, letter in enumerate(letters)) % MODULUS
         _POWER_OF[code] = pow(_BASE, len(folded), MODULUS)
         _INVERSE_OF[code] = pow(_INVERSE, len(folded), MODULUS)
-        _KIND_OF[code] = _NUMBER[kind or "gap"]
+        _KIND_OF[code] = _NUMBER[kind]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +200,10 @@ class Words:
                 at += 8 * size - 1
             at += 1
 
-    def replaced(self, spans: Iterable[tuple[int, int]], other: str, start: int = 0, stop: int | None = None) -> str:
-        """The text, or a part of it by characters, with another one for spans of its words that are in it."""
+    def replaced(self, others: Mapping[tuple[int, int], str], start: int = 0, stop: int | None = None) -> str:
+        """The text, or a part of it by characters, with others for those spans of its words that are in it."""
         pieces, at, stop = [], start, len(self.text) if stop is None else stop
-        for begin, end in sorted(spans):
+        for (begin, end), other in sorted(others.items()):
             if at <= self.begins[begin] and self.ends[end - 1] <= stop:
                 pieces += [self.text[at : self.begins[begin]], other]
                 at = int(self.ends[end - 1])
@@ -266,7 +265,7 @@ def masked_each(texts: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     for _, names in texts:
         own, *known = islice(split, 1 + len(names))
         spans = next(filter(None, (list(own.spans(name)) for name in known)), ())
-        found.append(composed(own.replaced(spans, "it")))
+        found.append(composed(own.replaced(dict.fromkeys(spans, "it"))))
     return found
 
 

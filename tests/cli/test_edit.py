@@ -13,7 +13,7 @@ from tests.worlds.commands import SMALL, run
 
 
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    case = datasets.load(tinyfacts.rows_path()).cases[0]
+    case = datasets.load(tinyfacts.ROWS).cases[0]
     fact = f"{case.edit.query} -> {case.edit.target_new}"
     asked = ("--ask", case.edit.query, "--gate", "named", "--explain", "--show-prompt")
     assert run("edit", "--run", str(demo), "--fact", fact, *asked) == 0
@@ -23,7 +23,7 @@ def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixtu
 
 
 def test_parse_fact_finds_the_subject() -> None:
-    cases = datasets.load(tinyfacts.rows_path()).cases
+    cases = datasets.load(tinyfacts.ROWS).cases
     known = cases[0].edit
     parsed = parse_fact(f"{known.query} -> Atlantis", cases)
     assert (parsed.query, parsed.target_new, parsed.subject) == (known.query, "Atlantis", known.subject)

@@ -68,7 +68,7 @@ def test_sigmas_are_evaluated_as_separate_editors(
 
 def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
     encoder = HashingEncoder()
-    pool = Pool(datasets.load(tinyfacts.rows_path()).cases[459:], encoder)
+    pool = Pool(datasets.load(tinyfacts.ROWS).cases[459:], encoder)
     learned = InContextEditor("DR-IKE", pool, RankAndCut(Retriever(encoder), Threshold(0.2, 7, "algorithm1")))
     sigmas = [0.0, 0.06, 1.0]
     variants = swept(learned, sigmas)
@@ -85,10 +85,10 @@ def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> 
         run("train", *SMALL, "--edits", "60", "--test", "10", "--epochs", "1", "--max-shots", "2", "--out", str(folder))
         == 0
     )
-    rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))
+    rows = json.loads(tinyfacts.ROWS.read_text("utf-8"))
     shuffled = tmp_path / "shuffled.json"
     shuffled.write_text(json.dumps([row | {"case_id": row["case_id"] + 7} for row in reversed(rows)]), "utf-8")
-    dataset = datasets.load(tinyfacts.rows_path())
+    dataset = datasets.load(tinyfacts.ROWS)
     facts = {case.case_id: (case.edit.query, case.edit.target_new) for case in dataset.cases}
     learned = {facts[case_id] for case_id in SplitIds.load(folder / "split.json").train}
     for i, data in enumerate((["tinyfacts"], [str(shuffled)])):
@@ -96,7 +96,7 @@ def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> 
         asked = ["--data", *data, "--editors", "unedited", "--test", "40", "--editable", "459", "--seed", "5"]
         assert run("evaluate", "--run", str(folder), *asked, "--out", str(out)) == 0
         outcomes = read_outcomes(out / "outcomes" / "unedited.jsonl")
-        cases = {case.case_id: case for case in datasets.load(*(data if i else [tinyfacts.rows_path()])).cases}
+        cases = {case.case_id: case for case in datasets.load(*(data if i else [tinyfacts.ROWS])).cases}
         asked_about = {cases[outcome.case_id].edit for outcome in outcomes}
         assert len(asked_about) == 40
         assert not learned & {(edit.query, edit.target_new) for edit in asked_about}
@@ -142,7 +142,7 @@ def test_files_missing_from_a_model_folder_are_named(tmp_path: Path, capsys: pyt
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         assert run(*asked, "--out", str(tmp_path / "out")) == 1
         assert f"holds no {name}" in " ".join(capsys.readouterr().err.split())
-        (tmp_path / name).write_bytes((tinyfacts.model_path() / name).read_bytes())
+        (tmp_path / name).write_bytes((tinyfacts.MODEL / name).read_bytes())
     assert run(*asked, "--out", str(tmp_path / "out")) == 0
 
 

@@ -143,7 +143,7 @@ def test_no_tokenizer_is_opened_for_a_model_that_counts_tokens_itself(tmp_path: 
 
 
 def test_tinyfacts_can_be_combined_with_a_data_file(tmp_path: Path) -> None:
-    row = json.loads(tinyfacts.rows_path().read_text("utf-8"))[0]
+    row = json.loads(tinyfacts.ROWS.read_text("utf-8"))[0]
     more = tmp_path / "more.json"
     more.write_text(json.dumps([row | {"case_id": 90_000}]), "utf-8")
     assert len(datasets.load("tinyfacts", str(more)).cases) == len(datasets.load("tinyfacts").cases) + 1

@@ -125,9 +125,9 @@ class TestCounterFact:
         assert data.sources[0].sha256 == before == hashlib.sha256(FULL.read_bytes()).hexdigest()
 
     def test_tinyfacts_loads_without_cleaning(self) -> None:
-        if not tinyfacts.rows_path().is_file():
+        if not tinyfacts.ROWS.is_file():
             pytest.skip("TinyFacts' rows are not built")
-        data = load(tinyfacts.rows_path())
+        data = load(tinyfacts.ROWS)
         assert data.cuts and all(cut.how == "unchanged" for cut in data.cuts)
         assert not data.dropped
         assert [case.case_id for case in data.cases] == [str(i) for i in range(len(data.cases))]

@@ -197,8 +197,8 @@ class TestTinyFacts:
     @pytest.mark.parametrize("given", ["name", "path", "copy"])
     def test_tinyfacts_has_its_own_editable_count_however_it_is_loaded(self, given: str, tmp_path: Path) -> None:
         copy = tmp_path / "mine.json"
-        copy.write_bytes(tinyfacts.rows_path().read_bytes())
-        data = load({"name": "tinyfacts", "path": tinyfacts.rows_path(), "copy": copy}[given])
+        copy.write_bytes(tinyfacts.ROWS.read_bytes())
+        data = load({"name": "tinyfacts", "path": tinyfacts.ROWS, "copy": copy}[given])
         split = data.split(seed=0)
         assert data.editable == len(split.ids.editable) == tinyfacts.EDITABLE
         assert (data.name, data.fingerprint) == ("TinyFacts", load("tinyfacts").fingerprint)

@@ -175,7 +175,7 @@ class TooLongError(BaseException):
 
 def places_in(folder: Path) -> dict[str, str]:
     """Make a small data set, a trained and evaluated run, and files that are not what they seem."""
-    rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))[:100]
+    rows = json.loads(tinyfacts.ROWS.read_text("utf-8"))[:100]
     (folder / "rows.json").write_text(json.dumps(rows), "utf-8")
     (folder / "broken.json").write_text('[{"case_id": 1', "utf-8")
     (folder / "place").mkdir()

@@ -373,7 +373,7 @@ def _one(result: Series, arguments: Sequence[str], folder: Path, rng: random.Ran
 def arguments_for(command: str, model: str, place: Path) -> list[str]:
     from drike import tinyfacts
 
-    rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))
+    rows = json.loads(tinyfacts.ROWS.read_text("utf-8"))
     (place / "rows.json").write_text(json.dumps(rows[:ROWS]), "utf-8")
     more = ["--concurrency", str(CONCURRENCY)] if "@" in model else []
     size = SIZE if model == "reader" else SMALL

@@ -41,7 +41,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("runs")
     places = {name: str(folder / name) for name in ("run", "other", "evaluated", "bert")}
     save_bert(folder / "bert")
-    rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))[:80]
+    rows = json.loads(tinyfacts.ROWS.read_text("utf-8"))[:80]
     (folder / "rows.json").write_text(json.dumps(rows), "utf-8")
     data = ("--data", str(folder / "rows.json"), "--model", "reader")
     small = (*data, "--edits", "2", "--test", "1", "--epochs", "1")

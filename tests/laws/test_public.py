@@ -63,8 +63,8 @@ def test_the_python_examples_in_the_readme_run(
     """Run with the embedded model and few edits, otherwise unchanged."""
     corrections, program, own = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     replaced = {
-        '"path/or/name"': repr(str(tinyfacts.model_path())),
-        '"counterfact.json"': repr(str(tinyfacts.rows_path())),
+        '"path/or/name"': repr(str(tinyfacts.MODEL)),
+        '"counterfact.json"': repr(str(tinyfacts.ROWS)),
         "data.split(seed=0)": "data.split(seed=0, train=3, test=2)",
         "rewrite_reward(model), split.train)": "rewrite_reward(model), split.train, epochs=1)",
     }

@@ -24,7 +24,7 @@ from tests.worlds.servers import serve, serving
 
 
 def test_built_in_models_open_by_name_and_answer() -> None:
-    edit = drike.load_dataset(tinyfacts.rows_path()).cases[0].edit
+    edit = drike.load_dataset(tinyfacts.ROWS).cases[0].edit
     for name in ("embedded", "reader"):
         model: LanguageModel = drike.load_model(name)
         assert model.generate([edit.query])[0].text.strip() == edit.target_true
@@ -77,7 +77,7 @@ def test_incompatible_arguments_are_refused() -> None:
 def test_a_hub_model_may_name_its_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = "0123456789abcdef0123456789abcdef01234567"
     folder = tmp_path / "models--some--model"
-    shutil.copytree(tinyfacts.model_path(), folder / "snapshots" / commit)
+    shutil.copytree(tinyfacts.MODEL, folder / "snapshots" / commit)
     (folder / "refs").mkdir()
     (folder / "refs" / "v1").write_text(commit)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
@@ -92,7 +92,7 @@ def test_a_hub_model_may_name_its_revision(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_truncated_weights_ask_for_a_new_copy(tmp_path: Path) -> None:
-    shutil.copytree(tinyfacts.model_path(), tmp_path / "m")
+    shutil.copytree(tinyfacts.MODEL, tmp_path / "m")
     weights = tmp_path / "m" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
     with pytest.raises(ModelError, match="cut short: download or copy them again"):
@@ -103,7 +103,7 @@ def test_truncated_weights_ask_for_a_new_copy(tmp_path: Path) -> None:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny Llama with the embedded model's tokenizer."""
     folder = tmp_path_factory.mktemp("small") / "model"
-    shutil.copytree(tinyfacts.model_path(), folder, ignore=shutil.ignore_patterns("*.safetensors", "*.md"))
+    shutil.copytree(tinyfacts.MODEL, folder, ignore=shutil.ignore_patterns("*.safetensors", "*.md"))
     shape = {"hidden_size": 16, "head_dim": 8, "num_attention_heads": 2, "num_key_value_heads": 2}
     config = LlamaConfig.from_pretrained(folder, num_hidden_layers=1, intermediate_size=16, **shape)
     LlamaForCausalLM(config).save_pretrained(folder)

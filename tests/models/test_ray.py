@@ -28,7 +28,7 @@ from tests.worlds.commands import run
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.ray
 
-WHERE = str(tinyfacts.model_path())
+WHERE = str(tinyfacts.MODEL)
 ASKED = [Request("The capital of France is", " Paris"), Request("The capital of France is", " Rome")]
 
 
@@ -44,7 +44,7 @@ def cluster() -> Iterator[None]:
 def test_ray_replicas_give_the_same_outcomes_as_the_local_model() -> None:
     from drike.models.ray import load
 
-    cases = datasets.load(tinyfacts.rows_path()).cases
+    cases = datasets.load(tinyfacts.ROWS).cases
     editor = InContextEditor("IKE", Pool(cases[459:], HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0)))
     expected = list(evaluate(editor, load_here(WHERE, device="cpu"), cases[:6]))
     for replicas in (1, 2):

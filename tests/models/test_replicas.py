@@ -88,7 +88,7 @@ def test_calls_go_to_their_home_replica_unless_another_is_free_sooner(data: st.D
 def test_replicas_keep_the_models_info_and_add_up_calls_at_once() -> None:
     model: LanguageModel = Replicas([Copy(), Copy(2)])
     assert model.info == ModelInfo("scripted", 3, "by rule", {"weights_sha256": "ab"})
-    assert load(str(tinyfacts.model_path())).info.calls_at_once == 1
+    assert load(str(tinyfacts.MODEL)).info.calls_at_once == 1
     with pytest.raises(ValueError, match="at least one"):
         Replicas([])
 
@@ -159,8 +159,8 @@ def test_local_replicas_give_the_outcomes_of_one_model() -> None:
     from drike import datasets
     from drike.editors.catalog import Unedited
 
-    where = str(tinyfacts.model_path())
-    cases = datasets.load(tinyfacts.rows_path()).cases[:8]
+    where = str(tinyfacts.MODEL)
+    cases = datasets.load(tinyfacts.ROWS).cases[:8]
     both = list(evaluate(Unedited(), Replicas([load(where), load(where)]), cases))
     for mine, theirs in zip(both, evaluate(Unedited(), load(where), cases), strict=True):
         assert mine.logprob_margin == pytest.approx(theirs.logprob_margin, abs=1e-3)
@@ -189,12 +189,12 @@ def test_a_ray_that_would_be_open_to_others_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "ray", old)
     private = {"RAY_ADDRESS": "local", "RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
     with mock.patch.dict(os.environ, private), pytest.raises(ModelError, match=r"Ray 2\.50\.1 lets anyone join"):
-        ray.load(str(tinyfacts.model_path()), replicas=2)
+        ray.load(str(tinyfacts.MODEL), replicas=2)
     with (
         mock.patch.dict(os.environ, private | {"RAY_AUTH_MODE": ""}),
         pytest.raises(ModelError, match="imported before"),
     ):
-        ray.load(str(tinyfacts.model_path()), replicas=2)
+        ray.load(str(tinyfacts.MODEL), replicas=2)
 
 
 def test_a_replica_has_the_hub_token_only_if_it_is_handed_over() -> None:

@@ -181,7 +181,7 @@ def test_a_dry_run_sends_nothing_and_its_bounds_hold(
 
 def tokens_sent(served: Served, since: int) -> list[int]:
     """Count the tokens of the sent prompts with the embedded model's tokenizer."""
-    count = token_counter(str(tinyfacts.model_path()), "plain")
+    count = token_counter(str(tinyfacts.MODEL), "plain")
     return [count(body["messages"][0]["content"]) for body in served.bodies[since:]]
 
 
@@ -192,7 +192,7 @@ def test_prompts_to_a_server_fit_the_limit_in_its_tokenizers_tokens(
     for more in ((), ("--dry-run",)):
         assert run("train", *options, *more, "--out", str(tmp_path / "no")) == 2
         assert "--tokenizer" in " ".join(capsys.readouterr().err.split()) and served.requests == 0
-    counted = ("--tokenizer", str(tinyfacts.model_path()))
+    counted = ("--tokenizer", str(tinyfacts.MODEL))
     assert run("train", *options, *counted, "--dry-run") == 0
     shown = capsys.readouterr().out
     assert run("train", *options, *counted, "--out", str(tmp_path / "t")) == 0
@@ -220,12 +220,12 @@ def test_prompts_to_a_server_fit_the_limit_in_its_tokenizers_tokens(
 def test_a_tokenizer_counts_what_a_chat_template_adds(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    opened = AutoTokenizer.from_pretrained(tinyfacts.model_path())
+    opened = AutoTokenizer.from_pretrained(tinyfacts.MODEL)
     opened.chat_template = "{% for m in messages %}user says: {{ m['content'] }}{% endfor %} you say:"
     opened.save_pretrained(tmp_path)
     plain, without, with_template = (
-        token_counter(str(tinyfacts.model_path()), "plain")("The text is in"),
-        token_counter(str(tinyfacts.model_path()), "chat")("The text is in"),
+        token_counter(str(tinyfacts.MODEL), "plain")("The text is in"),
+        token_counter(str(tinyfacts.MODEL), "chat")("The text is in"),
         token_counter(str(tmp_path), "chat")("The text is in"),
     )
     assert plain < without < with_template

@@ -41,7 +41,7 @@ SECONDS = 120.0
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded model with a chat template, by which it continues the messages."""
     copied = tmp_path_factory.mktemp("model") / "embedded"
-    shutil.copytree(tinyfacts.model_path(), copied)
+    shutil.copytree(tinyfacts.MODEL, copied)
     settings = json.loads((copied / "tokenizer_config.json").read_text())
     settings["chat_template"] = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
     (copied / "tokenizer_config.json").write_text(json.dumps(settings))
@@ -81,7 +81,7 @@ def test_a_third_party_server_gives_the_local_models_answers(url: str, folder: P
     editor = InContextEditor(
         "IKE", Pool(parts.demonstrations, HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0))
     )
-    local = load(str(tinyfacts.model_path()), device="cpu")
+    local = load(str(tinyfacts.MODEL), device="cpu")
     with closing(connect(f"transformers:{folder}@{url}", template="plain", concurrency=2)) as served:
         assert served.score is None, "it takes echo and logprobs, and ignores them"
         through = list(evaluate(editor, served, parts.test))

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from drike.datasets import load
 from drike.models.reader import NEIGHBOUR, BayesianReader
-from drike.tinyfacts import EDITABLE, TEMPLATES, facts, model_path, rows_path
+from drike.tinyfacts import EDITABLE, MODEL, ROWS, TEMPLATES, facts
 from tools.tinyfacts.build import build, kit, save
 from tools.tinyfacts.check import demonstrations_for, held_out, measure
 from tools.tinyfacts.documents import Kit, draw, imagined, label, statements
@@ -35,7 +35,7 @@ def world() -> tuple[Kit, Tokenizer]:
 
 @cache
 def rows() -> list[dict]:
-    return json.loads(rows_path().read_text("utf-8"))
+    return json.loads(ROWS.read_text("utf-8"))
 
 
 def true_facts() -> dict[tuple[str, str], str]:
@@ -73,17 +73,17 @@ def test_the_stored_rows_equal_the_generated_ones() -> None:
 
 
 def test_all_rows_load_in_order() -> None:
-    data = load(rows_path())
+    data = load(ROWS)
     assert [case.case_id for case in data.cases] == [str(i) for i in range(len(facts()))]
     assert data.dropped == ()
-    raw = load(rows_path(), cleaning=False)
+    raw = load(ROWS, cleaning=False)
     assert data.cases == raw.cases, "nothing needs cleaning"
 
 
 def test_probes_ask_about_the_facts_of_their_rows() -> None:
     true = true_facts()
     asked = {t.format(f.subject): f for f in facts() for t in TEMPLATES[f.relation]}
-    for case in load(rows_path(), cleaning=False).cases:
+    for case in load(ROWS, cleaning=False).cases:
         edit = case.edit
         assert true[edit.relation or "", edit.subject or ""] == edit.target_true != edit.target_new
         assert edit.target_new in {f.object for f in facts() if f.relation == edit.relation}
@@ -96,7 +96,7 @@ def test_probes_ask_about_the_facts_of_their_rows() -> None:
 
 
 def test_no_demonstration_row_shows_an_editable_fact() -> None:
-    cases = load(rows_path(), cleaning=False).cases
+    cases = load(ROWS, cleaning=False).cases
     asked = {t.format(f.subject): f for f in facts() for t in TEMPLATES[f.relation]}
     editable = {asked[case.edit.query] for case in cases[:EDITABLE]}
     shown = {asked[probe.query] for case in cases[EDITABLE:] for probe in case.probes}
@@ -202,7 +202,7 @@ def test_the_other_model_is_narrower_and_its_rows_state_the_same_edits_in_other_
     out = tmp_path / "other"
     list(build(out, seed=1, threads=1, curriculum=(Stage(1, 2),), other=True))
     assert json.loads((out / "config.json").read_text("utf-8"))["hidden_size"] < new_model(0).config.hidden_size
-    usual, other = load(rows_path(), cleaning=False).cases, load(out / "rows.json", cleaning=False).cases
+    usual, other = load(ROWS, cleaning=False).cases, load(out / "rows.json", cleaning=False).cases
     assert [replace(c.edit, query="") for c in other] == [replace(c.edit, query="") for c in usual]
     said = {t.format(f.subject) for f in facts() for t in other_templates()[f.relation]}
     assert {probe.query for case in other for probe in case.probes} <= said
@@ -228,23 +228,23 @@ def test_the_reader_meets_every_requirement() -> None:
 
 
 def test_demonstrations_are_chosen_without_an_encoder() -> None:
-    cases = load(rows_path(), cleaning=False).cases
+    cases = load(ROWS, cleaning=False).cases
     dealt = demonstrations_for(cases, 0)
     assert dealt == demonstrations_for(cases, 0)
     assert (len(dealt.fixed), len(dealt.retains)) == (16, 16)
 
 
-@pytest.mark.skipif(not model_path().exists(), reason="the embedded model is not built yet")
+@pytest.mark.skipif(not MODEL.exists(), reason="the embedded model is not built yet")
 def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
     from drike.evaluation.judge import Judge, Question
     from drike.models.local.huggingface import load as load_model
     from drike.prompts import Prompt, PromptStyle
 
-    model = load_model(str(model_path()))
-    cases = load(rows_path(), cleaning=False).cases[:50]
+    model = load_model(str(MODEL))
+    cases = load(ROWS, cleaning=False).cases[:50]
     known = Judge(model).ask([Question(Prompt(c.edit.query), c.edit.target_true or "") for c in cases])
     assert sum(verdict.correct for verdict in known) >= 47
-    every = load(rows_path()).cases
+    every = load(ROWS).cases
     edited = [
         Question(
             PromptStyle().show(demonstrations_for(every, i), (), [case.edit.query])[0],

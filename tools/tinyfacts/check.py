@@ -18,12 +18,12 @@ from statistics import fmean
 from drike.datasets import load
 from drike.datasets.generated import DESCRIPTIONS, described, with_generated, with_swapped_objects
 from drike.editors.pool import IKE_ROLES
-from drike.edits import Aspect, EditCase
+from drike.edits import Aspect, EditCase, Probe
 from drike.evaluation.evaluate import baseline_answers
 from drike.evaluation.judge import Judge, Question
 from drike.models.protocols import LanguageModel
-from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role, demonstrate, probes_for
-from drike.tinyfacts import EDITABLE, TEMPLATES, facts, rows_path
+from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role, probes_for
+from drike.tinyfacts import EDITABLE, ROWS, TEMPLATES, facts
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.world import Templates
 
@@ -86,7 +86,7 @@ def measure(
     data: the rows of TinyFacts in the wordings `templates`; default: the shipped ones. The nearest rows are those of
     the shipped wordings.
     """
-    cases = load(data or rows_path(), cleaning=False).cases
+    cases = load(data or ROWS, cleaning=False).cases
     yield from _recall(model, cases, templates)
     trials = [_trial(model, cases, row) for row in (held_out() if rows is None else rows)]
     yield Measure("no edit: ESR", fmean(t.plain.esr for t in trials), None, 0.02)
@@ -201,8 +201,12 @@ def demonstrations_for(cases: Sequence[EditCase], row: int) -> DemonstrationSet:
         record = cases[near]
         probes = probes_for(record, role, [edit])
         if probes:
-            shown.append(demonstrate(record, rng.choice(probes), role))
+            shown.append(_demonstration(record, role, rng.choice(probes)))
     return DemonstrationSet(edit, tuple(shown), (0.0,) * len(shown))
+
+
+def _demonstration(record: EditCase, role: Role, probe: Probe) -> Demonstration:
+    return Demonstration(role, record.edit.fact, probe.query, probe.target, record.case_id)
 
 
 def _trial(model: LanguageModel, cases: Sequence[EditCase], row: int) -> _Trial:
@@ -254,7 +258,7 @@ def _by_kind(
             different = record.edit.relation != edit.relation and record.edit.target_true != edit.target_true
             probes = probes_for(record, Role.RETAIN, [edit])
             if (same if wanted else different) and probes and len(found) < most:
-                found.append(demonstrate(record, rng.choice(probes), Role.RETAIN))
+                found.append(_demonstration(record, Role.RETAIN, rng.choice(probes)))
         return found
 
     own = retains(True, SUBSET_SIZE)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drike.support.files import write_bytes
-from drike.tinyfacts import EDITABLE, rows_path
+from drike.tinyfacts import EDITABLE, ROWS
 
 NEAREST = 32
 Index = npt.NDArray[np.uint16]
@@ -34,7 +34,7 @@ def load_neighbours() -> Index:
 
 def nearest_rows(encode: Callable[[Sequence[str]], npt.NDArray[np.float32]]) -> Index:
     """Compute the index; `encode` gives one unit vector a text (float32, shape (texts, width))."""
-    rewrites = [row["requested_rewrite"] for row in json.loads(rows_path().read_text(encoding="utf-8"))]
+    rewrites = [row["requested_rewrite"] for row in json.loads(ROWS.read_text(encoding="utf-8"))]
     facts = [r["prompt"].format(r["subject"]) for r in rewrites]
     texts = [
         f"New Fact: {fact} {r['target_new']['str']}\nPrompt: {fact}" for fact, r in zip(facts, rewrites, strict=True)

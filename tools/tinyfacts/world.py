@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.support.files import write_text
-from drike.tinyfacts import EDITABLE, TEMPLATES, Fact, facts, rows_path
+from drike.tinyfacts import EDITABLE, ROWS, TEMPLATES, Fact, facts
 
 SEED = 1234
 EDITS_PER_RELATION = 17
@@ -110,7 +110,7 @@ def make_rows(templates: Templates = TEMPLATES) -> list[dict[str, Any]]:
 
 def write_rows(path: Path | None = None, templates: Templates = TEMPLATES) -> Path:
     """Write `make_rows()` as compact JSON, one row a line; returns the path (default: the shipped file's)."""
-    path = path or rows_path()
+    path = path or ROWS
     lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in make_rows(templates))
     write_text(path, f"[\n{lines}\n]\n")
     return path

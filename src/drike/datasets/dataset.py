@@ -15,7 +15,7 @@ from drike import tinyfacts
 from drike.datasets.rows import Cut, Dropped
 from drike.edits import EditCase, Key
 from drike.errors import DataError
-from drike.support.files import checksum_ok, with_checksum, write_text
+from drike.support.files import checksum_ok, sha256, with_checksum, write_text
 from drike.support.records import parse, read
 
 Subset = Callable[[EditCase], bool]  # chooses the rows that are edited
@@ -119,7 +119,7 @@ class Dataset:
         """How many rows are editable, first by case_id: the paper's 2,000, half of fewer, or with a pool all."""
         first, *others = [source.sha256 for source in self.sources] or [""]
         rows = len(self.cases) - len(self.pool)
-        if first == tinyfacts.rows_sha256() and (self.pool or not others) and rows > tinyfacts.EDITABLE:
+        if first == sha256(tinyfacts.ROWS) and (self.pool or not others) and rows > tinyfacts.EDITABLE:
             return tinyfacts.EDITABLE  # the embedded model has seen edits of all other rows
         return rows if self.pool else min(EDITABLE, rows // 2)
 

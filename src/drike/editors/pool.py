@@ -18,7 +18,7 @@ from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.encoders import FloatArray, TextEncoder
 from drike.encoders.base import directions, nearest
 from drike.errors import PoolError
-from drike.prompts import Demonstration, DemonstrationSet, Role, demonstrate, facts_of, probes_for, query_block
+from drike.prompts import Demonstration, DemonstrationSet, Role, facts_of, probes_for, query_block
 from drike.words import mentions
 
 Roles = Sequence[tuple[Role, int]]  # how many demonstrations of each role an edit gets
@@ -123,7 +123,8 @@ class Pool:
         rng = random.Random(f"{self.seed}|{record.case_id}|{role}")
         probes = probes_for(record, role, edits)
         free = [probe for probe in probes if probe.query not in rewritten]
-        made = demonstrate(record, rng.choice(free or probes), role)
+        probe = rng.choice(free or probes)
+        made = Demonstration(role, record.edit.fact, probe.query, probe.target, record.case_id)
         return self._shared.setdefault(made, made)
 
 

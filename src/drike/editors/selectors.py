@@ -6,7 +6,7 @@ A mix says how many demonstrations of each role are shown; a policy may choose o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Literal, Protocol
 
@@ -240,27 +240,24 @@ def merge(selections: Sequence[Selection]) -> Selection:
     if not others:
         return first
     selections = [first, *others]
+    sets = [selection.candidates for selection in selections]
     rankings = [selection.ranking for selection in selections if selection.ranking is not None]
-    if len(rankings) < len(selections):
+    ranked = len(rankings) == len(selections)
+    if ranked:
+        shown = interleave([(*known.fixed, *r.retains) for known, r in zip(sets, rankings, strict=True)])
+    else:
         shown = interleave([selection.shown for selection in selections])
-        return Selection(_shared(selections, shown), shown)
-    ranked = zip(selections, rankings, strict=True)
-    shown = interleave([(*selection.candidates.fixed, *ranking.retains) for selection, ranking in ranked])
-    shared = _shared(selections, shown)
+    cosines = {d: c for known in sets for d, c in zip(known.demonstrations, known.similarities, strict=True)}
+    nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))
+    similarities, excluded = tuple(cosines[d] for d in nearest), sum(known.excluded for known in sets)
+    shared = replace(first.candidates, demonstrations=nearest, similarities=similarities, excluded=excluded)
+    if not ranked:
+        return Selection(shared, shown)
     retains = tuple(demonstration for demonstration in shown if demonstration.role is Role.RETAIN)
     probs = {d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)}
     ranking = Ranking(retains, tuple(map(shared.retains.index, retains)), tuple(probs[retain] for retain in retains))
     mean_k = -(-sum(selection.k for selection in selections) // len(selections))
     return Selection.of_ranking(shared, ranking, min(mean_k, len(retains)))
-
-
-def _shared(selections: Iterable[Selection], shown: Iterable[Demonstration]) -> DemonstrationSet:
-    """The set that several edits share, of the first of them and the others: these demonstrations, nearest first."""
-    sets = [selection.candidates for selection in selections]
-    cosines = {d: c for known in sets for d, c in zip(known.demonstrations, known.similarities, strict=True)}
-    nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))
-    similarities, excluded = tuple(cosines[d] for d in nearest), sum(known.excluded for known in sets)
-    return replace(sets[0], demonstrations=nearest, similarities=similarities, excluded=excluded)
 
 
 @dataclass(frozen=True, order=True)

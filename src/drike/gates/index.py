@@ -223,7 +223,7 @@ class ParsedQuery:
             if len(active) > SHARING:
                 continue
             ids = {*active, *islice(filterfalse(index._is_active, mention.edits), SHARING)} - named
-            if ids and _MARK in trimmed(self.words.replaced([(mention.begin, mention.end)], _MARK)):
+            if ids and _MARK in trimmed(self.words.replaced({(mention.begin, mention.end): _MARK})):
                 objects.append(replace(mention, edits=tuple(sorted(ids))))
         return self._about(objects)
 
@@ -239,8 +239,8 @@ class ParsedQuery:
         This is each part that asks something about the subject or, of a long one, its end and the sentences that name
         the subject first and last.
         """
-        places, replaced = self._places(spans), self.words.replaced
-        return tuple((place, _plain(composed(replaced(spans, "it", *place)))) for place in places)
+        others, replaced = dict.fromkeys(spans, "it"), self.words.replaced
+        return tuple((place, _plain(composed(replaced(others, *place)))) for place in self._places(spans))
 
     def wholes(self, spans: Collection[Span]) -> list[str]:
         """The texts of `excerpts` as they are."""

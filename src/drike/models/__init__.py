@@ -51,9 +51,9 @@ def load(
     _refuse_misspelled(name)
     from drike.models import ray
     from drike.models.local import huggingface
-    from drike.tinyfacts import model_path
+    from drike.tinyfacts import MODEL
 
-    path = str(model_path()) if name == EMBEDDED else name
+    path = str(MODEL) if name == EMBEDDED else name
     open_model = huggingface.load if replicas == 1 else partial(ray.load, replicas=replicas)
     return open_model(path, template=template, device=device, name=name, remember=cache, keep=None if cache else 0)
 

@@ -193,7 +193,7 @@ class EditRecord:
         """The query with another name for the subject, or for the alias by which the query names it."""
         words = Words.of(self.query)
         spans = [list(words.spans(Words.of(known))) for known in sorted(self.names, key=len, reverse=True)]
-        return words.replaced(next(filter(None, spans), ()), name)
+        return words.replaced(dict.fromkeys(next(filter(None, spans), ()), name))
 
     def states(self, answer: str, question: str = "") -> Stated:
         """Which of its objects an answer states; by the question, "yes" and "no" are read as well."""

@@ -7,7 +7,6 @@ other rows supply demonstrations.
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,8 @@ from typing import NamedTuple
 EDITABLE = 459
 
 _HERE = Path(__file__).parent
+ROWS = _HERE / "rows.json"  # the benchmark, in CounterFact's published form; the first EDITABLE rows are its edits
+MODEL = _HERE / "model"  # the folder of the embedded model, for `AutoModelForCausalLM.from_pretrained`
 
 
 class Fact(NamedTuple):
@@ -23,22 +24,6 @@ class Fact(NamedTuple):
     relation: str
     subject: str
     object: str
-
-
-def rows_path() -> Path:
-    """The benchmark, in CounterFact's published form; the first `EDITABLE` rows are its edits."""
-    return _HERE / "rows.json"
-
-
-@cache
-def rows_sha256() -> str:
-    """SHA-256 of the benchmark's file, by which a copy of it is recognised."""
-    return hashlib.sha256(rows_path().read_bytes()).hexdigest()
-
-
-def model_path() -> Path:
-    """The folder of the embedded model, for `AutoModelForCausalLM.from_pretrained`."""
-    return _HERE / "model"
 
 
 @cache
