@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from drike.cli.console import draw
-from drike.editors.in_context import TokenLimit
+from drike.editors.catalog import TokenLimit
 from drike.editors.pool import Pool
 from drike.edits import Edit, EditCase, Probe
 from drike.errors import UsageError

@@ -1,1 +1,1 @@
-"""How edits become prompts: `editor.Editor` is the protocol, `catalog.make` the list of all editors."""
+"""How edits become prompts: `catalog.Editor` is the protocol, `catalog.make` the list of all editors."""

@@ -18,9 +18,16 @@ from drike.datasets.generated import with_generated
 from drike.editors.selectors import LeaveAlone, Selector, policy_mixes
 from drike.edits import Aspect, EditCase
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation import risk_control
 from drike.evaluation.evaluate import CaseAnswers
-from drike.evaluation.risk_control import CertifiedGuarantee, Counts, Guarantee, calibrate
+from drike.evaluation.risk_control import (
+    METRICS,
+    CertifiedGuarantee,
+    Counts,
+    Guarantee,
+    calibrate,
+    exceeds,
+    lower_bound,
+)
 from drike.gates.calibrated import LogisticHead
 from drike.gates.decision import EQUAL, Candidate
 from drike.gates.policy import QueryPolicy, Shown, relations_of
@@ -86,8 +93,9 @@ def train_query_policy(
     of_relations = [relations[next(iter(relations_of([case])))] for case in cases]
     candidates = [*_crossed(policy, cases, of_relations), *_crossed(policy, cases, range(len(cases)))]
     cases, answers = [*cases, *cases], [*answers, *answers]  # as for new relations, and as for new edits
-    right, masks = _training_data(policy, cases, answers)
-    costs = _costs(policy, answers)
+    right, costs = _right(policy, cases, answers), _costs(policy, answers)
+    aspects = [probe.aspect for case in cases for probe in case.asked]
+    masks = {wanted: torch.tensor([aspect is wanted for aspect in aspects]) for wanted in Aspect if wanted in aspects}
     trained = fit(policy, candidates, right, price * costs, masks)
     nearest = sorted(SHIFTS, key=abs)
     chosen, probes, cost = count_right(trained, cases, answers, candidates, price=price, shifts=nearest)
@@ -129,8 +137,7 @@ def count_right(
     phi, forced = _features(policy, candidates)
     applies, *suits = _weights(policy) @ phi.T
     mixes, logits = torch.stack(suits).argmax(dim=0) + 1, applies + forced
-    right = torch.cat([torch.tensor(of_case.correct, dtype=torch.float64) for of_case in answers])
-    costs = _costs(policy, answers)
+    right, costs = _right(policy, cases, answers), _costs(policy, answers)
     # Short names count as paraphrases, same-subject questions as neighbours.
     column = [2 if p.aspect in _STAYS else int(p.aspect is not Aspect.REWRITE) for case in cases for p in case.asked]
     owner = np.repeat(np.arange(len(cases)), [len(case.asked) for case in cases])
@@ -159,11 +166,11 @@ def certify(
     shifts = SHIFTS if guarantee.metric == "rr" else SHIFTS[::-1]  # the safest first
     right, probes, cost = count_right(policy, cases, answers, price=price, shifts=shifts)
     best = calibrate(right, probes, guarantee=guarantee, max_probes=max_probes, cost=cost)
-    column, confidence = risk_control.METRICS.index(guarantee.metric), guarantee.confidence
+    column, confidence = METRICS.index(guarantee.metric), guarantee.confidence
     edits = int((probes[:, column] > 0).sum())
     if best is None:
         safest = right[shifts[0]]
-        level = risk_control.lower_bound(guarantee.metric, safest, probes, confidence=confidence, max_probes=max_probes)
+        level = lower_bound(guarantee.metric, safest, probes, confidence=confidence, max_probes=max_probes)
         raise GuaranteeError(
             f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}; ask for less, or hold "
             "more edits out by `calibrate_on`"
@@ -179,7 +186,7 @@ def check_possible(guarantee: Guarantee, cases: Sequence[EditCase]) -> None:
             f"{guarantee} cannot be guaranteed, as no edit held out for it has a {guarantee.aspect.value} probe: "
             "choose another metric, or give other `data`"
         )
-    if not risk_control.exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
+    if not exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
         raise UsageError(
             f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right: ask for less, or "
             "hold more edits out by `calibrate_on`"
@@ -247,14 +254,10 @@ def _costs(policy: QueryPolicy, answers: Sequence[CaseAnswers]) -> Tensor:
     return tokens / tokens.mean(dim=0).max()
 
 
-def _training_data(
-    policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]
-) -> tuple[Tensor, Masks]:
-    """Right answers of all probes under each action, [probes, actions], and which probes are of each aspect."""
+def _right(policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]) -> Tensor:
+    """Right answers to all probes under each action, [probes, actions]. Raises UsageError for those of other cases."""
     right = [torch.tensor(of_case.correct, dtype=torch.float64) for of_case in answers]
     shapes = [(len(case.asked), 1 + len(policy.shown)) for case in cases]
     if not cases or [tuple(of_case.shape) for of_case in right] != shapes:
         raise UsageError(f"the answers of {len(answers)} edits are not those of these {len(cases)} under each action")
-    aspects = [probe.aspect for case in cases for probe in case.asked]
-    masks = {wanted: torch.tensor([aspect is wanted for aspect in aspects]) for wanted in Aspect if wanted in aspects}
-    return torch.cat(right), masks
+    return torch.cat(right)
