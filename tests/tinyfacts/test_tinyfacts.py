@@ -208,12 +208,12 @@ def test_the_other_model_is_narrower_and_its_rows_state_the_same_edits_in_other_
     assert {probe.query for case in other for probe in case.probes} <= said
 
 
-@pytest.mark.skipif(not model_path().exists(), reason="the embedded model is not built yet")
+@pytest.mark.skipif(not MODEL.exists(), reason="the embedded model is not built yet")
 def test_saving_replaces_the_whole_folder(tmp_path: Path) -> None:
     out = tmp_path / "model"
     out.mkdir()
     (out / "old").touch()
-    save(new_model(0), Tokenizer.from_file(str(model_path() / "tokenizer.json")), out, {})
+    save(new_model(0), Tokenizer.from_file(str(MODEL / "tokenizer.json")), out, {})
     assert not (out / "old").exists()
     assert (out / "model.safetensors").exists()
 
