@@ -12,11 +12,11 @@ import logging
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drike.conversations.following import Followed, Memory
 from drike.conversations.rendering import Placement, Restating, added_tokens
@@ -46,6 +46,7 @@ _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, an
 # `max_tokens`; status 400 leads to the other one.
 _BRIEF: Mapping[str, object] = {"max_tokens": 16, "temperature": 0}
 _THINKING: Mapping[str, object] = {"max_completion_tokens": 512}  # includes what the model thinks
+_LIMITS = {Api.RESPONSES: ({"max_output_tokens": 512, "store": False},), Api.MESSAGES: (_BRIEF,)}
 _DROPPED = frozenset((b"accept", b"accept-encoding", b"content-encoding", b"idempotency-key"))
 
 
@@ -75,7 +76,7 @@ class RequestEditor:
         try:
             if mode is not Mode.OFF and (request := await _read(api, call, feed)):
                 mode = self.mode_for(feed, request.conversation)
-                edited = await self._edit(request, call, feed, request_id, ask=ask)
+                edited = await self._edit(request, call, feed, request_id, mode=mode, ask=ask)
         except RequestError:
             raise
         except UnreadError as problem:
@@ -112,7 +113,7 @@ class RequestEditor:
         return followed.decision, body
 
     async def _edit(
-        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, request_id: str, *, mode: Mode, ask: bool
     ) -> EditedRequest:
         """Raises TimeoutError, and RequestError where the answer about an enforced edit is missing."""
         followed, body = await self._followed(request, call, feed, ask=ask)
@@ -121,7 +122,6 @@ class RequestEditor:
         uncertain = (candidate for decision in followed.decisions for candidate in decision.uncertain)
         failed = (candidate.edit.record for candidate in uncertain if candidate.answer is YesOrNo.FAILED)
         conversation, standing = request.conversation, followed.standing
-        mode = self.mode_for(feed, conversation)
         if mode is Mode.ON and any(record.must_apply for record in failed):
             raise _not_applied()
         self._metrics.conflicts.inc(len(followed.contradicted))
@@ -194,11 +194,13 @@ class RequestEditor:
         api, values, answer = request.conversation.api, request.values, YesOrNo.FAILED
         asked = {_PROMPTS[api]: question} if api in _PROMPTS else {"messages": [{"role": "user", "content": question}]}
         kept = {name: values[name] for name in _KEPT if name in values}
+        of_chats = (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING)
+        limits = _LIMITS.get(api, of_chats)
         headers = [header for header in call.headers if header[0] not in _DROPPED]
         path = f"/{call.path.partition('?')[0].split('/')[1]}" if api in (Api.RESPONSES, Api.MESSAGES) else call.path
         with suppress(UpstreamError, TimeoutError, ValueError, LookupError, TypeError, AttributeError):
             async with asyncio.timeout(seconds):
-                for limit in _limits(api, values):
+                for limit in limits:
                     body = json.dumps({**kept, **asked, **limit}).encode()
                     async with self._upstream.exchange(UpstreamCall("POST", path, headers, body)) as reply:
                         raw = await whole(reply)
@@ -250,11 +252,3 @@ def report(error: Exception) -> None:
 
 def _not_applied() -> RequestError:
     return RequestError(503, "edit_not_applied", "an enforced edit could not be applied in time: try again")
-
-
-def _limits(api: Api, values: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
-    if api is Api.RESPONSES:
-        return ({"max_output_tokens": 512, "store": False},)
-    if api is Api.MESSAGES:
-        return (_BRIEF,)
-    return (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING)

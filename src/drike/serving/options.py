@@ -14,7 +14,7 @@ from typing import Literal
 
 from drike.conversations.turns import Conversation, Speaker
 from drike.stores.log import EditStore
-from drike.stores.records import EditVersion, damaged
+from drike.stores.records import damaged
 from drike.support.records import read
 
 _SETTING = "modes"
@@ -102,7 +102,6 @@ def switches(store: EditStore) -> Sequence[Switch]:
         raise damaged(store.name, f"its modes: {problem}") from None
 
 
-def switch(store: EditStore, new: Switch) -> Sequence[EditVersion]:
-    """Put a switch in force, from now on, which changes no edit. Raises StoreError."""
+def switch(store: EditStore, new: Switch) -> None:
+    """Put a switch in force, from now on. Raises StoreError."""
     store.add_to_history(_SETTING, asdict(new))
-    return ()
