@@ -29,7 +29,7 @@ from drike.errors import DrikeError, UsageError
 from drike.gates.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
 from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
-from drike.models.served.cache import AnswerCache, answers_path
+from drike.models.served.cache import AnswerCache
 from drike.serving.options import GatewayOptions, Mode
 from drike.stated import Stated
 from drike.stores import log as stores
@@ -206,7 +206,7 @@ async def _ask(
     forms: Sequence[Settings] = (
         {"max_tokens": most, **greedy, **effort}, {"max_completion_tokens": most, **effort}, effort,
     )  # fmt: skip
-    cache = None if api.no_cache or plan.dry_run else AnswerCache(answers_path())
+    cache = None if api.no_cache or plan.dry_run else AnswerCache()
     asking = partial(
         Client, settings=forms if options.upstream else [{}], deadline=api.deadline, cache=cache, kept_for=kept_for
     )

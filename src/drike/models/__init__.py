@@ -67,7 +67,7 @@ def template_for(name: str, template: str | None) -> Template:
 
 def _open_served(name: str, template: Template, options: ApiOptions) -> LanguageModel:
     """Open a served model, behind the answer cache unless that is off."""
-    from drike.models.served.cache import AnswerCache, CachedModel, answers_path
+    from drike.models.served.cache import AnswerCache, CachedModel
     from drike.models.served.openai import ServedModel
     from drike.prompts import chat_messages
 
@@ -77,7 +77,7 @@ def _open_served(name: str, template: Template, options: ApiOptions) -> Language
     # Everything besides its prompt that affects an answer, the wording of a chat included.
     settings = [model.info.identity[part] for part in ("server", "name", "template", "thinking_tokens", "effort")]
     identity = json.dumps([*settings, chat_messages("") if template == "chat" else None])
-    return CachedModel(model, identity, AnswerCache(answers_path()))
+    return CachedModel(model, identity, AnswerCache())
 
 
 def _refuse_misspelled(name: str) -> None:

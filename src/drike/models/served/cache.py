@@ -102,11 +102,11 @@ def _key(*parts: object) -> str:
 
 
 class AnswerCache:
-    """Answers by key, on disk and in memory, and the keys that threads are asking for; threads may share it."""
+    """Answers by key, in memory and in a file, and the keys that threads are asking for; threads may share it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         remedy = "they stay in memory for this run; make room, or set XDG_CACHE_HOME"
-        self._file = KeyValueFile(path, "answers", remedy)
+        self._file = KeyValueFile(path or cache_folder() / "answers.sqlite", "answers", remedy)
         self._writer = ThreadPoolExecutor(1, "drike-answers")  # Python waits for it before it ends
         self._memory: dict[str, bytes] = {}
         self._unsaved: dict[str, bytes] = {}
@@ -180,8 +180,3 @@ class AnswerCache:
                     if self._unsaved[key] is answer:
                         del self._unsaved[key]
                 self._changed.notify_all()
-
-
-def answers_path() -> Path:
-    """Return the file that keeps answers, `answers.sqlite` in `files.cache_folder()`."""
-    return cache_folder() / "answers.sqlite"
