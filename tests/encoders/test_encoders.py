@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from huggingface_hub import close_session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -351,9 +352,11 @@ class TestSources:
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         assert not encoders._hub_has("some/encoder")
         encoders._hub_has.cache_clear()
+        close_session()  # of the hub's library, which keeps the proxy
         monkeypatch.setenv("ALL_PROXY", "socks5h://127.0.0.1:9")  # for which httpx2 may lack a package
         assert not encoders._hub_has("some/encoder")
         encoders._hub_has.cache_clear()
+        close_session()
 
     def test_a_model_available_on_the_hub_is_mentioned_but_not_downloaded(
         self, offline: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -368,7 +371,10 @@ class TestSources:
 
         with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
-            monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+            hub = f"http://127.0.0.1:{server.server_port}"
+            files = f"{hub}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+            monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub)
+            monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", files)
             monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
             found = locate("some/encoder")
             with pytest.raises(EncoderError, match="give the path"):

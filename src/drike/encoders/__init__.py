@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -41,7 +40,7 @@ _VOCABULARY = (
     "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model",
     "special_tokens_map.json", "added_tokens.json",
 )  # fmt: skip
-_PROBE_SECONDS = 3.0
+_PROBE_SECONDS = 4.0
 
 
 def features_folder() -> Path:
@@ -134,17 +133,13 @@ def _hub_has(name: str) -> bool:
     """Whether the hub has a model; it is asked once in a process, for a few seconds at most."""
     if find_spec("huggingface_hub") is None:
         return False
-    import httpx2
-    from huggingface_hub import constants
+    from huggingface_hub import HfApi
 
-    if constants.HF_HUB_OFFLINE or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?", name):
-        return False
     repository, revision = pinned(name)
-    address = f"{constants.ENDPOINT}/{repository}/resolve/{revision or 'main'}/config.json"
-    ask = partial(httpx2.head, address, timeout=_PROBE_SECONDS, follow_redirects=True)
-    try:  # a resolver without a network may take half a minute, whatever the request's own timeout
-        return run_with_timeout(_PROBE_SECONDS + 1, ask).is_success
-    except (OSError, ValueError, ImportError, httpx2.HTTPError, httpx2.InvalidURL):  # ImportError: of a SOCKS proxy
+    ask = partial(HfApi().file_exists, repository, "config.json", revision=revision)
+    try:  # a resolver without a network may take half a minute, whatever a request's own timeout
+        return run_with_timeout(_PROBE_SECONDS, ask)
+    except Exception:  # a name or an address that is none, no network, or a proxy for which a package is missing
         return False
 
 
