@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from drike.gates.glossary import SPACELESS, begins, held, own_name, patterns
 from drike.gates.sentences import LINE, PASSAGE, QUOTED, Sentence, Span, blocks_of, lines_of, sentences_of
+from drike.short_forms import sections
 
 MOST_PARTS = 8
 _MARKS = 7  # characters about a name in quotation marks: these, a stop, an article
@@ -25,17 +26,8 @@ _ITEM = re.compile(r"\s*(?P<mark>(?:\d{1,2}|[a-z])[.)]\s+|[-*•]\s+|#{1,6}\s+)?
 _INTRODUCED = re.compile(r"：|:(?=\s|[\"'“„«‘「『])|\s[-–—]\s")
 _SOLID = re.compile(r"\S")
 _WORD = re.compile(r"[^\W_]+(?:['’]\w+)*")
-_CODE = re.compile(  # a line of code, of a log or of a trace
-    r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d "
-    r"|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b[\]:\s]|Traceback \(|File \"[^\"]+\", line|at [\w.$<>]+\("
-    r"|(?:\w+\.)*[A-Z]\w+(?:Error|Exception):|(?:async )?def \w+\(|class \w+[(:{]|import \w+(?:\.\w+|;|$| as )"
-    r"|from [\w.]+ import |return\b.*[;()\"']|#include|(?:SELECT|INSERT|UPDATE|DELETE)\b.*\b(?:FROM|INTO|SET)\b"
-    r"|(?:const|let|var|val|final|public|private|static|int|string) [\w<>\[\]]+.*[=({;]|(?:\$|>>>|C:\\>) ?\w"
-    r"|(?:for|if|while|elif|switch)\b.*[:{]$|(?:print|console\.log|assert) ?\(|\w[\w.]*\(.*\);?$|[})\];]+$"
-    r"|(?:error|warning|fatal|panic): "
-    r"|[\w.\[\]\"']+ ?[-+*]?= ?(?:\S.*[\]\"'();{}\d]|;?)$|<[a-z]+[ /].*>$"
-    r"|(?:curl|docker|pip|git) -?\w|[A-Z][A-Z0-9_]+=\S)"
-)
+# A line of code, of a log or of a trace.
+_CODE = re.compile(rf"\s*(?:{'|'.join(sections('gates/asking.txt')['code'])})")
 _COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t]*:[*_]*\s*")
 _LABELS = ("query", "document", "answer")
 # "how much RAM ..."
@@ -69,8 +61,9 @@ def read(text: str) -> Asked:
     sentences = [sentence for line in lines_of(text, blocks) for sentence in sentences_of(text, line)]
     kinds = {line: _kind(text[line[0] : min(line[1], line[0] + PASSAGE)]) for line in {s.line: 0 for s in sentences}}
     code += _code_lines(text, kinds)
-    worked = _worked_on(text, [s for s in sentences if not kinds[s.line]], blocks)
-    sentences = [s for s in sentences if not kinds[s.line] and not _within(s, worked)]
+    sentences = [s for s in sentences if not kinds[s.line]]
+    worked = _worked_on(text, sentences, blocks)
+    sentences = [s for s in sentences if not any(start <= s.start and s.stop <= stop for start, stop in worked)]
     sentences, labelled = _labelled(text, sentences)
     apart = labelled or bool(blocks or worked or any(kinds.values()))
     parts = [part for s in _asking(text, sentences, apart) for part in _split(text, s)]
@@ -225,10 +218,6 @@ def _gaps(text: str, code: Iterable[Span], parts: Sequence[Span]) -> list[Span]:
 
 def _overlaps(span: Span, others: Iterable[Span]) -> bool:
     return any(start < span[1] and span[0] < stop for start, stop in others)
-
-
-def _within(sentence: Sentence, spans: Iterable[Span]) -> bool:
-    return any(start <= sentence.start and sentence.stop <= stop for start, stop in spans)
 
 
 def _labelled(text: str, sentences: list[Sentence]) -> tuple[list[Sentence], bool]:

@@ -14,6 +14,7 @@ from drike.gates.index import EditIndex
 from drike.matching import normalise
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE
+from drike.short_forms import sections
 from drike.stores import reports
 from drike.stores.log import EditStore
 from drike.stores.records import EditRecord, EditVersion, RecordError, Status, checked
@@ -26,21 +27,10 @@ _MOST_WORDS = 12  # of an object
 
 _GREETING = regex.compile(r"(?i)^.*?\b(?=(what|who|whose|where|when|which|how)\b)")
 _SHORT_IS = regex.compile(r"(?i)^(what|who|where|when)['\N{RIGHT SINGLE QUOTATION MARK}]s\b")
-_IS = r"(?P<be>is|was|are|were)"
-_STATEMENTS = tuple(  # a question, and the same as a statement without its end
-    (regex.compile(pattern, regex.IGNORECASE), statement)
-    for pattern, statement in (
-        (rf"where {_IS} (?P<x>.+?) (?P<verb>located|based|situated|born|founded|held|buried|made|built)",
-         "{x} {be} {verb} in"),
-        (rf"where {_IS} (?P<x>.+)", "{x} {be} in"),
-        (rf"when {_IS} (?P<x>.+) (?P<verb>\w+(?:ed|en|rn|lt|ld|de))", "{x} {be} {verb} in"),
-        (rf"(?:what|who) {_IS} (?P<x>.+)", "{x} {be}"),
-        (rf"(?:which|what) [\w ]+? {_IS} (?P<x>the .+)", "{x} {be}"),
-        (r"who (?P<verb>\w+ed|made|built|led) (?P<x>.+)", "{x} was {verb} by"),
-        (r"who wrote (?P<x>.+)", "{x} was written by"),
-        (r"what does (?P<x>.+) (?P<verb>cost|mean|contain|weigh)", "{x} {verb}s"),
-    )
-)  # fmt: skip
+_STATEMENTS = [
+    (regex.compile(question, regex.IGNORECASE), statement)
+    for question, statement in (line.split(" -> ") for line in sections("gates/asking.txt")["statements"])
+]
 _QUOTED = regex.compile(r"[\"\u201c\u201e\u00ab](.+?)[\"\u201c\u201d\u00bb]")
 _WORD = r"\p{Lu}[\p{L}\p{N}&.\-]*"
 _NAME = regex.compile(rf"{_WORD}(?:\s+(?:(?:of|the|de|la|von|van|and|&)\s+)*(?:{_WORD}|\p{{N}}+))*")

@@ -126,10 +126,6 @@ class EditIndex:
         """Salient unit vectors [n, d] of texts with "it" for a subject, one at least. Raises ValueError, too."""
         return _encoded(salient(self.require_encoder()), texts)
 
-    def closest(self, id: int, vector: FloatArray) -> float:
-        """The largest cosine of an edit's texts and a unit vector [d]."""
-        return self._texts.closest(_texts(self.edits[id].record), vector)
-
     def closest_masked(self, id: int, vector: FloatArray) -> float:
         """The largest cosine of an edit's texts, with "it" for the subject, and a salient unit vector [d]."""
         return self._masked.closest(_masked_texts({id: self.edits[id]})[id], vector)
@@ -303,16 +299,17 @@ def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[
         for id in mention.edits:
             spans[id].add((mention.begin, mention.end))
     kept, texts = affordable(((id, wholes), wholes) for id in ids for wholes in [parsed.wholes(spans[id])])
+    stored = _texts_of({id: index.edits[id] for id, _ in kept})
     if index.encoder is not None:
         vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
-        return {id: max(index.closest(id, vectors[text]) for text in own) for id, own in kept}
-    asked = {text: set(Words.of(text).keys.tolist()) for text in texts}
+        return {id: max(index._texts.closest(stored[id], vectors[text]) for text in own) for id, own in kept}
+    known = {text for own in stored.values() for text in own}
+    words = {text: set(Words.of(text).keys.tolist()) for text in known.union(texts)}
 
-    def shared(text: str, stored: set[int]) -> float:
-        return len(asked[text] & stored) / max(1, len(asked[text] | stored))
+    def shared(first: str, second: str) -> float:
+        return len(words[first] & words[second]) / max(1, len(words[first] | words[second]))
 
-    stored = {id: [set(Words.of(text).keys.tolist()) for text in _texts(index.edits[id].record)] for id, _ in kept}
-    return {id: max(shared(text, words) for text in own for words in stored[id]) for id, own in kept}
+    return {id: max(shared(text, other) for text in own for other in stored[id]) for id, own in kept}
 
 
 def affordable(texts_of: Iterable[tuple[Kept, Collection[str]]]) -> tuple[list[Kept], list[str]]:

@@ -109,7 +109,8 @@ class NameIndex:
         some = self.known.may_have(words.keys, WORD)
         spelled, free = self._spelled(words, some)
         begins, ends, names = _outermost(*spelled, len(words))
-        spans = zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True)
+        wholes = self.known.sorted[names] ^ np.uint64(WHOLE)
+        spans = zip(begins.tolist(), ends.tolist(), wholes.tolist(), strict=True)
         mentions = [mention for begin, end, name in spans for mention in self._read(words, name, begin, end)]
         mentions += self._others(words, some, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
@@ -123,7 +124,7 @@ class NameIndex:
         found = {i for m in self._others(words, some, free) if m.kind is not NameMatch.LAST for i in m.edits}
         for kind in _WHOLE_NAMES:
             own = (wholes if kind is NameMatch.FULL else shorter) ^ np.uint64(OF_KIND[kind])
-            found.update(*self.names.values_of(own.tolist()))
+            found.update(*filter(None, map(self.names.get, own.tolist())))
         return found
 
     def _others(self, words: Words, some: Flags, free: Flags) -> list[Mention]:
@@ -176,10 +177,6 @@ class NameIndex:
         named = np.flatnonzero(sizes)
         return starts[named], starts[named] + sizes[named], names[named]
 
-    def _wholes(self, names: Places) -> list[int]:
-        wholes: list[int] = (self.known.sorted[names] ^ np.uint64(WHOLE)).tolist()
-        return wholes
-
     def _read(
         self, words: Words, name: int, begin: int, end: int, kinds: Collection[NameMatch] = tuple(NameMatch)
     ) -> Iterator[Mention]:
@@ -228,7 +225,8 @@ class NameIndex:
         centres = spans[0] // width * width + MAX_NAME_PARTS
         held = (spans[0] <= centres) & (centres < spans[1])
         begins, ends, names = (_first_or_last(part[held], _MENTIONS) for part in spans)
-        for first, behind, name in zip(begins.tolist(), ends.tolist(), self._wholes(names), strict=True):
+        wholes = self.known.sorted[names] ^ np.uint64(WHOLE)
+        for first, behind, name in zip(begins.tolist(), ends.tolist(), wholes.tolist(), strict=True):
             place, word, right = guesses[first // width]
             offset = first // width * width + MAX_NAME_PARTS - place
             begin, end = first - offset, behind - offset
@@ -244,8 +242,7 @@ class NameIndex:
     def _with_s(self, words: Words, places: Places) -> list[tuple[int, str, str]]:
         """Words that are known but for their last letter, an s: each with its place, and without this letter."""
         ending = [(i, word) for i in places.tolist() for word in words.folded(i, i + 1) if word.endswith("s")]
-        stems = Words.of_each([word[:-1] for _, word in ending])
-        known = self.known.may_have(np.array([stem.keys[0] if len(stem) else 0 for stem in stems], np.uint64), WORD)
+        known = self.known.may_have(np.array([key_of(word[:-1]) for _, word in ending], np.uint64), WORD)
         return [(i, word, word[:-1]) for (i, word), is_known in zip(ending, known, strict=True) if is_known]
 
     def _people(self, words: Words, outer: Places, some: Flags, free: Flags) -> list[Mention]:

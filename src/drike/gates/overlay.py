@@ -46,11 +46,6 @@ class OverlayDict(Mapping[Key, Value]):
         value = self.changes[key] if key in self.changes else self.base.get(key)
         return default if value is None else value
 
-    def values_of(self, keys: Iterable[Key]) -> Iterator[Value]:
-        """The values of those of many keys that it has."""
-        values = map(self.get if self.changes else self.base.get, keys)
-        return (value for value in values if value is not None)
-
     def __getitem__(self, key: Key) -> Value:
         value = self.get(key)
         if value is None:

@@ -21,7 +21,7 @@ _MOST_PLACES = 32  # at which a text names a subject
 _STEM = 5  # letters by which forms of a word are told from other words
 _LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
 
-_LISTS = sections("gates/contraries.txt")
+_LISTS = sections("gates/asking.txt")
 _CONTRARIES, _OPPOSITES, _CASES = (
     [[frozenset(relation.split()) for relation in line.split("|")] for line in _LISTS[name]]
     for name in ("contraries", "opposites", "cases")
@@ -31,13 +31,7 @@ _FAMILY, _EMPTY, _ANY_MEASURE = (
 )
 _MEASURES = [_ANY_MEASURE.union(line.split()) for line in _LISTS["measures"]]
 
-_KINDS = {
-    "person": r"who|whom|whose",
-    "time": r"when|year|date|day",
-    "number": r"how (?:many|much|old|tall|long|far|large|big)|number|population|elevation|height",
-    "place": r"where|city|town|country|place|location|located|continent|state|capital",
-    "language": r"language|tongue",
-}
+_KINDS = dict(line.split(": ") for line in _LISTS["kinds"])
 _KIND = re.compile("|".join(rf"(?P<{kind}>\b(?:{pattern})\b)" for kind, pattern in _KINDS.items()), re.IGNORECASE)
 
 
@@ -106,17 +100,13 @@ def _weights(wording: str, names: tuple[str, ...]) -> dict[str, float]:
     return {word: content(word) for word in words(glossed(masked(wording, names))) if word not in _EMPTY}
 
 
-_BESIDES = re.compile(
-    r"[,(]?\s*\b(?:besides|apart from|aside from|other than|in addition to|except(?: for)?|außer|abgesehen von"
-    r"|además de|aparte de|outre|à part|en dehors de)\b[^,.;?!]*",
-    re.IGNORECASE,
-)
-_ASIDE = re.compile(  # what a question says beside what it asks
-    r"^\W*(?:(?:please|hey|hi|hello|ok|so|and|can you|could you|would you|will you|quick question)\W+)*"
-    r"(?:remind me|tell me|tell us|let me know|i(?: would|'d) like to know|i (?:want|need) to know|do you know)\b"
-    r"[\s,:]*|[,\s]*\b(?:these days|right now|at the moment|at present|currently|nowadays|by the way|im moment|derzeit"
-    r"|gerade|en este momento|actualmente|actuellement|en ce moment)\b",
-    re.IGNORECASE,
+def _any(name: str) -> str:
+    return f"(?:{'|'.join(_LISTS[name])})"
+
+
+_BESIDES = re.compile(rf"[,(]?\s*\b{_any('besides')}\b[^,.;?!]*", re.IGNORECASE)
+_ASIDE = re.compile(
+    rf"^\W*(?:{_any('polite')}\W+)*{_any('introductions')}\b[\s,:]*|[,\s]*\b{_any('asides')}\b", re.IGNORECASE
 )
 _OPTIONS = re.compile(r"\s\(?A[.):]\s.*\bB[.):]\s.*", re.DOTALL)
 
@@ -128,31 +118,20 @@ def trimmed(question: str) -> str:
     return _OPTIONS.sub("", _BESIDES.sub("", _ASIDE.sub("", question) or question))
 
 
-_OPEN = re.compile(  # questions for a name; yes or no is no question for the subject of an edit
-    r"\b(?:who|whom|whose|what|which|where|when|how|wer|wen|wem|wessen|welche[rmns]?|wo|wann|qui|quels?|quelles?|où"
-    r"|quand|lequel|laquelle|quién|quiénes|qué|cuál|cuáles|dónde|cuándo|chi|quale|quali|dove|quando|quem|qual|wie|welk)\b"
-    r"|[誰何谁哪]|どこ|いつ|кто|что|как(?:ой|ая|ое|ие)|где|когда|누구|무엇|어느|어디",
-    re.IGNORECASE,
-)
+_OPEN = re.compile(rf"\b{_any('open')}\b|{_any('open signs')}", re.IGNORECASE)
 _PAST = re.compile(  # of a line the first such verb alone, so that a text of many is read in linear time
     r"^(?>.*?\b(?:was|were|did|had)\b).*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.IGNORECASE)
 _OTHERS = re.compile(  # another than the one that an edit is about: a relative, who was it before, part of it
-    r"\bit(?:['’]?s)? (?P<kin>brother|sister|father|mother|parent|wife|husband|spouse|son|daughter|uncle|aunt|cousin"
-    r"|friend)s?\b(?!\W+(?:tongue|company))"
-    r"|\b(?P<other>first|second|third|former|previous|next|last|vice|deputy|assistant|acting)\W(?:\w+\W){0,2}(?:president|minister|chancellor|ceo|chief"
-    r"|head|coach|manager|mayor|owner|king|queen|leader|director|chair\w*|captain)\b|\b(?P<time>before) the current\b"
+    rf"\bit(?:['’]?s)? (?P<kin>{_any('kin')})s?\b(?!\W+(?:tongue|company))"
+    rf"|\b(?P<other>{_any('other')})\W(?:\w+\W){{0,2}}{_any('offices')}\b|\b(?P<time>before) the current\b"
     r"|\b(?P<part>women|youth)['’]?s?\b",
     re.IGNORECASE,
 )
-_ASKING = re.compile(  # questions that begin so never ask for the same
-    r"\W*(?:(?:and|so|do you know|tell me|in|on|at|by|from|since|until)\W+)*(?:(?P<person>who|whom|whose)"
-    r"|(?P<time>when|(?:what|which) (?:year|date|day|month|century|time))"
-    r"|(?P<place>where|(?:what|which) (?:city|town|country|place))"
-    r"|(?P<number>how (?:many|much))|(?P<reason>why))\b",
-    re.IGNORECASE,
+_BEGINNING = re.compile(
+    rf"\W*(?:(?:and|so|do you know|tell me|in|on|at|by|from|since|until)\W+)*{_any('beginnings')}\b", re.IGNORECASE
 )
 
 
@@ -164,7 +143,7 @@ def is_open(question: str) -> bool:
 @lru_cache(4_096)
 def _asking(question: str) -> tuple[str | None, frozenset[str]]:
     """For what a question asks by how it begins, None where that or another word does not say so; and the rest."""
-    match = _ASKING.match(question)
+    match = _BEGINNING.match(question)
     kinds = {kind.lastgroup for kind in _KIND.finditer(question)}
     rest = _stems(words(question[match.end() :] if match else question))
     return (match.lastgroup if match and kinds <= {match.lastgroup} else None), rest
