@@ -12,7 +12,7 @@ from drike import datasets
 from drike.deployment.edited_model import EditedModel
 from drike.gates.by_name import Named
 from drike.models import load
-from drike.report.tour import QUESTIONS, TOURED, edits_of, html, recorded, stops
+from drike.report.tour import QUESTIONS, TOURED, edits_of, html, recorded
 from tests.worlds.browsing import CHROMIUM, DRIVER, browser
 from tests.worlds.commands import run
 
@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs/results"
 def page() -> str:
     cases = edits_of(datasets.load("tinyfacts").cases)
     edited = EditedModel(load("reader"), drike.FactPrompt(), [case.edit for case in cases], gate=Named())
-    return html(cases[: len(TOURED)], stops(edited), len(edited.index.edits))
+    return html(edited, cases[: len(TOURED)])
 
 
 def test_the_page_shows_every_question_with_its_prompt_and_loads_nothing() -> None:

@@ -44,7 +44,7 @@ def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     from drike.deployment.edited_model import EditedModel
     from drike.gates.store_gate import open_gate
     from drike.models import EMBEDDED, load
-    from drike.report.tour import TOURED, edits_of, html, stops
+    from drike.report.tour import TOURED, edits_of, html
 
     page_name(out)
     cases = edits_of(datasets.load(datasets.TINYFACTS).cases)
@@ -52,7 +52,7 @@ def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     encoder = watched_encoder(gate)
     with progress("asking the embedded model"):
         edited = EditedModel(load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate, encoder=encoder)
-        page = html(cases[: len(TOURED)], stops(edited), len(edited.index.edits))
+        page = html(edited, cases[: len(TOURED)])
     write_text(out, page)
     opened = not no_open and webbrowser.open(out.resolve().as_uri())
     say(f"The tour is in {out}" + ("" if opened else ": open it in a browser"))

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from drike.deployment.edited_model import BeforeAfter, EditedModel, write_prompts
+from drike.deployment.edited_model import EditedModel, write_prompts
 from drike.edits import EditCase
-from drike.prompts import Prompt
 from drike.report.page import rendered
 
 OTHERS = 100  # further edits that are in force
@@ -30,22 +28,6 @@ QUESTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Stop:
-    """A question of the tour. how: it is put. concerned: whether an edit should change its answer. prompt: as sent."""
-
-    query: str
-    how: str
-    concerned: bool
-    answers: BeforeAfter
-    prompt: Prompt
-
-    @property
-    def right(self) -> bool:
-        """Whether the gate gave the question an edit just where one concerns it."""
-        return bool(self.answers.decision.matched) is self.concerned
-
-
 def edits_of(cases: Sequence[EditCase]) -> list[EditCase]:
     """The toured edits, and so many others, one a subject."""
     by_fact = {(case.edit.subject, case.edit.relation): case for case in cases}
@@ -54,22 +36,15 @@ def edits_of(cases: Sequence[EditCase]) -> list[EditCase]:
     return [*(by_fact[fact] for fact in TOURED), *list(others.values())[:OTHERS]]
 
 
-def stops(edited: EditedModel) -> list[Stop]:
-    """Every question of the tour, asked without and with the edits in force."""
-    answered = edited.before_after(list(QUESTIONS))
-    prompts = write_prompts(edited.editor, [answers.decision for answers in answered])
-    return [
-        Stop(query, how, concerned, answers, prompt)
-        for (query, (how, concerned)), answers, prompt in zip(QUESTIONS.items(), answered, prompts, strict=True)
-    ]
-
-
 def recorded() -> list[list[str]]:
     """What ways of editing do to a real model: PC, RR and S (other answers unchanged), S (clean of the new object)."""
     with Path(__file__).with_name("recorded.tsv").open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file, delimiter="\t"))
 
 
-def html(toured: Sequence[EditCase], stops: Sequence[Stop], in_force: int) -> str:
-    """The page; the same input gives the same text."""
-    return rendered("tour.html", toured=toured, stops=stops, in_force=in_force, rows=recorded())
+def html(edited: EditedModel, toured: Sequence[EditCase]) -> str:
+    """The page: every question asked without and with the edits in force. The same answers give the same text."""
+    answered = edited.before_after(list(QUESTIONS))
+    prompts = write_prompts(edited.editor, [answers.decision for answers in answered])
+    stops = zip(QUESTIONS.values(), answered, prompts, strict=True)
+    return rendered("tour.html", toured=toured, stops=stops, in_force=len(edited.index.edits), rows=recorded())
