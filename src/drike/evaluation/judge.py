@@ -6,7 +6,7 @@ with challenges is a conversation: the model answers, is challenged ("Are you su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Literal, TypeVar
@@ -135,32 +135,25 @@ class Judge:
         The model writes and scores what the rule needs, scores also where a question has a distractor, if it can, and
         writes all answers with `write`. Scores are those of the first right answer by the rule, else of the target.
         """
-        questions, written = self._write(questions, every=write)
+        asked = self._write(questions, every=write)
         verdicts = []
-        for question, (scores, distractor) in zip(questions, self._score(questions, written), strict=True):
-            text = written.get(id(question.prompt), WrittenAnswer())
+        for (question, written), scores in zip(asked, self._score(asked), strict=True):
+            of_right: Sequence[Score | None] = scores[: len(question.right)] or (None,)
             of_answers = [
                 Verdict(
-                    self.rule, question.right, text.answer, score, distractor,
-                    prompt_tokens=text.prompt_tokens if score is None else score.prompt_tokens,
-                    answered=text.reached_cue,
-                ) for score in scores or (None,)
+                    self.rule, question.right, written.answer, score,
+                    distractor=scores[-1] if len(scores) > len(question.right) else None,
+                    prompt_tokens=written.prompt_tokens if score is None else score.prompt_tokens,
+                    answered=written.reached_cue,
+                ) for score in of_right
             ]  # fmt: skip
             verdicts.append(next((verdict for verdict in of_answers if verdict.correct), of_answers[0]))
         return verdicts
 
-    def _write(
-        self, questions: Sequence[Question], *, every: bool
-    ) -> tuple[Sequence[Question], Mapping[int, WrittenAnswer]]:
-        """The questions after their challenges, and `every` answer, or those needed, by the `id` of its prompt."""
-        written: dict[int, WrittenAnswer] = {}
+    def _write(self, questions: Sequence[Question], *, every: bool) -> list[tuple[Question, WrittenAnswer]]:
+        """The questions after their challenges, with what the model wrote: `every` answer, or those that are needed."""
+        written: dict[int, WrittenAnswer] = {}  # by the `id` of its prompt
         challenged: dict[tuple[int, str], Prompt] = {}  # so that questions challenged alike share their prompt
-
-        def answer(questions: Iterable[Question]) -> None:
-            always = every or not self.rule.by_scores
-            needed = (q.prompt for q in questions if always or q.challenges or q.prompt.cue is not None)
-            new = {id(prompt): prompt for prompt in needed if id(prompt) not in written}
-            written.update(zip(new, write_answers(self.model, [*new.values()]), strict=True))
 
         def challenge(question: Question) -> Question:
             if not question.challenges:
@@ -170,31 +163,29 @@ class Judge:
             prompt = challenged.setdefault((id(question.prompt), said), prompt)
             return replace(question, prompt=prompt, challenges=tuple(later))
 
-        answer(questions)
-        while any(question.challenges for question in questions):
+        always = every or not self.rule.by_scores
+        while True:
+            needed = (q.prompt for q in questions if always or q.challenges or q.prompt.cue is not None)
+            new = {id(prompt): prompt for prompt in needed if id(prompt) not in written}
+            written.update(zip(new, write_answers(self.model, [*new.values()]), strict=True))
+            if not any(question.challenges for question in questions):
+                return [(question, written.get(id(question.prompt), WrittenAnswer())) for question in questions]
             questions = [challenge(question) for question in questions]
-            answer(questions)
-        return questions, written
 
-    def _score(
-        self, questions: Sequence[Question], written: Mapping[int, WrittenAnswer]
-    ) -> list[tuple[list[Score], Score | None]]:
+    def _score(self, asked: Sequence[tuple[Question, WrittenAnswer]]) -> list[list[Score]]:
         """Scores of each question's right answers and distractor, as far as needed, in one call, to share prefixes."""
         answers: list[list[str]] = []
         requests: list[Request] = []
-        for question in questions:
+        for question, written in asked:
             needed = self.model.score is not None and (self.rule.by_scores or question.distractor is not None)
             wrong = [] if question.distractor is None else [question.distractor]
             answers.append([*question.right, *wrong] if needed else [])
-            own = "" if question.prompt.cue is None else written[id(question.prompt)].reasoning
-            text, earlier = model_input(self.model, question.prompt)
+            own, (text, earlier) = written.reasoning, model_input(self.model, question.prompt)
             requests += [Request(text + own, f" {answer}", len(own), earlier) for answer in answers[-1]]
         if self.model.score is None or not requests:
-            return [([], None) for _ in questions]
+            return [[] for _ in asked]
         scores = iter(checked(self.model, "score", self.model.score(requests), Score, len(requests)))
-        scored = [[next(scores) for _ in of_question] for of_question in answers]
-        pairs = zip(questions, scored, strict=True)
-        return [(found[: len(q.right)], found[-1] if len(found) > len(q.right) else None) for q, found in pairs]
+        return [[next(scores) for _ in of_question] for of_question in answers]
 
 
 def ask_probes(judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]) -> list[list[Verdict]]:
