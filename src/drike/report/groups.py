@@ -76,7 +76,6 @@ class Group:
     label: str
     model: str
     data: str
-    variant: str
     runs: tuple[ReportedRun, ...]
 
     @cached_property
@@ -102,17 +101,15 @@ class Group:
     @property
     def headline(self) -> str:
         """The metric that editors are ranked by: S, or the first of ESR, PC and RR that was measured."""
-        summaries = self.summaries.values()
-        main = METRICS[:4]  # S, ESR, PC, RR
-        measured = (name for name in main if any(summary.metric(name).value is not None for summary in summaries))
-        return next(measured, main[0])
+        main, summaries = METRICS[:4], self.summaries.values()
+        return next((name for name in main if any(of.metric(name).value is not None for of in summaries)), main[0])
 
     @property
     def ranked(self) -> list[Summary]:
         """The summaries of the editors that have the headline metric, best first, without the unedited model."""
-        values = {editor: of.metric(self.headline).value for editor, of in self.summaries.items() if editor != UNEDITED}
-        measured = {editor: -value for editor, value in values.items() if value is not None}
-        return [self.summaries[editor] for editor in sorted(measured, key=measured.__getitem__)]
+        metric, editors = self.headline, (of for editor, of in self.summaries.items() if editor != UNEDITED)
+        measured = [of for of in editors if of.metric(metric).value is not None]
+        return sorted(measured, key=lambda of: of.metric(metric).value or 0, reverse=True)
 
     def difference(self, ours: str, theirs: str, metric: str) -> Difference | None:
         """Our metric minus theirs, paired; None if the two editors were not measured on the same edits."""
@@ -156,7 +153,7 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
         variant = ", ".join(f"{name} {first.settings.get(name, 'not set')}" for name in names if name != "data")
         label = ", ".join(filter(None, (first.model, first.data, variant)))
         pooled = tuple(sorted((first, *others), key=lambda run: run.seed))
-        groups.append(Group(label, first.model, first.data, variant, pooled))
+        groups.append(Group(label, first.model, first.data, pooled))
     return tuple(groups)
 
 
@@ -224,7 +221,7 @@ def read_run(folder: Path) -> ReportedRun:
     summary = files.read_json(folder / "summary.json", Mapping[str, Summary], "remove it, or evaluate again")
     expected, evaluated = [*(run.editors or ()), *(summary or {})], {files.slug(editor) for editor in outcomes}
     both = (editor for editor in run.editors or () if editor in outcomes)  # in the order they were asked for
-    behind_gate = {editor: files.outcomes_path(folder, editor, files.DEPLOYED) for editor in both}
+    behind_gate = {editor: files.read_outcomes(files.outcomes_path(folder, editor, files.DEPLOYED)) for editor in both}
     origin = folder if (folder / _EPISODES).exists() else trained
     return ReportedRun(
         folder=str(folder),
@@ -243,7 +240,7 @@ def read_run(folder: Path) -> ReportedRun:
         written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},
         prompts={editor: _prompts(folder, editor) for editor in outcomes},
         stored=_text(run.record.settings.get("stored") or ""),
-        deployed={name: tuple(files.read_outcomes(path)) for name, path in behind_gate.items() if path.exists()},
+        deployed={editor: tuple(deployed) for editor, deployed in behind_gate.items() if deployed},
         gate=tuple(files.read_lines(folder / files.DEPLOYED / files.GATE, GateRecord, "evaluate again")),
         started=run.record.started,
         versions=run.record.versions,

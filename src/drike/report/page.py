@@ -183,8 +183,7 @@ def packed(groups: Sequence[Group]) -> dict[str, object]:
     demonstrations their index in `shown`: a flat list of (role, text). Cases with prompts come first.
     """
     packing = _Packing(list(dict.fromkeys(editor for group in groups for editor in group.outcomes)))
-    numbered = ((number, run) for number, group in enumerate(groups) for run in group.runs)
-    cases = [case for number, run in numbered for case in packing.cases(number, run)]
+    cases = [case for i, group in enumerate(groups) for run in group.runs for case in packing.cases(i, run)]
     return {
         "aspects": _ASPECTS,
         "roles": _ROLES,
@@ -200,9 +199,7 @@ def packed(groups: Sequence[Group]) -> dict[str, object]:
 def as_script(data: object) -> str:
     """Write JSON that is safe inside a script element: none of its characters can end the element or start another."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return text.translate({ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,9 @@ class PaperTable:
 
 
 def _table(columns: list[str], rows: list[dict[str, Any]], **others: Any) -> PaperTable:
-    pairs = ((row, zip(columns, row["values"], strict=True)) for row in rows)
-    published = (Published(**row | {"values": {name: v for name, v in values if v != "n/a"}}) for row, values in pairs)
-    return PaperTable(columns=tuple(columns), rows=tuple(published), **others)
+    for row in rows:
+        row["values"] = {name: value for name, value in zip(columns, row["values"], strict=True) if value != "n/a"}
+    return PaperTable(columns=tuple(columns), rows=tuple(Published(**row) for row in rows), **others)
 
 
 _PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text("utf-8"))
@@ -86,9 +86,10 @@ def by_model(groups: Sequence[Group]) -> Table | None:
     """The counterpart of Table 3: models as rows, for DR-IKE and then IKE; None for runs of a single model."""
     if len({group.model for group in groups if METHOD in group.summaries}) < 2:
         return None
-    alike = len({(group.data, group.variant) for group in groups}) == 1
+    suffixes = {group.label.removeprefix(group.model) for group in groups}
+    alike = len(suffixes) == 1
     named = {group.model if alike else group.label: group for group in groups}
-    suffix = groups[0].label.removeprefix(groups[0].model) if alike else ""
+    suffix = suffixes.pop() if alike else ""
     blocks = [
         (f"{editor}{suffix}", {name: (group, editor) for name, group in named.items()}) for editor in (METHOD, BASELINE)
     ]

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from statistics import fmean, pstdev
 
 from drike.deployment.evaluation import GateRecord
@@ -99,17 +100,16 @@ def _shares(
 
 def work(usages: Mapping[str, Usage]) -> Table:
     """The model's work for each part of a run: prompts, forwards, tokens computed and saved, seconds."""
-    rows: list[tuple[Cell, ...]] = []
-    for name, usage in usages.items():
-        tokens = (usage.tokens, usage.tokens_computed, usage.tokens_shared, usage.tokens_cached)
-        counts = map(Number, (usage.prompts, usage.forwards, *tokens))
-        rows.append((name, *counts, Number(usage.seconds or None, ".1f")))
+    counts = attrgetter("prompts", "forwards", "tokens", "tokens_computed", "tokens_shared", "tokens_cached")
+    rows = tuple(
+        (name, *map(Number, counts(usage)), Number(usage.seconds or None, ".1f")) for name, usage in usages.items()
+    )
     header = ("", "prompts", "forwards", "tokens", "computed", "shared prefix", "cached", "seconds")
     note = (
         "tokens: if every prompt were read by itself; shared prefix: computed once for all prompts that have them in "
         "common, minus those of self-checks; cached: tokens of prompts whose answer was known already."
     )
-    return Table("Work of the model", header, tuple(rows), (note,))
+    return Table("Work of the model", header, rows, (note,))
 
 
 def differences(ours: Counts, theirs: Counts) -> tuple[Difference, ...]:
@@ -174,7 +174,7 @@ def deployed_tables(
 
 def gate_table(records: Sequence[GateRecord]) -> Table:
     """How often the gate gives a question the edits it is about, and others, by kind of question."""
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for kind in dict.fromkeys(record.kind for record in records):
         of_kind = [record for record in records if record.kind == kind]
         matched = _share([record for record in of_kind if record.concerns], lambda record: record.fires)
