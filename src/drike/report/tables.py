@@ -101,15 +101,15 @@ def _shares(
 def work(usages: Mapping[str, Usage]) -> Table:
     """The model's work for each part of a run: prompts, forwards, tokens computed and saved, seconds."""
     counts = attrgetter("prompts", "forwards", "tokens", "tokens_computed", "tokens_shared", "tokens_cached")
-    rows = tuple(
-        (name, *map(Number, counts(usage)), Number(usage.seconds or None, ".1f")) for name, usage in usages.items()
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for name, usage in usages.items():
+        rows.append((name, *map(Number, counts(usage)), Number(usage.seconds or None, ".1f")))
     header = ("", "prompts", "forwards", "tokens", "computed", "shared prefix", "cached", "seconds")
     note = (
         "tokens: if every prompt were read by itself; shared prefix: computed once for all prompts that have them in "
         "common, minus those of self-checks; cached: tokens of prompts whose answer was known already."
     )
-    return Table("Work of the model", header, rows, (note,))
+    return Table("Work of the model", header, tuple(rows), (note,))
 
 
 def differences(ours: Counts, theirs: Counts) -> tuple[Difference, ...]:
