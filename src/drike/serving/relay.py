@@ -63,12 +63,14 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     parts, size = [], 0
     try:
         async with asyncio.timeout(limits.seconds):
-            async for part in Request(scope, receive).stream():
-                parts.append(part)
-                size += len(part)
+            while (message := await receive())["type"] != "http.disconnect":
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
                 if size > limits.body:
                     raise too_large
-            return b"".join(parts)
+                if not message.get("more_body"):
+                    return b"".join(parts)
+            raise ClientDisconnect
     except TimeoutError:
         raise RequestError(408, "too_slow", f"the body took more than {limits.seconds:g} s: send it again") from None
 
@@ -98,23 +100,25 @@ async def drain(receive: Receive) -> bool:
 @asynccontextmanager
 async def while_connected(receive: Receive) -> AsyncIterator[None]:
     """Cancel the block when the client hangs up, and raise ClientDisconnect; its body must have been read."""
+    task, gone = asyncio.current_task(), False
 
     async def watch() -> None:
+        nonlocal gone
         while (await receive())["type"] != "http.disconnect":
             pass
-        block.reschedule(0.0)  # it ends now
+        gone = True
+        if task:
+            task.cancel()
 
+    watcher = asyncio.create_task(watch())
     try:
-        async with asyncio.timeout(None) as block:
-            watcher = asyncio.create_task(watch())
-            try:
-                yield
-            finally:
-                watcher.cancel()
-    except TimeoutError:
-        if not block.expired():
+        yield
+    except asyncio.CancelledError:
+        if not gone or not task or task.uncancel():
             raise
         raise ClientDisconnect from None
+    finally:
+        watcher.cancel()
 
 
 async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
