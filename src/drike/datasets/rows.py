@@ -75,23 +75,16 @@ class Row:
 
     def objects(self, *path: str) -> tuple[Row, ...]:
         """The objects of the list at `path`, as rows with a path of their own; () if there is no such field."""
-        if self._at(path) is None:
+        if at(self.values, *path) is None:
             return ()
         objects = self._required(path, "a list of objects", _is_list_of(dict))
         within = self.within + ".".join(path)
         return tuple(Row(self.file, self.index, values, f"{within}[{i}].") for i, values in enumerate(objects))
 
     def _required(self, path: Sequence[str], expected: str, fits: Callable[[object], bool]) -> Any:
-        value = self._at(path)
+        value = at(self.values, *path)
         if value is None or not fits(value):
             raise self.wrong(".".join(path), "is missing" if value is None else f"must be {expected}")
-        return value
-
-    def _at(self, path: Sequence[str]) -> object:
-        """The value at `path`; None if it, or something on the way to it, is missing."""
-        value: object = self.values
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
         return value
 
     def _stripped(self, text: str, path: Sequence[str]) -> str:
@@ -136,6 +129,13 @@ class ReadLog:
         """Record that a row, or a probe of it, is left out."""
         known = self.dropped.get((what, reason)) or Dropped(what, reason, 0, row.place)
         self.dropped[what, reason] = replace(known, count=known.count + 1)
+
+
+def at(value: object, *path: str) -> Any:
+    """What an object has at a path; None if it, or something on the way to it, is missing."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _is_list_of(kind: type) -> Callable[[object], bool]:

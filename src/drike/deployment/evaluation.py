@@ -44,8 +44,7 @@ class SimulatedStores:
                 taken |= keys
                 self._consistent.append(edit)
         self._encoder = encoder
-        self.whole = EditIndex.of(self._consistent, encoder)
-        self._known: dict[frozenset[int], EditIndex] = {frozenset(edit.id for edit in self._consistent): self.whole}
+        self.whole = self._last = EditIndex.of(self._consistent, encoder)
 
     def own(self, edits: Sequence[Edit]) -> list[EditVersion]:
         """The edits of a case as they are stored. Raises KeyError for one that may not be in force."""
@@ -60,12 +59,12 @@ class SimulatedStores:
         if self.size is not None:
             rng = random.Random(f"{self._seed}|{edits[0].fact}")
             others = rng.sample(others, min(len(others), max(0, self.size - len(own))))
-        chosen = frozenset(edit.id for edit in (*own, *others))
-        if chosen not in self._known:
-            if len(self._known) > 1:  # the whole store, and the last one
-                self._known.popitem()
-            self._known[chosen] = EditIndex.of([*own, *others], self._encoder, self.whole)
-        return self._known[chosen]
+        chosen = {edit.id for edit in (*own, *others)}
+        for known in (self.whole, self._last):
+            if known.edits.keys() == chosen:
+                return known
+        self._last = EditIndex.of([*own, *others], self._encoder, self.whole)
+        return self._last
 
 
 @dataclass(frozen=True)

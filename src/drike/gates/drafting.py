@@ -155,7 +155,8 @@ def drafted(
     if not new:
         raise DraftError(f"report {report.number} says not what is right: add the edit by hand (drike edits add)")
     wordings = (report.question,) if normalise(report.question) != normalise(query) else ()
-    record = EditRecord(name, query, new, old, paraphrases=wordings, status=Status.DRAFT, source=report.source)
+    source = f"report {report.number}"
+    record = EditRecord(name, query, new, old, paraphrases=wordings, status=Status.DRAFT, source=source)
     try:
         return checked(replace(record, aliases=known.aliases if known else ()))
     except RecordError as problem:

@@ -10,11 +10,10 @@ from datetime import datetime
 from drike.stores import records
 from drike.stores.log import Snapshot
 from drike.stores.moves import is_due
-from drike.stores.records import EditVersion, RecordError, Status
+from drike.stores.records import MADE, EditVersion, RecordError, Status
 from drike.words import words
 
 ALL = "all"
-_NOT_COMPARED = ("author", "reason", "move")  # who made a change, which is no change of an edit
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,9 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
     among: Iterable[EditVersion] = edits.edits.values()
     if search.status == Status.PROPOSED:
         among = edits.proposals.values()
-    elif search.status is None:
-        among = (edit for edit in among if edit.record.status is not Status.RETIRED)
     elif search.status != ALL:
-        among = (edit for edit in among if edit.record.status == search.status)
+        wanted = {search.status} if search.status else {*Status} - {Status.RETIRED}
+        among = (edit for edit in among if edit.record.status in wanted)
     if search.owner is not None:
         owner = search.owner.casefold()
         among = (edit for edit in among if (edit.record.owner or "").casefold() == owner)
@@ -79,7 +77,7 @@ def difference(before: Snapshot, after: Snapshot) -> list[EditDifference]:
     for id, now in sorted(after.edits.items()):
         was = before.edits.get(id)
         old, new = records.to_values((was or now).record), records.to_values(now.record)
-        differ = [name for name in new.keys() - {*_NOT_COMPARED} if old[name] != new[name]]
-        if was is None or differ:
-            found.append(EditDifference(was, now, {name: (old[name], new[name]) for name in new if name in differ}))
+        fields = {name: (old[name], new[name]) for name in new if name not in MADE and old[name] != new[name]}
+        if was is None or fields:
+            found.append(EditDifference(was, now, fields))
     return found

@@ -82,6 +82,7 @@ class EditStore(Protocol):
 
     name: str
     alike: Callable[[EditStore, EditRecord], Collection[int]] = staticmethod(lambda store, record: ())
+    _claim_of: Callable[[str], str | bytes] = staticmethod(str)  # a conflict key as the table of claims has it
     _wait: float
     _lock: threading.RLock
     _began: _LogEnd = _LogEnd()  # as a transaction began, and in it
@@ -140,7 +141,7 @@ class EditStore(Protocol):
                 content = (self._end.number + 1, of, version, records.stamp(now), records.to_json(changed))
                 checksum = _checksum(content, self._end.checksum)
                 changes.append(EditVersion(*content[:4], changed, checksum))
-                self._write((*content, checksum), decided_version([*known, changes[-1]]).record)
+                self._write((*content, checksum), changed)
         return changes
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
@@ -214,13 +215,15 @@ class EditStore(Protocol):
         others = (decided_version(self.changes(edit=other)) for other in sorted(ids - {id}))
         return [other for other in others if records.overlap(other.record, record)]
 
-    def _write(self, row: Row, decided: EditRecord) -> None:
-        """Add a change, inside a transaction. decided: what its edit is from then on, which has the edit's claims."""
+    def _write(self, row: Row, record: EditRecord) -> None:
+        """Add a change, inside a transaction. record: that of the row; if it decides, its edit has its claims."""
         number, edit, version, _, _, checksum = row
         self._insert("drike_changes", [row])
-        query = "DELETE FROM drike_claims WHERE edit = %s RETURNING key"
-        gone = sum(claim_mark(key, edit) for [key] in self._run(query, [edit])) if version > 1 else 0
-        claims = self._end.claims + self._claim(edit, decided) - gone
+        claims = self._end.claims
+        if record.status.decides:
+            query = "DELETE FROM drike_claims WHERE edit = %s RETURNING key"
+            claims -= sum(claim_mark(key, edit) for [key] in self._run(query, [edit])) if version > 1 else 0
+            claims += self._claim(edit, record)
         self._end = _LogEnd(number, max(self._end.edit, edit), checksum, claims)
 
     def _claim(self, edit: int, record: EditRecord) -> int:
@@ -230,10 +233,6 @@ class EditStore(Protocol):
         claims = [self._claim_of(key) for key in conflict_keys(record)]
         self._insert("drike_claims", [(claim, edit) for claim in claims])
         return sum(claim_mark(claim, edit) for claim in claims)
-
-    def _claim_of(self, key: str) -> str | bytes:
-        """A conflict key as the table of claims has it."""
-        return key
 
     def _sum_of_claims(self) -> int:
         return sum(claim_mark(claim, edit) for claim, edit in self._run("SELECT key, edit FROM drike_claims"))

@@ -12,14 +12,13 @@ from drike.errors import DataError
 from drike.stores import log, moves, records
 from drike.stores.approvals import APPROVALS, APPROVALS_SET
 from drike.stores.log import EditStore, Row
-from drike.stores.records import EditRecord, EditVersion, RecordError, Status, StoreError, damaged, effect
+from drike.stores.records import MADE, EditRecord, EditVersion, RecordError, Status, StoreError, damaged, effect
 from drike.support.files import write_text
 from drike.support.records import parse, read
 from drike.words import words
 
 _FORMAT = 1
 _KEPT = (APPROVALS, APPROVALS_SET, "placement", "modes")  # settings that go along; not keys, counts, verifications
-_MADE = ("author", "reason", "move")  # of the change, not of the edit
 _SYNCED = "synced "  # settings: the last edit when a folder was written
 
 
@@ -75,11 +74,8 @@ def restore(store: EditStore, whole: WholeStore) -> None:
     with store.transaction():
         if log.snapshot(store).revision:
             raise StoreError(f"{store.name} has edits already: restore into an empty store")
-        decided: dict[int, EditRecord] = {}
         for row, change in zip(whole.rows, whole.log("the exported log"), strict=True):
-            if change.record.replaces(decided.get(change.id)):
-                decided[change.id] = change.record
-            store._write(row, decided[change.id])
+            store._write(row, change.record)
         for gate in whole.gates:
             store._insert("drike_gates", [gate])
         for name, value in whole.settings.items():
@@ -119,17 +115,17 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
     changes, left, files = list[EditVersion](), list[str](), dict[int, _Given]()
     mark = f"{_SYNCED}{folder.absolute()}"
     with store.transaction():
-        for one in given:
+        for file in given:
             try:
-                if one.id in files:
-                    raise StoreError(f"edit {one.id} is also in {files[one.id].path.name}: keep one of them")
-                made, id = _merged(store, one, author)
-                changes += made
-                files[id] = one
+                if file.id in files:
+                    raise StoreError(f"edit {file.id} is also in {files[file.id].path.name}: keep one of them")
+                made, id = _merged(store, file, author)
             except StoreError as problem:
-                left.append(f"{one.path.name}: {problem}")
-                if one.id is not None:
-                    files[one.id] = one
+                left.append(f"{file.path.name}: {problem}")
+                made, id = (), file.id
+            changes += made
+            if id is not None:
+                files[id] = file
         last = int(store.setting(mark) or 0) if given else 0
         for id, edit in sorted(log.snapshot(store).edits.items()):
             if id > last or id in files or edit.record.status is Status.RETIRED:
@@ -166,7 +162,7 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> tuple[Sequence
     if _said(now) != _said(base):
         what = f"edit {one.id} has changed in the store, too, since version {one.version}"
         raise StoreError(f"{what}: put the file right, with the latest version (drike edits show {one.id})")
-    fields = {name: value for name, value in vars(file).items() if name not in _MADE}
+    fields = {name: value for name, value in vars(file).items() if name not in MADE}
     return moves.change(store, one.id, fields, author=author, reason=why), one.id
 
 

@@ -91,6 +91,7 @@ class PostgresStore(EditStore):
     """
 
     _writing = False
+    _claim_of = staticmethod(log.claim_hash)
 
     def __init__(self, address: str, *, schema: str | None = None, create: bool = True, wait: float = 10.0) -> None:
         try:
@@ -144,9 +145,6 @@ class PostgresStore(EditStore):
                     if left <= 0 or self._closed:
                         raise
                     time.sleep(min(left, _POLL / 2))
-
-    def _claim_of(self, key: str) -> bytes:
-        return log.claim_hash(key)
 
     def _run(self, query: LiteralString | sql.Composed, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
         """Run a statement; outside a transaction, on a new connection if the old one was lost."""

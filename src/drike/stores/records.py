@@ -216,7 +216,8 @@ class EditRecord:
 REQUIRED = tuple(field.name for field in fields(EditRecord) if field.default is MISSING)
 LISTS = tuple(field.name for field in fields(EditRecord) if field.default == ())
 _TIMES = ("valid_from", "valid_to", "review_by")
-_NO_EFFECT = ("owner", "review_by", "review_days", "metadata", "source", "author", "reason", "move")
+MADE = ("author", "reason", "move")  # of a change, not of the edit
+_NO_EFFECT: Mapping[str, Any] = dict.fromkeys(("owner", "review_by", "review_days", "metadata", "source", *MADE))
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -275,7 +276,7 @@ def fields_of(values: object) -> dict[str, Any]:
     """Some fields of a record, as a JSON object has them, for `replace`. Raises ValueError for no or unknown fields."""
     if not isinstance(values, dict) or not values:
         raise ValueError("changes are missing: give the fields with their new values")
-    if fixed := values.keys() & {"status", "approved_as", "author", "reason", "move"}:
+    if fixed := values.keys() & {"status", "approved_as", *MADE}:
         raise ValueError(f"{min(fixed)} is no field that can be changed so")
     record = record_of({**dict.fromkeys(REQUIRED, "x"), **values})
     return {name: getattr(record, name) for name in (_NEW_NAMES.get(said, said) for said in map(str, values))}
@@ -366,8 +367,7 @@ def utc(name: str, text: str) -> str:
 
 def effect(record: EditRecord) -> EditRecord:
     """What a record does to answers once it is in use: without its status, who wrote it and why."""
-    bare: dict[str, Any] = {field.name: field.default for field in fields(EditRecord) if field.name in _NO_EFFECT}
-    return replace(record, status=Status.ACTIVE, approved_as=Status.ACTIVE, **bare)
+    return replace(record, status=Status.ACTIVE, approved_as=Status.ACTIVE, **_NO_EFFECT)
 
 
 @lru_cache(maxsize=1 << 8)  # of a record that is stored it is asked three times

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar
 
-from drike.datasets.rows import scan_rows, shown
+from drike.datasets.rows import at, scan_rows, shown
 from drike.errors import DataError
 from drike.stores.log import EditStore
 from drike.stores.records import StoreError, damaged
@@ -68,11 +68,6 @@ class Report:
     edit: int | None = None
     closed_by: str | None = None
     reason: str | None = None
-
-    @property
-    def source(self) -> str:
-        """How an edit that comes of it names it as its source."""
-        return f"report {self.number}"
 
 
 def report_of(values: object) -> Report:
@@ -223,14 +218,14 @@ def _of_open_webui(values: Mapping[str, Any]) -> Mapping[str, object]:
     data, meta = values["data"], values.get("meta")
     if not isinstance(data.get("rating"), int | float) or data["rating"] > 0:
         raise ValueError("the rating is not thumbs down")
-    chat = _at(values, "snapshot", "chat")
-    messages = _at(chat, "chat", "history", "messages") or _at(chat, "history", "messages")
-    said = _at(messages, str(_at(meta, "message_id")))
-    asked = _at(messages, str(_at(said, "parentId")))
+    chat = at(values, "snapshot", "chat")
+    messages = at(chat, "chat", "history", "messages") or at(chat, "history", "messages")
+    said = at(messages, str(at(meta, "message_id")))
+    asked = at(messages, str(at(said, "parentId")))
     return {
-        "question": _said(_at(asked, "content"), _QUESTIONS), "answer": _said(_at(said, "content"), _ANSWERS),
+        "question": _said(at(asked, "content"), _QUESTIONS), "answer": _said(at(said, "content"), _ANSWERS),
         "comment": ": ".join(str(data[name]) for name in ("reason", "comment") if data.get(name)),
-        "conversation": _plain(_at(meta, "chat_id")), "model": _plain(data.get("model_id") or _at(meta, "model_id")),
+        "conversation": _plain(at(meta, "chat_id")), "model": _plain(data.get("model_id") or at(meta, "model_id")),
     }  # fmt: skip
 
 
@@ -253,17 +248,10 @@ def _of_langfuse(values: Mapping[str, Any]) -> Mapping[str, object]:
     }  # fmt: skip
 
 
-def _at(value: object, *path: str) -> Any:
-    """What an object has at a path; None if anything on the way is missing."""
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
 def _said(value: object, names: Sequence[str]) -> str:
     """The text of a message, the last of several, or of an object that has it under one of these names."""
     if isinstance(value, list) and value:
-        users = [part for part in value if _at(part, "role") == "user"]
+        users = [part for part in value if at(part, "role") == "user"]
         return _said((users or value)[-1], names)
     if isinstance(value, dict):
         return _said(next(filter(None, map(value.get, ("messages", *names))), ""), names)
