@@ -113,6 +113,16 @@ def test_a_folder_and_a_store_agree(store: EditStore, tmp_path: Path) -> None:
         sync(store, folder)
 
 
+def test_a_file_that_is_left_alone_keeps_what_it_says_whatever_its_name(store: EditStore, tmp_path: Path) -> None:
+    store.put(PERU)
+    sync(store, tmp_path)
+    path = next(tmp_path.glob("00001-*")).rename(tmp_path / "facts: peru.json")
+    text = path.read_text("utf-8").replace("Oslo", "Quito")
+    path.write_text(text, "utf-8")
+    moves.change(store, 1, {"target_new": "Arica"})
+    assert len(sync(store, tmp_path).left) == 1 and path.read_text("utf-8") == text
+
+
 def test_changes_of_files_are_proposed_where_approvals_are_required(store: EditStore, tmp_path: Path) -> None:
     store.put(PERU)
     sync(store, tmp_path)

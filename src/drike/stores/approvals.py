@@ -67,10 +67,9 @@ def is_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int)
     """Whether a record may be in use after earlier versions: one was that says the same, or enough people agree."""
     if not needed:
         return True
-    for known in (version.record for version in earlier):
-        shadowed = known.status is Status.ACTIVE and record.status is Status.SHADOW
-        if (known.status is record.status or shadowed) and effect(known) == effect(record):
-            return True
+    held = {version.record.status for version in earlier if effect(version.record) == effect(record)}
+    if record.status in held or (record.status is Status.SHADOW and Status.ACTIVE in held):
+        return True
     people = approvers(earlier, record)
     if record.move is Move.APPROVE and _proposed(earlier, record):
         people |= {person(record.author)}

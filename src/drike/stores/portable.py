@@ -112,19 +112,21 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
     """
     folder.mkdir(parents=True, exist_ok=True)
     given = [_given(path) for path in sorted(folder.glob("*.json"))]
-    changes, left, files = list[EditVersion](), list[str](), dict[int, _Given]()
+    changes, files = list[EditVersion](), dict[int, _Given]()
+    left, alone = list[str](), set[Path]()
     mark = f"{_SYNCED}{folder.absolute()}"
     with store.transaction():
         for file in given:
+            made: Sequence[EditVersion] = ()
             try:
                 if file.id in files:
                     raise StoreError(f"edit {file.id} is also in {files[file.id].path.name}: keep one of them")
-                made, id = _merged(store, file, author)
+                made = _merged(store, file, author)
             except StoreError as problem:
                 left.append(f"{file.path.name}: {problem}")
-                made, id = (), file.id
+                alone.add(file.path)
             changes += made
-            if id is not None:
+            if (id := made[-1].id if made else file.id) is not None:
                 files[id] = file
         last = int(store.setting(mark) or 0) if given else 0
         for id, edit in sorted(log.snapshot(store).edits.items()):
@@ -136,21 +138,19 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
                 left.append(f"edit {id} has no file any more: retire it (--retire-missing), or put the file back")
         now = log.snapshot(store)
         store.save_setting(mark, str(max(now.edits, default=0)))
-    problems = {line.partition(":")[0] for line in left}
     written = list[str]()
     for id, edit in now.edits.items():
-        file = files.get(id)
-        if file.path.name not in problems if file else id > last and edit.record.status is not Status.RETIRED:
-            written += _write(folder, edit, file, waits=id in now.proposals)
+        known = files.get(id)
+        if known.path not in alone if known else id > last and edit.record.status is not Status.RETIRED:
+            written += _write(folder, edit, known, waits=id in now.proposals)
     return Synced(tuple(written), tuple(changes), tuple(left))
 
 
-def _merged(store: EditStore, one: _Given, author: str | None) -> tuple[Sequence[EditVersion], int]:
-    """The changes that a file makes, and the id of its edit. Raises StoreError."""
+def _merged(store: EditStore, one: _Given, author: str | None) -> Sequence[EditVersion]:
+    """The changes that a file makes, of its edit the last. Raises StoreError."""
     why = f"from {one.path.name}"
     if one.id is None:
-        made = store.put(moves.entering(store, replace(one.record, author=author, reason=why), decides=True))
-        return made, made[-1].id
+        return store.put(moves.entering(store, replace(one.record, author=author, reason=why), decides=True))
     known = log.versions(store, one.id)
     base = next((each.record for each in known if each.version == one.version), None)
     if base is None:
@@ -158,12 +158,12 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> tuple[Sequence
     now, file = log.decided_version(known).record, _said(one.record)
     waiting = known[-1].record.status is Status.PROPOSED and effect(known[-1].record) == effect(one.record)
     if file in (_said(base), _said(now)) or waiting:
-        return (), one.id
+        return ()
     if _said(now) != _said(base):
         what = f"edit {one.id} has changed in the store, too, since version {one.version}"
         raise StoreError(f"{what}: put the file right, with the latest version (drike edits show {one.id})")
     fields = {name: value for name, value in vars(file).items() if name not in MADE}
-    return moves.change(store, one.id, fields, author=author, reason=why), one.id
+    return moves.change(store, one.id, fields, author=author, reason=why)
 
 
 def _given(path: Path) -> _Given:
