@@ -13,8 +13,8 @@ from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
 from drike.stores.approvals import APPROVALS_SET, require_approvals, required_approvals
-from drike.stores.finding import ALL, Search, difference, find, moment
-from drike.stores.records import LISTS, Status, StoreError, to_values
+from drike.stores.finding import ALL, Search, difference, find
+from drike.stores.records import LISTS, Status, StoreError, moment, to_values
 from drike.support.table import counted
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from drike.stores import records
 from drike.stores.log import Snapshot
@@ -55,11 +54,6 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
         whole = re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_+#])")
         among = [edit for edit in among if word in edit.searched and whole.search(edit.searched)]
     return sorted(among, key=lambda edit: -edit.number)
-
-
-def moment(text: str) -> datetime:
-    """A time that a person gives, in UTC unless it names a zone. Raises RecordError."""
-    return datetime.fromisoformat(records.utc("the time", text))
 
 
 @dataclass(frozen=True)

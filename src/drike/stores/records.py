@@ -292,7 +292,7 @@ def checked(record: EditRecord) -> EditRecord:
     for name, value in vars(record).items():
         said = _OLD_NAMES.get(name, name)
         if type(value) is str:
-            changes[name] = utc(name, value.strip()) if name in _TIMES else _text(said, value)
+            changes[name] = stamp(moment(value.strip(), name)) if name in _TIMES else _text(said, value)
         elif value and type(value) is tuple:
             changes[name] = tuple(dict.fromkeys(_text(said, text) for text in value))
     changes["aliases"] = tuple(name for name in changes.get("aliases", ()) if name != changes["subject"])
@@ -356,13 +356,13 @@ def _text(name: str, text: str) -> str:
     return text
 
 
-def utc(name: str, text: str) -> str:
-    """A time as `stamp` writes it, in UTC unless it names a zone. name: what it is. Raises RecordError."""
+def moment(text: str, what: str = "the time") -> datetime:
+    """A time that a person gives, in UTC unless it names a zone. what: it is, for the message. Raises RecordError."""
     try:
-        moment = datetime.fromisoformat(text)
-        return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise RecordError(f"{name} {shown(text)!r} is no time: write 2026-12-31, or 2026-12-31T08:00+01:00") from None
+        raise RecordError(f"{what} {shown(text)!r} is no time: write 2026-12-31, or 2026-12-31T08:00+01:00") from None
 
 
 def effect(record: EditRecord) -> EditRecord:
