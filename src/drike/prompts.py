@@ -165,20 +165,18 @@ class PromptStyle:
 
     def arrange(self, candidates: DemonstrationSet, kept: Sequence[Demonstration]) -> tuple[Demonstration, ...]:
         """All copies and updates and the kept retains (best first), in the order of the prompt."""
+        order = self.order or ("policy" if self.layout == "append" else "nearest last")
+        best_first = order in ("policy", "reversed")
+        ordered = list(kept) if best_first else [retain for retain in candidates.retains if retain in kept]
+        if order == "shuffled":
+            random.Random(f"{self.order_seed}|{candidates.edit.fact}").shuffle(ordered)
+        elif order in ("reversed", "nearest last"):
+            ordered.reverse()
         if self.layout == "append":
-            return (*candidates.fixed, *self._ordered(candidates, kept))
-        retains = iter(self._ordered(candidates, kept))
+            return (*candidates.fixed, *ordered)
+        retains = iter(ordered)
         shown = [d for d in reversed(candidates.demonstrations) if d.role is not Role.RETAIN or d in kept]
         return tuple(next(retains) if d.role is Role.RETAIN else d for d in shown)
-
-    def _ordered(self, candidates: DemonstrationSet, kept: Sequence[Demonstration]) -> list[Demonstration]:
-        order = self.order or ("policy" if self.layout == "append" else "nearest last")
-        if order in ("policy", "reversed"):
-            return list(kept) if order == "policy" else list(reversed(kept))
-        nearest_first = [retain for retain in candidates.retains if retain in kept]
-        if order == "shuffled":
-            random.Random(f"{self.order_seed}|{candidates.edit.fact}").shuffle(nearest_first)
-        return nearest_first[::-1] if order == "nearest last" else nearest_first
 
     def write(self, edits: Sequence[Edit], shown: Sequence[Demonstration], queries: Iterable[str]) -> list[Prompt]:
         """One prompt per query: the demonstrations in this order, a copy of each edit, the new facts, the query."""

@@ -22,7 +22,6 @@ from drike.editors.selectors import (
     SubjectSwitch,
     Threshold,
     merge,
-    select_for,
 )
 from drike.edits import trained_on
 from drike.encoders import HashingEncoder
@@ -104,9 +103,8 @@ def test_other_selectors_rank_nothing_and_give_each_query_a_selection_of_its_own
 @pytest.mark.parametrize("selector", SELECTORS, ids=name_of)
 def test_several_edits_share_a_selection_as_long_as_that_of_one(selector: Selector) -> None:
     queries = [probe.query for probe in CASES[0].probes]
-    sets = POOL.together(EDITS)
-    selections = select_for(selector, sets, queries)
-    of_each = [selector.select(candidates, queries) for candidates in sets]
+    selections = InContextEditor("", POOL, selector).select(EDITS, queries)
+    of_each = [selector.select(candidates, queries) for candidates in POOL.together(EDITS)]
     for selection, *parts in zip(selections, *of_each, strict=True):
         assert selection == merge(parts)
         assert selection.candidates.edits == tuple(EDITS)
@@ -125,7 +123,8 @@ def test_several_edits_share_a_selection_as_long_as_that_of_one(selector: Select
 @pytest.mark.parametrize("selector", SELECTORS, ids=name_of)
 def test_for_one_edit_nothing_is_merged(selector: Selector) -> None:
     [candidates] = POOL.candidates(EDITS[:1])
-    assert select_for(selector, [candidates], ["Who?", "Where?"]) == selector.select(candidates, ["Who?", "Where?"])
+    selections = InContextEditor("", POOL, selector).select(EDITS[:1], ["Who?", "Where?"])
+    assert selections == selector.select(candidates, ["Who?", "Where?"])
 
 
 class Pairs:
@@ -139,7 +138,7 @@ class Pairs:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_queries_that_share_the_selection_of_every_edit_share_the_merged_one(count: int) -> None:
-    first, second, third, fourth = select_for(Pairs(), POOL.together(EDITS[:count]), ["a", "b", "c", "d"])
+    first, second, third, fourth = InContextEditor("", POOL, Pairs()).select(EDITS[:count], ["a", "b", "c", "d"])
     assert first is second and third is fourth and first is not third
 
 

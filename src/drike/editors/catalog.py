@@ -24,7 +24,7 @@ from drike.editors.selectors import (
     Similarity,
     SubjectSwitch,
     copies_and_updates,
-    select_for,
+    merge,
 )
 from drike.edits import Edit, Key, trained_on
 from drike.errors import UsageError
@@ -148,8 +148,14 @@ class InContextEditor(Generic[SelectorT_co]):
         return trained_on(self.selector)
 
     def select(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Selection]:
-        """The selection for each query under the edits in force, before the limit. Raises ValueError for no edits."""
-        return select_for(self.selector, self.pool.together(edits), queries)
+        """The selection for each query under all edits in force, before the limit. Raises ValueError for no edits.
+
+        Queries that share the selections of every edit share theirs.
+        """
+        of_each = [self.selector.select(candidates, queries) for candidates in self.pool.together(edits)]
+        rows = {tuple(map(id, row)): row for row in zip(*of_each, strict=True)}
+        merged = {ids: merge(row) for ids, row in rows.items()}
+        return [merged[tuple(map(id, row))] for row in zip(*of_each, strict=True)]
 
     def fit(self, selection: Selection, queries: Sequence[str]) -> Selection:
         """The selection without the demonstrations that would make a prompt longer than the limit."""

@@ -57,11 +57,8 @@ class Retriever:
 
     def log_probs(self, features: Tensor) -> Tensor:
         """Log p over the retains [n], differentiable in the head (Algorithm 1, lines 6-7)."""
-        if self.form == "cross":
-            scores = self.head(features).squeeze(1)
-        else:
-            hidden = self.head(features)
-            scores = hidden[1:] @ hidden[0] / math.sqrt(hidden.shape[1])
+        hidden = self.head(features)
+        scores = hidden.squeeze(1) if self.form == "cross" else hidden[1:] @ hidden[0] / math.sqrt(hidden.shape[1])
         return torch.log_softmax(scores, dim=0)
 
     def rank(self, candidates: DemonstrationSet) -> Ranking:

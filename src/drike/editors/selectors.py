@@ -226,14 +226,6 @@ class LeaveAlone(Selector):
         return [Selection(candidates, (), alone=True) for _ in queries]
 
 
-def select_for(selector: Selector, candidates: Sequence[DemonstrationSet], queries: Sequence[str]) -> list[Selection]:
-    """The selection for each query under all edits in force; queries that share those of every edit share theirs."""
-    rows = list(zip(*(selector.select(of_edit, queries) for of_edit in candidates), strict=True))
-    distinct = {tuple(map(id, row)): row for row in rows}
-    merged = {ids: merge(row) for ids, row in distinct.items()}
-    return [merged[tuple(map(id, row))] for row in rows]
-
-
 def merge(selections: Sequence[Selection]) -> Selection:
     """The selections of several edits in force, interleaved: ranked if all are, with the mean k, rounded up."""
     first, *others = [selection for selection in selections if not selection.alone] or selections[:1]

@@ -52,14 +52,12 @@ class Expected:
 
 def training_cases(cases: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
     """The cases with the further questions that a policy is trained on, generated where they have none."""
-    return tuple(
-        replace(
-            case,
-            further=tuple(probe for probe in case.further if probe.aspect in _FURTHER),
-            baseline_questions=tuple(asked for asked in case.baseline_questions if asked.aspect in _FURTHER),
-        )
-        for case in with_generated(cases, seed)
-    )
+    completed = []
+    for case in with_generated(cases, seed):
+        further = tuple(probe for probe in case.further if probe.aspect in _FURTHER)
+        questions = tuple(question for question in case.baseline_questions if question.aspect in _FURTHER)
+        completed.append(replace(case, further=further, baseline_questions=questions))
+    return tuple(completed)
 
 
 def actions(roles: Sequence[Role]) -> tuple[Selector, ...]:
