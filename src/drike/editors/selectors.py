@@ -239,6 +239,7 @@ def merge(selections: Sequence[Selection]) -> Selection:
         shown = interleave([(*known.fixed, *r.retains) for known, r in zip(sets, rankings, strict=True)])
     else:
         shown = interleave([selection.shown for selection in selections])
+    # The set that all queries share is of these demonstrations, nearest first.
     cosines = {d: c for known in sets for d, c in zip(known.demonstrations, known.similarities, strict=True)}
     nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))
     similarities, excluded = tuple(cosines[d] for d in nearest), sum(known.excluded for known in sets)
