@@ -20,7 +20,7 @@ from drike.datasets import own
 from drike.datasets.dataset import SUBSETS, Dataset, Source, SplitIds, by_case_id, order_of, with_pool
 from drike.datasets.form import Form, Paraphrases, Target, read_cases
 from drike.datasets.forms import FORMS, SCREENED, flat_form
-from drike.datasets.rows import GROUP, ReadLog, Row, read_rows, shown
+from drike.datasets.rows import GROUP, Dropped, ReadLog, Row, read_rows, shown
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.errors import DataError
 from drike.support.files import cache_folder, sha256, write_bytes, write_text
@@ -106,7 +106,7 @@ def _load(
     by_form, numbered = _identified(recognised, log)
     pairs = (pair for form in FORMS for pair in read_cases(form, by_form[form], log, cleaning=cleaning, target=target))
     cases = by_case_id(_without_repeats(pairs, numbered, log))
-    dropped = tuple(log.dropped.values())
+    dropped = tuple(Dropped(*why, len(rows), rows[0].place) for why, rows in log.dropped.items())
     if not cases:
         why = ", ".join(f"{drop.count} left out: {drop.reason}" for drop in dropped if drop.what == "row")
         raise DataError(f"{read[0].given} holds no usable row ({why}); give another file")
@@ -158,9 +158,9 @@ def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[d
         elif first.setdefault(name, row) is row:
             by_form[form].append(replace(row, values=row.values | {"case_id": name}))
         elif row.file != first[name].file:
-            log.drop("row", "case_id occurs in an earlier file", row)
+            log.dropped["row", "case_id occurs in an earlier file"].append(row)
         elif row.values == first[name].values:
-            log.drop("row", "row is repeated in its file", row)
+            log.dropped["row", "row is repeated in its file"].append(row)
         else:
             raise row.wrong("case_id", f"is also the one of row {first[name].index}, whose content differs")
     start = max((number + 1 for rank, number, _ in map(order_of, first) if rank == 0), default=0)
@@ -175,7 +175,7 @@ def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], 
     for row, case in pairs:
         content = replace(case, case_id="") if numbered else None  # hashing many cases takes long
         if case.case_id in numbered and content in seen:
-            log.drop("row", "edit and probes repeat another row's", row)
+            log.dropped["row", "edit and probes repeat another row's"].append(row)
         else:
             seen.add(content)
             yield case
@@ -272,12 +272,13 @@ def description(dataset: Dataset) -> Iterator[str]:
     yield "dropped:" if dataset.dropped else "dropped: nothing"
     for drop in dataset.dropped:
         yield f"  {drop.count:,} x {drop.what}: {drop.reason} (first: {drop.example})"
+    if not dataset.cuts:
+        return (yield "paraphrases: as published")
     suspicious = [cut for cut in dataset.cuts if cut.suspicious]
     times = Counter(cut.how for cut in dataset.cuts)
     kept = f"{len(dataset.cuts):,} examined; {times['unchanged']:,} unchanged"
     cuts = f"{times['template']:,} cut to a known wording, {times['sentence']:,} after a sentence end"
-    doubtful = f"{times['subject']:,} at the subject; {len(suspicious):,} doubtful"
-    yield f"paraphrases: {f'{kept}, {cuts}, {doubtful}' if dataset.cuts else 'as published'}"
+    yield f"paraphrases: {kept}, {cuts}, {times['subject']:,} at the subject; {len(suspicious):,} doubtful"
     changed = [cut for cut in dataset.cuts if cut.before != cut.after]
     for cut in changed[:: max(1, len(changed) // _CUTS_SHOWN)][:_CUTS_SHOWN]:
         yield f"  cut: {cut.before!r} -> {cut.after!r}"

@@ -43,16 +43,6 @@ class SplitIds:
         """What is measured on: the data set, and the subset of it that is edited if there is one."""
         return self.dataset if self.name == "default" else f"{self.dataset} ({self.name})"
 
-    def of(self, cases: Iterable[EditCase]) -> Split:
-        """The split with these cases. Raises DataError for an id that none of them has."""
-        known = {case.case_id: case for case in cases}
-        drawn = (self.train, self.validation, self.test, self.demonstrations)
-        try:
-            return Split(self, *(tuple(known[case_id] for case_id in case_ids) for case_ids in drawn))
-        except KeyError as unknown:
-            named = f"split {self.name!r} names the case {unknown}"
-            raise DataError(f"{named}, which {self.dataset} does not have; draw it again") from None
-
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""
         write_text(Path(path), json.dumps(with_checksum(asdict(self)), ensure_ascii=False) + "\n")
@@ -157,8 +147,12 @@ class Dataset:
             distinct.setdefault(keys_of(case), case)
         drawn = list(distinct.values())
         test = min(TEST, len(drawn) // 4) if test is None else test
-        tested = drawn[:test]
-        others = _without_shared(drawn[test:], frozenset().union(*map(keys_of, tested)))
+        tested, others = drawn[:test], list[EditCase]()
+        known = frozenset().union(*map(keys_of, tested))
+        for case in drawn[test:]:  # cases with several edits may share one of them
+            if known.isdisjoint(keys_of(case)):
+                others.append(case)
+                known |= keys_of(case)
         train = max(0, min(TRAIN, len(others) - validation)) if train is None else train
         if train + validation > len(others) or test > len(drawn):
             asked, there = f"{train} training, {validation} validation and {test} test rows", len(tested) + len(others)
@@ -169,7 +163,7 @@ class Dataset:
         # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
         parts = (edited, others[:train], others[len(others) - validation :], tested, [*ordered[count:], *pool])
         ids = (tuple(case.case_id for case in part) for part in parts)
-        return SplitIds(name, seed, self.name, self.fingerprint, *ids).of(self.cases)
+        return self.restore(SplitIds(name, seed, self.name, self.fingerprint, *ids))
 
     def _edited(
         self, ordered: Sequence[EditCase], count: int, subset: str | Subset | None, exclude: Collection[Key]
@@ -189,26 +183,22 @@ class Dataset:
         return edited
 
     def restore(self, ids: SplitIds) -> Split:
-        """The split with these ids. Raises DataError if it was drawn from another data set."""
+        """The split with these ids. Raises DataError if it was drawn from another data set or is damaged."""
         if ids.fingerprint != self.fingerprint:
             drawn = f"split {ids.name!r} was drawn from {ids.dataset}, whose rows are not those of {self.name}"
             raise DataError(f"{drawn}; load the same files, or draw a new split")
-        return ids.of(self.cases)
+        known = {case.case_id: case for case in self.cases}
+        parts = (ids.train, ids.validation, ids.test, ids.demonstrations)
+        try:
+            return Split(ids, *(tuple(known[case_id] for case_id in part) for part in parts))
+        except KeyError as unknown:
+            named = f"split {ids.name!r} names the case {unknown}"
+            raise DataError(f"{named}, which {ids.dataset} does not have; draw it again") from None
 
 
 def keys_of(case: EditCase) -> frozenset[Key]:
     """The new facts of all edits of a case."""
     return frozenset(edit.key for edit in case.edits)
-
-
-def _without_shared(cases: Sequence[EditCase], known: frozenset[Key]) -> list[EditCase]:
-    """The cases, in order, without those that share a new fact with `known` or with an earlier one."""
-    kept = []
-    for case in cases:
-        if known.isdisjoint(keys_of(case)):
-            kept.append(case)
-            known |= keys_of(case)
-    return kept
 
 
 def numerical(case: EditCase) -> bool:

@@ -23,6 +23,7 @@ Paraphrases = Literal["keep", "screen"]  # of EasyEdit's flat form: as published
 Template = tuple[str, str]  # the text before the subject, the text after it
 Templates = Mapping[str, Collection[Template]]  # by relation
 Asked = Iterator[Probe | BaselineQuestion]
+EditedRow = tuple[Row, Sequence[Edit]]
 _NAMES = {Aspect.PARAPHRASE: "paraphrase", Aspect.NEIGHBORHOOD: "neighbour"}  # of what is dropped; others: "X probe"
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|\n\s*")
 _MARKUP = re.compile(r"Category:|References|External links|https?:|[|{}<>=]")
@@ -31,65 +32,47 @@ _LONG_HEAD = 8  # words: CounterFact's longest wording has seven ahead of the su
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A row with its edits, the first the case's own, from which questions are read; what is left out goes to `log`."""
-
-    row: Row
-    edits: Sequence[Edit]
-    log: ReadLog
-
-    @property
-    def edit(self) -> Edit:
-        """The case's own edit."""
-        return self.edits[0]
-
-    def drop(self, what: str, reason: str) -> None:
-        """Record that the row, or a probe of it, is left out."""
-        self.log.drop(what, reason, self.row)
-
-
-@dataclass(frozen=True)
 class Form:
     """A published form of a data set, and its fields. Every function raises DataError for one missing or unusable.
 
-    edits: of a row, all in force at once. asked: paraphrases, neighbours, and probes of the aspects that S does not
-    count, in this order; the known wordings are None without cleaning. case_id: None if the row is to be numbered.
-    answers: all known before the edit; a new object among them makes the row useless. learn: the known wordings, from
-    all rows of the form.
+    edits: of a row, all in force at once, the first the case's own. asked: paraphrases, neighbours, and probes of the
+    aspects that S does not count, in this order; what is left out goes to the log; the known wordings are None without
+    cleaning. case_id: None if the row is to be numbered. answers: all known before the edit; a new object among them
+    makes the row useless. learn: the known wordings, from all rows of the form with their edits.
     """
 
     name: str
     recognises: Callable[[Row], bool]
     edits: Callable[[Row, Target], Sequence[Edit]]
-    asked: Callable[[Entry, Templates | None], Asked] = lambda entry, known: iter(())
+    asked: Callable[[Row, Sequence[Edit], ReadLog, Templates | None], Asked] = lambda *row: iter(())
     case_id: Callable[[Row], str | None] = lambda row: row.case_id() if "case_id" in row.values else None
     answers: Callable[[Row], Sequence[str]] = lambda row: ()
-    learn: Callable[[Sequence[Entry]], Templates] = lambda entries: {}
+    learn: Callable[[Sequence[EditedRow]], Templates] = lambda rows: {}
 
 
 def read_cases(
     form: Form, rows: Iterable[Row], log: ReadLog, *, cleaning: bool, target: Target
 ) -> Iterator[tuple[Row, EditCase]]:
     """Yield each usable row with its case: the rewrite probe of each edit, then what else the row asks."""
-    entries = [Entry(row, form.edits(row, target), log) for row in rows]
-    known = form.learn(entries) if cleaning else None
-    for entry in entries:
-        if defect := _defect(entry.edits, form.answers(entry.row)):
-            entry.drop("row", defect)
+    edited = [(row, form.edits(row, target)) for row in rows]
+    known = form.learn(edited) if cleaning else None
+    for row, edits in edited:
+        if defect := _defect(edits, form.answers(row)):
+            log.dropped["row", defect].append(row)
             continue
-        asked = list(_measuring(entry, form.asked(entry, known)))
-        probes = (probe for probe in asked if isinstance(probe, Probe) and probe.aspect in ASPECTS_OF_S)
-        all_probes = (*map(rewrite_probe, entry.edits), *probes)
-        case = EditCase(entry.row.case_id(), entry.edit, all_probes, other_edits=tuple(entry.edits[1:]))
-        yield entry.row, with_questions(case, (one for one in asked if one.aspect not in ASPECTS_OF_S))
+        asked = _measuring(row, edits, log, form.asked(row, edits, log, known))
+        bare = EditCase(row.case_id(), edits[0], (), other_edits=tuple(edits[1:]))
+        yield row, with_questions(bare, (*map(rewrite_probe, edits), *asked))
 
 
 def with_questions(case: EditCase, questions: Iterable[Probe | BaselineQuestion]) -> EditCase:
-    """The case with further probes, and questions that the unedited model answers first."""
-    made = list(questions)
-    probes = (question for question in made if isinstance(question, Probe))
-    unanswered = (question for question in made if isinstance(question, BaselineQuestion))
-    return replace(case, further=(*case.further, *probes), baseline_questions=(*case.baseline_questions, *unanswered))
+    """The case with more probes, and questions that the unedited model answers first."""
+    made = (*case.asked, *case.baseline_questions, *questions)
+    probes = [question for question in made if isinstance(question, Probe)]
+    of_s = tuple(probe for probe in probes if probe.aspect in ASPECTS_OF_S)
+    further = tuple(probe for probe in probes if probe.aspect not in ASPECTS_OF_S)
+    unanswered = tuple(question for question in made if isinstance(question, BaselineQuestion))
+    return replace(case, probes=of_s, further=further, baseline_questions=unanswered)
 
 
 def edit_about(row: Row, field: str, new: str, true: str | None) -> Edit:
@@ -134,25 +117,26 @@ def _defect(edits: Sequence[Edit], answers: Sequence[str]) -> str | None:
     return None if len({edit.query for edit in edits}) == len(edits) else "two of its edits have the same query"
 
 
-def _measuring(entry: Entry, asked: Asked) -> Asked:
+def _measuring(row: Row, edits: Sequence[Edit], log: ReadLog, asked: Asked) -> Asked:
     """The questions without those that measure nothing, which are dropped."""
-    seen = {(aspect, edit.query): "is the edit's own query" for edit in entry.edits for aspect in Aspect}
-    for one in asked:
-        right = one.target if isinstance(one, Probe) else None
-        stays = one.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
-        why = "is blank" if not one.query else seen.get((one.aspect, one.query))
+    seen = {(aspect, edit.query): "is the edit's own query" for edit in edits for aspect in Aspect}
+    for question in asked:
+        aspect, query = question.aspect, question.query
+        right = question.target if isinstance(question, Probe) else None
+        stays = aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
+        why = "is blank" if not query else seen.get((aspect, query))
         if not why and right == "":
             why = "has no answer"
-        elif not why and right and stays and is_answer(right, [entry.edit.target_new]):
+        elif not why and right and stays and is_answer(right, [edits[0].target_new]):
             why = "its answer is the new object"
-        elif not why and right and one.aspect is Aspect.REVERSE and mentions(one.query, right):
+        elif not why and right and aspect is Aspect.REVERSE and mentions(query, right):
             why = "names its own answer"
         if why:
-            entry.drop(_NAMES.get(one.aspect, f"{one.aspect} probe"), why)
-        if not why or one.aspect is Aspect.NEIGHBORHOOD:  # of a repeated neighbour only the first answer counts
-            seen.setdefault((one.aspect, one.query), "is repeated in its row")
+            log.dropped[_NAMES.get(aspect, f"{aspect} probe"), why].append(row)
+        if not why or aspect is Aspect.NEIGHBORHOOD:  # of a repeated neighbour only the first answer counts
+            seen.setdefault((aspect, query), "is repeated in its row")
         if not why:
-            yield one
+            yield question
 
 
 def around(text: str, subject: str) -> Template | None:

@@ -6,11 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from drike.datasets import form, own
-from drike.datasets.form import Asked, Entry, Form, Paraphrases, Target, Template, Templates
+from drike.datasets.form import Asked, EditedRow, Form, Paraphrases, Target, Template, Templates
 from drike.datasets.generated import choice, yes_no
-from drike.datasets.rows import GROUP, Cut, Row, shown
+from drike.datasets.rows import GROUP, Cut, ReadLog, Row, shown
 from drike.edits import Aspect, BaselineQuestion, Edit, Probe
 from drike.words import mentions
 
@@ -26,12 +27,12 @@ def _edit_at(row: Row, *path: str) -> Edit:
     return Edit(prompt.replace("{}", subject), new, true, subject, row.text(*path, "relation_id"))
 
 
-def _counterfact(entry: Entry, known: Templates | None) -> Asked:
-    row, edit = entry.row, entry.edit
+def _counterfact(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
+    edit = edits[0]
     for text in row.texts("paraphrase_prompts"):
         if known is not None:
             cut = form.clean(text, edit.subject or "", known.get(edit.relation or "", ()))
-            entry.log.cuts.append(cut)
+            log.cuts.append(cut)
         yield form.paraphrase(edit, text if known is None else cut.after)
     for text in row.texts("neighborhood_prompts"):
         yield form.neighbour(edit, text, edit.target_true or "")
@@ -48,21 +49,21 @@ def _multihop_edits(row: Row, target: Target) -> list[Edit]:
     return [replace(edit, query=" ".join(edit.query.split())) for edit in edits]  # RippleEdits doubles some spaces
 
 
-def _multihop(entry: Entry, known: Templates | None) -> Asked:
-    row, new = entry.row, entry.row.text("new_answer")
-    for edit, rewrite in zip(entry.edits, row.objects("requested_rewrite"), strict=True):
+def _multihop(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
+    new = row.text("new_answer")
+    for edit, rewrite in zip(edits, row.objects("requested_rewrite"), strict=True):
         yield from (form.paraphrase(edit, text) for text in _texts_if_any(rewrite, "question"))
     # As many facts lead to the new answer as `new_single_hops` lists, or `single_hops` if it has none.
     before, after = (len(row.objects(field)) for field in ("single_hops", "new_single_hops"))
     hops = after or before or None
     if before and after and before != after:
-        entry.drop("number of hops", "single_hops and new_single_hops differ in it")
+        log.dropped["number of hops", "single_hops and new_single_hops differ in it"].append(row)
         hops = None
     old = next(iter(_texts_if_any(row, "answer")), None)
     also = tuple(alias for alias in _texts_if_any(row, "new_answer_alias") if alias != new)
     for text in row.texts("questions"):
         if old and form.is_answer(old, (new, *also)):
-            entry.drop("multi_hop probe", "the edits do not change its answer")
+            log.dropped["multi_hop probe", "the edits do not change its answer"].append(row)
         else:
             yield Probe(Aspect.MULTI_HOP, text, new, old, also, hops=hops)
 
@@ -94,41 +95,42 @@ def _old_answers(row: Row) -> tuple[str, ...]:
     return row.aliases("ground_truth") if "ground_truth" in row.values else ()
 
 
-def _knowedit(entry: Entry, known: Templates | None) -> Asked:
-    row, edit, old = entry.row, entry.edit, _old_answers(entry.row)
-    worded = row.aliases("rephrase_prompt") if "rephrase_prompt" in row.values else _by_alias(entry, "paraphrase")
+def _knowedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
+    edit, old = edits[0], _old_answers(row)
+    by_alias = partial(_by_alias, row, edit, log)
+    worded = row.aliases("rephrase_prompt") if "rephrase_prompt" in row.values else by_alias("paraphrase")
     yield from (form.paraphrase(edit, text) for text in worded)
     for fact in row.objects("locality", "Relation_Specificity"):
         query, answer = fact.answer("prompt"), fact.answer("ground_truth")
         about = mentions(query, edit.subject or "")
         if about and answer and form.is_answer(answer, old):
-            entry.drop("neighbour", "asks the edited fact (own subject, old object)")
+            log.dropped["neighbour", "asks the edited fact (own subject, old object)"].append(row)
             continue
         yield form.neighbour(edit, query, answer)
         if about:
             yield _fact(Aspect.SAME_SUBJECT, fact, edit.target_new)
     for fact in row.objects("locality", "Forgetfulness"):
         yield _fact(Aspect.SAME_SUBJECT, fact, edit.target_new)
-    for text in _by_alias(entry, "alias probe"):
+    for text in by_alias("alias probe"):
         yield Probe(Aspect.ALIAS, text, edit.target_new, edit.target_true)
     follows = form.is_answer(edit.target_new, [row.answer("target_new")])
     for section, aspect in (("Reasoning", Aspect.MULTI_HOP), ("Logical_Generalization", Aspect.REVERSE)):
         for fact in row.objects("portability", section):
             if not follows:
-                entry.drop(f"{aspect} probe", "follows from the other target")
+                log.dropped[f"{aspect} probe", "follows from the other target"].append(row)
             elif aspect is Aspect.REVERSE and not form.is_answer(edit.subject or "", fact.aliases("ground_truth")):
-                entry.drop("reverse probe", "its answer is not the subject")
+                log.dropped["reverse probe", "its answer is not the subject"].append(row)
             else:
                 yield _fact(aspect, fact, None)
 
 
-def _by_alias(entry: Entry, what: str) -> Iterator[str]:
+def _by_alias(row: Row, edit: Edit, log: ReadLog, what: str) -> Iterator[str]:
     """The edited fact asked for by the subject's aliases."""
-    for fact in entry.row.objects("portability", "Subject_Aliasing"):
-        if form.is_answer(entry.edit.target_new, fact.aliases("ground_truth")):
+    for fact in row.objects("portability", "Subject_Aliasing"):
+        if form.is_answer(edit.target_new, fact.aliases("ground_truth")):
             yield fact.answer("prompt")
         else:
-            entry.drop(what, "its answer is not the new object")
+            log.dropped[what, "its answer is not the new object"].append(row)
 
 
 def _fact(aspect: Aspect, fact: Row, distractor: str | None) -> Probe:
@@ -148,33 +150,29 @@ def _is_flat(row: Row) -> bool:
     return asked and row.values.keys() >= {"prompt", "subject", "target_new", "ground_truth"}
 
 
-def _flat_edits(row: Row, target: Target) -> list[Edit]:
-    return [form.edit_about(row, "prompt", row.text("target_new"), row.text("ground_truth"))]
-
-
-def _by_object(entries: Sequence[Entry]) -> Templates:
+def _by_object(rows: Sequence[EditedRow]) -> Templates:
     """For each true object, the templates of the prompts that ask for it."""
     wordings: dict[str, set[Template]] = defaultdict(set)
-    for edit in (entry.edit for entry in entries):
+    for _, [edit] in rows:
         if template := form.around(edit.query, edit.subject or ""):
             wordings[edit.target_true or ""].add(template)
     return wordings
 
 
-def _screened(entry: Entry, known: Templates | None) -> Asked:
-    text, edit = entry.row.text("rephrase_prompt"), entry.edit
+def _screened(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
+    text, edit = row.text("rephrase_prompt"), edits[0]
     start = form.known_end(text, edit.subject or "", (known or {}).get(edit.target_true or "", ()))
     if start is None or not form.begins(text, start):
-        entry.drop("paraphrase", "rephrase_prompt is not a known wording of the question")
+        log.dropped["paraphrase", "rephrase_prompt is not a known wording of the question"].append(row)
     else:
-        entry.log.cuts.append(Cut(text, text[start:], "template" if start else "unchanged", suspicious=False))
+        log.cuts.append(Cut(text, text[start:], "template" if start else "unchanged", suspicious=False))
         yield form.paraphrase(edit, text[start:])
-    yield form.neighbour(edit, entry.row.text("locality_prompt"), entry.row.text("locality_ground_truth"))
+    yield form.neighbour(edit, row.text("locality_prompt"), row.text("locality_ground_truth"))
 
 
-def _as_published(entry: Entry, known: Templates | None) -> Asked:
-    yield form.paraphrase(entry.edit, entry.row.text("rephrase_prompt"))
-    yield form.neighbour(entry.edit, entry.row.text("locality_prompt"), entry.row.text("locality_ground_truth"))
+def _as_published(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
+    yield form.paraphrase(edits[0], row.text("rephrase_prompt"))
+    yield form.neighbour(edits[0], row.text("locality_prompt"), row.text("locality_ground_truth"))
 
 
 # zsRE in MEND's form (Levy et al. 2017; Mitchell et al. 2022): evaluation and training rows, and EasyEdit's copies. The
@@ -188,10 +186,9 @@ def _zsre_edits(row: Row, target: Target) -> list[Edit]:
     return [form.edit_about(row, "src", new, old)]
 
 
-def _zsre(entry: Entry, known: Templates | None) -> Asked:
-    row, edit = entry.row, entry.edit
-    yield from (form.paraphrase(edit, text) for text in row.aliases("rephrase"))
-    yield form.neighbour(edit, form.question(row.text("loc")), row.answer("loc_ans"))
+def _zsre(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
+    yield from (form.paraphrase(edits[0], text) for text in row.aliases("rephrase"))
+    yield form.neighbour(edits[0], form.question(row.text("loc")), row.answer("loc_ans"))
 
 
 # Temporal edits as published with IKE (Zheng et al. 2023; drawn from TempLAMA): facts that changed over the years. A
@@ -245,8 +242,8 @@ def _halluedit_edits(row: Row, target: Target) -> list[Edit]:
     return [form.edit_about(row, "question", row.text("object"), row.text(said[0]) if said else None)]
 
 
-def _halluedit(entry: Entry, known: Templates | None) -> Asked:
-    row, edit = entry.row, entry.edit
+def _halluedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
+    edit = edits[0]
     yield form.paraphrase(edit, row.text("paraphrased_question"))
     yield yes_no(row.text("yes_question"), yes=True)
     yield yes_no(row.text("no_question"), yes=False)
@@ -266,19 +263,22 @@ def _halluedit(entry: Entry, known: Templates | None) -> Asked:
 # object is what the model would have said, which is not published.
 
 
-def _qaedit(entry: Entry, known: Templates | None) -> Asked:
-    yield form.paraphrase(entry.edit, entry.row.text("rephrase"))
-    for asked in entry.row.objects("locality"):
-        yield form.neighbour(entry.edit, form.question(asked.text("loc")), asked.text("loc_ans"))
+def _qaedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
+    yield form.paraphrase(edits[0], row.text("rephrase"))
+    for asked in row.objects("locality"):
+        yield form.neighbour(edits[0], form.question(asked.text("loc")), asked.text("loc_ans"))
 
 
 SCREENED = Form(
     "EasyEdit's flat CounterFact (case_id, prompt, subject, target_new, ground_truth)",
-    _is_flat, _flat_edits, _screened, learn=_by_object,
-)  # fmt: skip
+    _is_flat,
+    lambda row, target: [form.edit_about(row, "prompt", row.text("target_new"), row.text("ground_truth"))],
+    _screened,
+    learn=_by_object,
+)
 AS_PUBLISHED = Form(
     "EasyEdit's flat form, paraphrases as published (prompt, subject, target_new, ground_truth, rephrase_prompt)",
-    _is_flat, _flat_edits, _as_published,
+    _is_flat, SCREENED.edits, _as_published,
 )  # fmt: skip
 # In the order in which they are tried.
 FORMS = (
@@ -288,7 +288,7 @@ FORMS = (
         lambda row, target: [_edit_at(row, "requested_rewrite")],
         _counterfact,
         Row.case_id,
-        learn=lambda entries: form.learn((entry.edit, entry.row.texts("paraphrase_prompts")) for entry in entries),
+        learn=lambda rows: form.learn((edit, row.texts("paraphrase_prompts")) for row, [edit] in rows),
     ),
     Form(
         "the multi-hop form of MQuAKE and RippleEdits (requested_rewrite as a list, questions, new_answer)",
@@ -327,7 +327,6 @@ FORMS = (
 
 def flat_form(rows: Sequence[Row], paraphrases: Paraphrases | None) -> Form:
     """The form of a file of EasyEdit's flat shape. By default only CounterFact's paraphrases are screened."""
-    if paraphrases is None:  # CounterFact's neighbours have the row's own old object in all rows
-        shared = all(row.values.get("locality_ground_truth") == row.values.get("ground_truth") for row in rows)
-        return SCREENED if shared else AS_PUBLISHED
-    return SCREENED if paraphrases == "screen" else AS_PUBLISHED
+    # CounterFact's neighbours have the row's own old object in all rows.
+    shared = all(row.values.get("locality_ground_truth") == row.values.get("ground_truth") for row in rows)
+    return SCREENED if paraphrases == "screen" or (paraphrases is None and shared) else AS_PUBLISHED

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 
-from drike.datasets.form import Asked, Entry, Form, Target, Templates, neighbour, paraphrase, query_template
-from drike.datasets.rows import Row, shown
+from drike.datasets.form import Asked, Form, Target, Templates, neighbour, paraphrase, query_template
+from drike.datasets.rows import ReadLog, Row, shown
 from drike.edits import Edit
 from drike.errors import DataError
 
@@ -84,19 +84,19 @@ def _if_any(row: Row, field: str) -> str:
     return "" if row.values.get(field) is None else row.text(field)
 
 
-def _asked(entry: Entry, known: Templates | None) -> Asked:
-    row, names = entry.row, named(entry.row)
+def _asked(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
+    edit, names = edits[0], named(row)
     for field in names.get("paraphrase", ()):
         cell = row.values[field]
         texts = [text for text in cell.split(SEPARATOR) if text.strip()] if isinstance(cell, str) else cell or []
         for text in replace(row, values={**row.values, field: texts}).texts(field):
-            yield paraphrase(entry.edit, text)
+            yield paraphrase(edit, text)
     for pair in row.objects("neighborhood"):
-        yield neighbour(entry.edit, pair.text("prompt"), pair.text("answer"))
+        yield neighbour(edit, pair.text("prompt"), pair.text("answer"))
     for field in names.get("neighborhood_prompt", ()):
         query, answer = (_if_any(row, name) for name in (field, field.replace("prompt", "answer")))
         if query or answer:
-            yield neighbour(entry.edit, query, answer)
+            yield neighbour(edit, query, answer)
 
 
 FORM = Form(

@@ -7,9 +7,9 @@ import hashlib
 import io
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
@@ -120,15 +120,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class ReadLog:
-    """Collects the dropped rows and probes, by what and reason, and the cuts, while files are read."""
+    """Collects, while files are read, the rows that are dropped or lack a probe, by what and reason, and the cuts."""
 
-    dropped: dict[tuple[str, str], Dropped] = field(default_factory=dict)
+    dropped: defaultdict[tuple[str, str], list[Row]] = field(default_factory=lambda: defaultdict(list))
     cuts: list[Cut] = field(default_factory=list)
-
-    def drop(self, what: str, reason: str, row: Row) -> None:
-        """Record that a row, or a probe of it, is left out."""
-        known = self.dropped.get((what, reason)) or Dropped(what, reason, 0, row.place)
-        self.dropped[what, reason] = replace(known, count=known.count + 1)
 
 
 def at(value: object, *path: str) -> Any:
@@ -190,8 +185,8 @@ def rows_in(text: str, name: str, may_repeat: Callable[[str], bool] = lambda col
     if not text.strip():
         raise DataError(f"{name} is empty; give a file with rows")
     suffix = Path(name.partition("?")[0]).suffix.casefold()  # of a path, or of an address without its query
-    read = {".csv": lambda: _table(text, name, may_repeat), ".jsonl": lambda: _lines(text, name)}
-    if rows := list(read.get(suffix, lambda: _json(text, name))()):
+    lines = _lines(text, name) if suffix == ".jsonl" else _json(text, name)
+    if rows := list(_table(text, name, may_repeat) if suffix == ".csv" else lines):
         return rows
     raise DataError(f"{name} holds no rows; give a file with at least one")
 
