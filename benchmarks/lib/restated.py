@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from drike.conversations.following import is_challenge
-from drike.conversations.tuning import NewFacts
+from drike.conversations.tuning import NEW_FACTS
 from drike.editors.catalog import Editor, Unedited
 from drike.edits import Edit, EditCase, Key, Probe, trained_on
 from drike.prompts import Prompt
@@ -51,7 +51,7 @@ class Restated:
     """
 
     editor: Editor
-    facts: Editor = field(default_factory=NewFacts)
+    facts: Editor = NEW_FACTS
     further: Editor = field(default_factory=Unedited)
 
     @property

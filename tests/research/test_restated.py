@@ -9,7 +9,7 @@ import pytest
 from benchmarks.lib.challenges import FURTHER_CHALLENGES, challenged_often
 from benchmarks.lib.restated import Restated, WritesTurns, as_written
 from drike.conversations.following import is_challenge
-from drike.conversations.tuning import NewFacts
+from drike.conversations.tuning import NEW_FACTS
 from drike.datasets.generated import CHALLENGES
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
 from drike.editors.catalog import Editor, FactPrompt, Unedited
@@ -46,14 +46,14 @@ def test_a_challenge_of_another_answer_under_the_edits_repeats_that_question() -
 
 def test_behind_a_gate_nothing_is_restated_where_no_edit_was_stated() -> None:
     stores = SimulatedStores([PERU])
-    gated, facts = (GatedEditor(editor, Named(), stores) for editor in (FactPrompt(), NewFacts()))
+    gated, facts = (GatedEditor(editor, Named(), stores) for editor in (FactPrompt(), NEW_FACTS))
     editor = Restated(gated, facts, gated)
     assert editor.later_turns([PERU], OTHER, [WRONG, PERU.query, WRONG, OTHER, WRONG]) == (
         WRONG, f"Imagine that {PERU.fact}.\n{PERU.query}", f"{WRONG}\n{FACT}", OTHER, WRONG,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("further", [Unedited(), NewFacts()])
+@pytest.mark.parametrize("further", [Unedited(), NEW_FACTS])
 def test_an_earlier_turn_is_written_the_same_however_the_conversation_goes_on(further: Editor) -> None:
     rng, editor = random.Random(0), Restated(FactPrompt(), further=further)
     for _ in range(200):
@@ -96,7 +96,7 @@ def test_questions_that_are_not_challenged_have_the_same_prompts() -> None:
     model = ScriptedModel(forgets)
     *_, outcome = evaluate(editor, model, as_written(editor, [EditCase("0", case.edit, case.probes, (probe,))]))
     assert outcome.calls == 2 and outcome.query.startswith(f"{case.edit.query}\n{SURE}\n")
-    assert model.prompts[-1].endswith(f"{SURE}\n{NewFacts().prompts(edits, queries)[0].text}")
+    assert model.prompts[-1].endswith(f"{SURE}\n{NEW_FACTS.prompts(edits, queries)[0].text}")
 
 
 def test_every_challenge_that_drike_generates_is_one_alone_and_with_the_question_repeated() -> None:
@@ -108,5 +108,5 @@ def test_every_challenge_that_drike_generates_is_one_alone_and_with_the_question
 
 def test_the_facts_alone_are_the_end_of_every_prompt_with_demonstrations() -> None:
     [prompt] = SHOWING.prompts([CAPITALS[0].edit], [OTHER])
-    [facts] = NewFacts().prompts([CAPITALS[0].edit], [OTHER])
+    [facts] = NEW_FACTS.prompts([CAPITALS[0].edit], [OTHER])
     assert facts == Prompt(facts.text) and prompt.text.endswith(f"\n\n{facts.text}")

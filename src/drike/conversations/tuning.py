@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cache
-from itertools import cycle, islice, zip_longest
+from itertools import count, cycle, islice, pairwise, takewhile, zip_longest
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Placement, Restating
 from drike.datasets import TINYFACTS, load
 from drike.editors.catalog import Editor, FactPrompt, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.selectors import copies_and_updates
-from drike.edits import Edit
 from drike.encoders import load_encoder
 from drike.evaluation.metrics import harmonic_mean
 from drike.evaluation.risk_control import exceeds
@@ -25,7 +24,6 @@ from drike.gates.naming import common_questions
 from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.models.served import estimated_tokens
-from drike.prompts import Prompt, PromptStyle
 from drike.stated import Stated, stated
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT
@@ -36,20 +34,10 @@ _SETTING = "placement"  # of a store
 REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _DEMONSTRATIONS = (2, 4, 16)
 PAIRS = FactPrompt("Pairs", "{}\n")  # each query with its new object on a line: no word says what they are
+NEW_FACTS = FactPrompt("New facts", "New Fact: {}\n", "Prompt: ")  # the layout of demonstrations, without any of them
 CHAT_TOKENS = 64  # of an answer in a chat
 _FIRST = 4  # questions of each kind in the first round
 _BRIEF = 6  # words of an answer that is compared as a whole
-
-
-@dataclass(frozen=True)
-class NewFacts:
-    """The New Fact line of each edit and the query, in the layout of demonstrations, without any of them."""
-
-    name: str = "New facts"
-
-    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """One prompt per query. Raises ValueError for no edits."""
-        return PromptStyle(own_copy=False).write(edits, (), queries)
 
 
 @dataclass(frozen=True)
@@ -93,7 +81,7 @@ def placements(chat: bool) -> dict[str, Placement]:
     """All that are compared, by name, for a model that chats, or that only completes."""
     shown: dict[str, Editor] = {f"demonstrations-{count}": demonstrating(count) for count in _DEMONSTRATIONS}
     if not chat:
-        alone: dict[str, Editor] = {"new-fact": NewFacts(), "question-answer": PAIRS, "imagine": FactPrompt()}
+        alone: dict[str, Editor] = {"new-fact": NEW_FACTS, "question-answer": PAIRS, "imagine": FactPrompt()}
         return {name: AsPrompt(editor) for name, editor in (alone | shown).items()}
     pairs = AsBlock(state=lambda edits: [f"Q: {edit.query} A: {edit.target_new}" for edit in edits])
     blocks = {name: AsBlock(editor) for name, editor in shown.items()}
@@ -172,12 +160,6 @@ class Tuning:
         unedited = {question.text for question in self.questions if question.kind is Kind.OTHER}
         return len(self.placements) * len(self.questions) + len(unedited)
 
-    @property
-    def rounds(self) -> list[int]:
-        """How many questions of each kind are asked by the end of each round."""
-        most = max(sum(question.kind is kind for question in self.questions) for kind in self.kinds)
-        return [*(_FIRST * 2**i for i in range((max(most - 1, 1) // _FIRST).bit_length())), most]
-
 
 @dataclass(frozen=True)
 class Round:
@@ -228,19 +210,22 @@ def tune(tuning: Tuning) -> Iterator[Round]:
     tests of all rounds hold together with the given confidence; that the weights of `gain` are estimates is left out.
     """
     by_kind = [[question for question in tuning.questions if question.kind is kind] for kind in tuning.kinds]
+    longest = max(map(len, by_kind))
+    # How many questions of each kind are asked by the end of each round.
+    ends = [*takewhile(lambda end: end < longest, (_FIRST * 2**i for i in count())), longest]
     unedited: dict[str, str] = {}
     right: dict[str, list[bool]] = {name: [] for name in tuning.placements}
     kinds, tokens = list[Kind](), Counter[str]()
-    left, gone, begin, calls, price = list(right), list[Trial](), 0, 0, tuning.price / 1000
+    left, gone, calls, price = list(right), list[Trial](), 0, tuning.price / 1000
     # Of a single test, so that all hold together for the placement that is best in truth.
-    level = 1 - (1 - tuning.confidence) / (len(tuning.rounds) * max(len(left) - 1, 1))
-    for end in tuning.rounds:
+    level = 1 - (1 - tuning.confidence) / (len(ends) * max(len(left) - 1, 1))
+    for begin, end in pairwise((0, *ends)):
         new = [question for of_kind in by_kind for question in of_kind[begin:end]]
         texts = sorted({question.text for question in new if question.kind is Kind.OTHER} - unedited.keys())
         unedited |= dict(zip(texts, _answers(tuning, texts), strict=True))
         prompts = {name: [_prompt(tuning.placements[name], question) for question in new] for name in left}
         answers = iter(_answers(tuning, [prompt for of_name in prompts.values() for prompt in of_name]))
-        begin, calls = end, calls + len(texts) + len(left) * len(new)
+        calls += len(texts) + len(left) * len(new)
         kinds += [question.kind for question in new]
         for name in left:
             right[name] += [_is_right(question, next(answers), unedited) for question in new]

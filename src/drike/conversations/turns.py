@@ -159,17 +159,8 @@ def _messages(values: Values) -> Spoken:
                     yield Speaker.TOOL, _source(block, at)
 
 
-def _source(block: object, path: JsonPath) -> Iterator[Text]:
+def _source(block: object, path: JsonPath, *, inner: bool = False) -> Iterator[Text]:
     """The texts of a document or a tool's result, and of the documents in this; not of those in these."""
-    yield from _document(block, path)
-    match block:
-        case {"type": "tool_result", "content": content}:
-            yield from _texts(content, (*path, "content"), strict=False)
-            for i, part in enumerate(content if isinstance(content, list) else ()):
-                yield from _document(part, (*path, "content", i))
-
-
-def _document(block: object, path: JsonPath) -> Iterator[Text]:
     match block:
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
             yield Text((*path, "source", "data"), text)
@@ -177,6 +168,10 @@ def _document(block: object, path: JsonPath) -> Iterator[Text]:
             yield from _texts(content, (*path, "source", "content"), strict=False)
         case {"type": "search_result", "content": content}:
             yield from _texts(content, (*path, "content"), strict=False)
+        case {"type": "tool_result", "content": content} if not inner:
+            yield from _texts(content, (*path, "content"), strict=False)
+            for i, part in enumerate(content if isinstance(content, list) else ()):
+                yield from _source(part, (*path, "content", i), inner=True)
 
 
 _READERS: Mapping[Api, Callable[[Values], Spoken]] = {

@@ -89,11 +89,12 @@ class FactPrompt:
 
     name: str = "FactPrompt"
     line: str = field(default="Imagine that {}.\n", repr=False)  # of each fact
+    before: str = field(default="", repr=False)  # the query
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """Each fact on a line of its own, then the query. Raises ValueError for no edits."""
         imagined = "".join(map(self.line.format, facts_of(edits)))
-        return [Prompt(imagined + query) for query in queries]
+        return [Prompt(imagined + self.before + query) for query in queries]
 
 
 @dataclass(frozen=True)
