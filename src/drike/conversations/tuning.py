@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cache
-from itertools import count, cycle, islice, pairwise, takewhile, zip_longest
+from itertools import cycle, islice, pairwise, takewhile, zip_longest
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Placement, Restating
 from drike.datasets import TINYFACTS, load
@@ -212,7 +212,7 @@ def tune(tuning: Tuning) -> Iterator[Round]:
     by_kind = [[question for question in tuning.questions if question.kind is kind] for kind in tuning.kinds]
     longest = max(map(len, by_kind))
     # How many questions of each kind are asked by the end of each round.
-    ends = [*takewhile(lambda end: end < longest, (_FIRST * 2**i for i in count())), longest]
+    ends = [*takewhile(lambda end: end < longest, (_FIRST * 2**i for i in range(longest))), longest]
     unedited: dict[str, str] = {}
     right: dict[str, list[bool]] = {name: [] for name in tuning.placements}
     kinds, tokens = list[Kind](), Counter[str]()

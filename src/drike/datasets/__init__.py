@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,9 +34,6 @@ TINYFACTS = "tinyfacts"  # the name of the embedded benchmark
 TIMEOUT, DEADLINE = 30.0, 900.0  # seconds without a byte, and for all of a file
 LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
 _LONGEST_NAME = 100  # characters of a file's name
-_ROME = "https://rome.baulab.info/data/dsets"
-_KNOWEDIT = "https://huggingface.co/datasets/zjunlp/KnowEdit/resolve/c3a6bccb5fc37a59dea3197ac36526d44606acd0/benchmark"
-_IKE = "https://raw.githubusercontent.com/Zce1112zslx/IKE/9bbda6d75623aeb4fe6e270717206a6ad2fd283e"
 _CUTS_SHOWN, _SUSPICIOUS_SHOWN = 3, 10
 
 
@@ -47,25 +45,14 @@ class PublicFile:
     sha256: str | None = None
 
 
-PUBLISHED = {
-    "counterfact": PublicFile(f"{_ROME}/counterfact.json"),
-    "zsre": PublicFile(f"{_ROME}/zsre_mend_eval.json"),
-    "zsre-knowedit": PublicFile(f"{_KNOWEDIT}/ZsRE/ZsRE-test-all.json"),
-    "wiki-counterfact": PublicFile(f"{_KNOWEDIT}/wiki_counterfact/train_cf.json"),
-    "temporal": PublicFile(
-        f"{_IKE}/time_editing.json", "dc9fa0ece6536d3dc835830b1c706eb9a5c8a96891e4e5cf8616d824cdfa4cf2"
-    ),
-}
+_LINES = Path(__file__).with_name("published.csv").read_text(encoding="utf-8").splitlines()
+PUBLISHED = {row["name"]: PublicFile(row["address"], row["sha256"] or None) for row in csv.DictReader(_LINES)}
 
 
 def load(
-    *sources: str | Path,
-    name: str | None = None,
-    cleaning: bool = True,
-    target: Target = "alt",
-    paraphrases: Paraphrases | None = None,
-    pool: Sequence[str | Path] = (),
-) -> Dataset:
+    *sources: str | Path, name: str | None = None, cleaning: bool = True, target: Target = "alt",
+    paraphrases: Paraphrases | None = None, pool: Sequence[str | Path] = (),
+) -> Dataset:  # fmt: skip
     """Read one or several files as one data set, in order of case_id.
 
     sources: paths, http(s) addresses, "tinyfacts", or names of `PUBLISHED`. Of rows with the same case_id the first

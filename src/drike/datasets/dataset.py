@@ -114,16 +114,9 @@ class Dataset:
         return rows if self.pool else min(EDITABLE, rows // 2)
 
     def split(
-        self,
-        *,
-        seed: int = 0,
-        train: int | None = None,
-        test: int | None = None,
-        validation: int = 0,
-        editable: int | None = None,
-        subset: str | Subset | None = None,
-        exclude: Collection[Key] = (),
-    ) -> Split:
+        self, *, seed: int = 0, train: int | None = None, test: int | None = None, validation: int = 0,
+        editable: int | None = None, subset: str | Subset | None = None, exclude: Collection[Key] = (),
+    ) -> Split:  # fmt: skip
         """Draw a split. A requested size is met exactly, and the same sizes and seed always give the same split.
 
         Of rows with the same new facts (query and object) at most one is drawn, and no two of the parts share a fact.
