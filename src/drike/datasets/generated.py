@@ -17,7 +17,7 @@ from itertools import chain
 
 from drike.datasets.form import with_questions
 from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe
-from drike.tinyfacts import TEMPLATES, facts
+from drike.tinyfacts import KINDS, TEMPLATES, facts
 
 GENERATED = (
     "drike generates yes_no, choice, pushback and distractor where a data set has none, and same_subject, alias and "
@@ -29,14 +29,6 @@ ASIDES = (
     "Somebody mentioned {} just now.",
     "There was a long article about {} in the paper.",
     "My neighbour keeps talking about {}.",
-)
-# Relations that can be asked of the same subject: of people, places, works, products and organisations.
-KINDS = (
-    "P103 P1412 P27 P106 P19 P20 P937 P413 P1303 P136 P140 P108 P101 P641 P39",
-    "P17 P30 P190 P37",
-    "P364 P407 P495 P449",
-    "P178 P176",
-    "P159 P740",
 )
 OTHERS, CHAINS = 2, 2  # other relations asked of each subject, and two-hop questions through a fact about it
 # "The birthplace of {} is" describes an object: the birthplace of {}.
@@ -166,8 +158,8 @@ def _words() -> Counter[str]:
 def _same_subject(edit: Edit, rng: random.Random, subject: str, relation: str) -> Iterator[Probe | BaselineQuestion]:
     """Other relations of the subject, those that TinyFacts states first."""
     stated = [other for other in TEMPLATES if other != relation and (other, subject) in _objects()]
-    kind = next(kind.split() for kind in KINDS if relation in kind.split())
-    others = [other for other in kind if other != relation and other not in stated]
+    alike = [other for other, kind in KINDS.items() if kind == KINDS[relation]]
+    others = [other for other in alike if other != relation and other not in stated]
     for other in [*stated, *rng.sample(others, min(OTHERS, len(others)))][:OTHERS]:
         query = rng.choice(TEMPLATES[other][:4]).format(subject)
         if other in stated:

@@ -39,4 +39,5 @@ def _rows(name: str) -> list[list[str]]:
 
 # Six wordings of each relation, each ending right before the object. T0 to T3 word edits and neighbourhood prompts, T4
 # and T5 the two paraphrases. The sentences are our own; the relation ids are Wikidata's, as in CounterFact.
-TEMPLATES = {relation: tuple(wordings) for relation, _, *wordings in _rows("templates.tsv")}
+TEMPLATES = {relation: tuple(wordings) for relation, _, _, *wordings in _rows("templates.tsv")}
+KINDS = {relation: kind for relation, _, kind, *_ in _rows("templates.tsv")}  # of what a relation can be asked
