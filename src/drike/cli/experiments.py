@@ -27,7 +27,7 @@ from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.evaluate import AnsweredCases, answers_under
 from drike.evaluation.evaluate import evaluate as outcomes_of
 from drike.evaluation.judge import RULES, Judge, Rule, RuleName
-from drike.evaluation.metrics import Outcome, counted
+from drike.evaluation.metrics import Outcome
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.gates.by_name import Named
 from drike.gates.naming import common_questions
@@ -318,10 +318,9 @@ def watch_deployed(
     events = evaluating.run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
     deployed = running.watch(events, lambda event: None, model)
     assert isinstance(deployed, evaluating.DeployedEvaluation)  # noqa: S101 - its last event
-    counts = {name: (paper.counts[name], counted(outcomes)) for name, outcomes in deployed.outcomes.items()}
     size, cases = f"{deployment.size:,} edits in force", f"{len(paper.cases)} test edits"
     title = f"{size}, {cases}, model {model.info.name}, gate {deployment.name}"
-    shown = tables.deployed_tables(counts, deployed.decisions, title, paper.rule.caption)
+    shown = tables.deployed_tables(paper.outcomes, deployed.outcomes, deployed.decisions, title, paper.rule.caption)
     text = (folder / TABLES).read_text("utf-8")
     write_text(folder / TABLES, "\n".join([text, *map(as_markdown, shown)]))
     draw(*shown)

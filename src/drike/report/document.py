@@ -92,7 +92,7 @@ def _deployed(run: ReportedRun) -> list[Table]:
     """The tables of a run that was evaluated with --stored; none of another run."""
     judge = [RULES[run.settings["judge"]].caption] if run.settings.get("judge") in RULES else []
     title = f"{run.stored} edits in force, {run.data}, model {run.model}"
-    return tables.deployed_tables(run.deployed_counts, run.gate, title, *judge) if run.gate else []
+    return tables.deployed_tables(run.outcomes, run.deployed, run.gate, title, *judge) if run.gate else []
 
 
 def _costs(group: Group) -> list[Table]:

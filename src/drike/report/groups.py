@@ -63,11 +63,6 @@ class ReportedRun:
     started: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def deployed_counts(self) -> dict[str, tuple[Counts, Counts]]:
-        """By editor: of all outcomes, each under its case's edit, and of those behind the gate."""
-        return {editor: (counted(self.outcomes[editor]), counted(behind)) for editor, behind in self.deployed.items()}
-
 
 @dataclass(frozen=True)
 class Group:

@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 
 from drike.deployment.evaluation import GateRecord
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.evaluation.metrics import Counts, Outcome, Share, Summary, paired_differences, share_over_cases, summary_of
+from drike.evaluation.metrics import Counts, Outcome, Share, Summary, paired_differences, share_over_cases, summarise
 from drike.models.protocols import Usage
 from drike.support.table import NOT_MEASURED, Cell, Difference, Estimate, Noted, Number, Table, as_text
 from drike.training.algorithm1 import EpisodeRecord
@@ -151,14 +151,16 @@ def distribution_of(outcomes: Sequence[Outcome]) -> Distribution:
 
 
 def deployed_tables(
-    counts: Mapping[str, tuple[Counts, Counts]], records: Sequence[GateRecord], title: str, *notes: str
-) -> list[Table]:
-    """All tables of an evaluation with many edits in force, by editor: every query under the edit; behind the gate."""
-    summaries = {editor: (summary_of(paper), summary_of(deployed)) for editor, (paper, deployed) in counts.items()}
+    outcomes: Mapping[str, Sequence[Outcome]], deployed: Mapping[str, Sequence[Outcome]],
+    records: Sequence[GateRecord], title: str, *notes: str,
+) -> list[Table]:  # fmt: skip
+    """All tables of an evaluation with many edits in force. outcomes: each under its case's edit, by editor."""
+    behind = {editor: summarise(of_editor) for editor, of_editor in deployed.items()}
     rows: list[tuple[Cell, ...]] = []
-    for editor, (paper, deployed) in summaries.items():
-        tokens = (Number(summary.prompt_tokens, ".0f") for summary in (paper, deployed))
-        rows.append((editor, paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr, *tokens))
+    for editor, gated in behind.items():
+        alone = summarise(outcomes[editor])
+        tokens = (Number(summary.prompt_tokens, ".0f") for summary in (alone, gated))
+        rows.append((editor, alone.s, gated.s, gated.esr, gated.pc, gated.rr, *tokens))
     header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "deployed tokens")
     meaning = (
         "S: every query under its case's edit, as in the paper. Deployed: all edits are in force at once, and each "
@@ -167,7 +169,7 @@ def deployed_tables(
         "tokens: mean length of a prompt.",
     )
     tables = [Table(f"Deployed: {title}", header, tuple(rows), (*meaning, INTERVALS, *notes))]
-    if further := aspects([deployed for _, deployed in summaries.values()]):
+    if further := aspects(list(behind.values())):
         tables.append(replace(further, title="Deployed: aspects"))
     return [*tables, gate_table(records), near_misses(records)]
 
