@@ -207,10 +207,10 @@ def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[
                 continue
             if not header:
                 header = cells
-                for cell in cells:
+                for i, cell in enumerate(cells):
                     if cell in columns and not may_repeat(cell):
                         raise DataError(f"{name} has the column {shown(cell)!r} twice; rename one of them")
-                    columns.append(f"{cell}_{columns.count(cell) + 1}" if cell in columns else cell)
+                    columns.append(f"{cell}_{cells[:i].count(cell) + 1}" if cell in columns else cell)
             elif len(cells) > len(columns):
                 remedy = f"put texts with {SEPARATORS[separator]} in quotes"
                 yield DataError(f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}")
