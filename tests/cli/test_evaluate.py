@@ -46,7 +46,7 @@ def test_evaluation_words_its_prompts_as_training_did(tmp_path: Path) -> None:
     switches = ("--retain", "bare", "--layout", "ike", "--no-own-copy", "--seed", "3")
     assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
     past = open_trained_run(folder)
-    setup = open_setup(list(past.run.data), encoder=past.run.encoder, seed=past.run.seed, split=past.split)
+    setup = open_setup(past.run, split=past.split)
     editor = make("dr-ike", pool=setup.pool, trained=past.trained)
     assert ranks_retains(editor)
     assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")

@@ -25,13 +25,13 @@ METHOD = Method(epochs=2, policy_encoder="hashing")
 
 
 def editor() -> InContextEditor[RankAndCut]:
-    return new_editor(METHOD, SETUP, ENCODER, seed=0)
+    return new_editor(METHOD, SETUP, ENCODER)
 
 
 def events(folder: Path, trained: InContextEditor[RankAndCut]) -> Iterator[object]:
     past = recovered_episodes(folder)
     model = drike.load_model("reader")
-    return run_training(folder, SETUP, model, trained, METHOD, seed=0, described={}, past=past)
+    return run_training(folder, SETUP, model, trained, METHOD, described={}, past=past)
 
 
 def test_every_episode_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_policy_per_query_is_trained_from_the_answers_in_the_folder(tmp_path
 def test_training_on_nothing_is_refused(tmp_path: Path) -> None:
     empty = small_setup(train=0)
     with pytest.raises(UsageError, match="no edit to train on"):
-        next(run_training(tmp_path, empty, drike.load_model("reader"), editor(), METHOD, seed=0, described={}))
+        next(run_training(tmp_path, empty, drike.load_model("reader"), editor(), METHOD, described={}))
 
 
 def test_the_former_name_of_an_objective_means_the_same() -> None:

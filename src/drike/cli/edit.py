@@ -14,7 +14,7 @@ from drike.cli.dry_run import count_only
 from drike.cli.edits import parse_fact
 from drike.cli.encoding import WatchedEncoder, watched_encoder
 from drike.cli.experiments import watch_evaluation, watch_query_policy, watch_training
-from drike.cli.options import RUN_DECIDES, VALUES, GateOptions, ModelOptions, RunOptions, command
+from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, GateOptions, ModelOptions, RunOptions, command
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, PER_QUERY, SAME_K, UNTRAINED, Editor, make
@@ -26,7 +26,7 @@ from drike.evaluation.judge import Judge
 from drike.gates.by_name import EveryQuery
 from drike.gates.policy import QueryPolicy
 from drike.gates.store_gate import open_gate
-from drike.models import EMBEDDED, ApiOptions, load
+from drike.models import EMBEDDED, ApiOptions
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.run import Run, Setup, has_records
@@ -50,9 +50,8 @@ def edit(
         raise UsageError("--every-query asks no gate: leave it out, or --gate and --gate-threshold")
     earlier = base.run if base else running.DEFAULTS
     setup = running.open_setup(
-        data or earlier.data, encoder=encoder or earlier.encoder, seed=earlier.seed,
-        split=base.split if base and data is pool is None else None, train=0, test=0, target=earlier.zsre_target,
-        paraphrases=earlier.paraphrases, pool=pool or (earlier.pool if data is None else None),
+        running.data_settings(earlier, DataOptions(data, pool), encoder), train=0, test=0,
+        split=base.split if base and data is pool is None else None,
         editable=0 if data and data != [TINYFACTS] else None,  # all rows of other data may demonstrate
     )  # fmt: skip
     opened = running.open_model(model, api, earlier, at=RunOptions(dry_run=dry_run))
@@ -116,37 +115,37 @@ def demo(
         raise UsageError("--test must be at least 1, not 0")
     folders = (Path("runs") / (f"demo-{number}" if number > 1 else "demo") for number in count(1))
     folder = running.new_run(out or next(folder for folder in folders if not has_records(folder)), "demo")
-    setup = running.open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
-    opened = load(model)
+    of_data = replace(running.DEFAULTS, seed=seed, encoder=encoder)
+    setup = running.open_setup(of_data, train=edits, test=test)
+    opened = running.open_model(ModelOptions(model), ApiOptions(), of_data)
     settings = {
         "data": [TINYFACTS], "model": model, "edits": edits, "test": test, "epochs": epochs, "seed": seed,
-        "encoder": encoder, "template": "plain", "judge": Judge(opened).rule.name,
+        "encoder": encoder, "template": "plain", "judge": Judge(opened.model).rule.name,
     }  # fmt: skip
-    described = running.describe_model(model, opened)
     say(
         "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
     )
     method, watched = Method(epochs=epochs), WatchedEncoder(encoder)
     with running.alone_at(folder, None):
-        editor = new_editor(method, setup, watched, seed=seed)
+        editor = new_editor(method, setup, watched)
         retriever, budget = editor.selector.ranker, editor.selector.budget
         assert isinstance(retriever, Retriever)  # noqa: S101 - it has one
         untrained = QueryPolicy.untrained(watched, setup.pool.roles)
         planned = _editors(setup, Checkpoint(retriever, budget, per_query=untrained))
-        Run.create(folder, setup, described, settings | {"editors": [editor.name for editor in planned]})
-        watch_training(folder, setup, opened, editor, method, described=described)
-        watch_query_policy(folder, setup, opened, editor, method)
+        Run.create(folder, setup, opened.described, settings | {"editors": [editor.name for editor in planned]})
+        watch_training(folder, setup, opened, editor, method)
+        watch_query_policy(folder, setup, opened.model, editor, method)
         trained = checkpoint.load(folder, encoder=watched)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
-        outcomes = watch_evaluation(folder, setup, opened, editors, sample=5).outcomes
+        outcomes = watch_evaluation(folder, setup, opened.model, editors, sample=5).outcomes
         say("On another processor DR-IKE-Q's figures may differ by up to .005.")
     failed = {o.case_id for o in outcomes["DR-IKE"] if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct}
     case = next((case for case in setup.split.test if case.case_id not in failed), setup.split.test[0])
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
     gate = trained.per_query.gate if trained.per_query else None
-    drike, edited = this_command(), EditedModel(opened, dr_ike, case.edit, gate=gate)
+    drike, edited = this_command(), EditedModel(opened.model, dr_ike, case.edit, gate=gate)
     say(f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}")
     draw(before_after(edited, [probe.query for probe in case.probes[:5]]))
     say(

@@ -66,13 +66,8 @@ def tune_(
 
 def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
     """The probes of the run's training edits."""
-    run = base.run
-    setup = open_setup(
-        run.data, encoder="hashing", seed=run.seed, split=base.split, target=run.zsre_target,
-        paraphrases=run.paraphrases, pool=run.pool,
-    )  # fmt: skip
     by_kind = {kind: list[TuningQuestion]() for kind in Kind}
-    cases = setup.split.train
+    cases = open_setup(replace(base.run, encoder="hashing"), split=base.split).split.train
     for edit, case in zip(as_stored([case.edit for case in cases]), cases, strict=True):
         for probe in case.probes:
             kind = _KINDS[probe.aspect]

@@ -14,7 +14,6 @@ from drike.cli.console import console, draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers, count_training
 from drike.cli.encoding import WatchedEncoder, watched_encoder
 from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
-from drike.datasets import TINYFACTS
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
 from drike.editors import catalog
@@ -22,7 +21,6 @@ from drike.editors.catalog import Editor, InContextEditor, TokenLimit, ranks_ret
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut, Threshold
 from drike.edits import ASPECTS_OF_S, EditCase
-from drike.encoders import MINILM
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.evaluate import AnsweredCases, answers_under
 from drike.evaluation.evaluate import evaluate as outcomes_of
@@ -56,11 +54,10 @@ def train(
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
     options = running.options_in(locals())
     guarantee = _checked(method, at.replicas)
-    encoder, seed = method.encoder or MINILM, data.seed or 0
+    of_data = running.data_settings(running.DEFAULTS, data, method.encoder)
     folder = at.resume or running.new_run(at.out, "train")
     setup = running.open_setup(
-        data.data or [TINYFACTS], train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder,
-        subset=data.subset, target=data.zsre_target, paraphrases=data.paraphrases, pool=data.pool,
+        of_data, train=edits, test=data.test, editable=data.editable, subset=data.subset,
         validation=(method.calibrate_on or CALIBRATE_ON) if guarantee else 0,
     )  # fmt: skip
     if guarantee:
@@ -70,16 +67,15 @@ def train(
     if count_only(opened.model, api, lambda counting: _count_training(counting, setup, method, opened)):
         return
     settings = options | {
-        "data": data.data or [TINYFACTS], "model": opened.name, "seed": seed, "encoder": encoder,
-        "zsre_target": data.zsre_target or "alt", "template": opened.template, "judge": method.judge,
+        "data": of_data.data, "model": opened.name, "seed": of_data.seed, "encoder": of_data.encoder,
+        "zsre_target": of_data.zsre_target, "template": opened.template, "judge": method.judge,
     }  # fmt: skip
     refused: GuaranteeError | None = None
     with running.recorded_at(folder, setup, opened, settings, options, command="train", at=at):
-        head_encoder = WatchedEncoder(method.policy_encoder or encoder)
-        editor = training.new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
-        described = running.describe_model(opened.name, opened.model)
+        head_encoder = WatchedEncoder(method.policy_encoder or of_data.encoder)
+        editor = training.new_editor(method, setup, head_encoder, limit=opened.limit)
         try:
-            watch_training(folder, setup, opened.model, editor, method, described=described)
+            watch_training(folder, setup, opened, editor, method)
             if method.is_per_query:
                 watch_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
         except GuaranteeError as problem:  # the policy is saved as it was trained
@@ -119,11 +115,11 @@ def _count_training(
 
 
 def watch_training(
-    folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: training.Method, *,
-    described: Mapping[str, object],
+    folder: Path, setup: Setup, opened: running.OpenedModel, editor: InContextEditor[RankAndCut],
+    method: training.Method,
 ) -> None:  # fmt: skip
     """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work."""
-    ranker, cases, epoch = editor.selector.ranker, len(setup.split.train), list[Episode]()
+    ranker, cases, epoch, model = editor.selector.ranker, len(setup.split.train), list[Episode](), opened.model
     assert isinstance(ranker, Retriever)  # noqa: S101 - only these are trained
 
     def show(event: training.TrainingEvent) -> str | None:
@@ -144,8 +140,8 @@ def watch_training(
                 return status
         return None
 
-    past, seed = training.recovered_episodes(folder), setup.pool.seed
-    events = training.run_training(folder, setup, model, editor, method, seed=seed, described=described, past=past)
+    past = training.recovered_episodes(folder)
+    events = training.run_training(folder, setup, model, editor, method, described=opened.described, past=past)
     try:
         running.watch(events, show, model)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, is_dataclass, replace
 from inspect import signature
@@ -15,7 +15,7 @@ from drike.cli.console import complain, note, progress, say, this_command
 from drike.cli.dry_run import CountingModel, token_counter, usage_sentence
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import Command, DataOptions, ModelOptions, RunOptions, as_flags
-from drike.datasets import TINYFACTS, Paraphrases, SplitIds, Target, load
+from drike.datasets import TINYFACTS, SplitIds, load
 from drike.editors.catalog import TokenLimit
 from drike.editors.pool import Pool
 from drike.encoders import MINILM
@@ -45,20 +45,29 @@ _RETIRED: Mapping[str, object] = {
 
 
 def open_setup(
-    sources: Sequence[str], *, encoder: str, seed: int, split: SplitIds | None = None, train: int | None = None,
-    test: int | None = None, validation: int = 0, editable: int | None = None, subset: str | None = None,
-    target: Target | None = None, paraphrases: Paraphrases | None = None, pool: Sequence[str] | None = None,
+    settings: Settings, *, split: SplitIds | None = None, train: int | None = None, test: int | None = None,
+    validation: int = 0, editable: int | None = None, subset: str | None = None,
     leave_out: Collection[tuple[str, str]] = (),
 ) -> Setup:  # fmt: skip
-    """Load, split and embed the data; `seed` draws the split and assigns the roles. Raises DataError.
+    """Load, split and embed the data of a run's settings, whose seed draws the split and the roles. Raises DataError.
 
     A size of None is the paper's, or all available. split: an earlier one to keep. leave_out: facts not to edit.
     """
-    dataset = load(*sources, target=target or "alt", paraphrases=paraphrases, pool=pool or ())
+    target, seed = settings.zsre_target or "alt", settings.seed
+    dataset = load(*settings.data, target=target, paraphrases=settings.paraphrases, pool=settings.pool or ())
     parts = dataset.restore(split) if split is not None else dataset.split(
         seed=seed, train=train, test=test, validation=validation, editable=editable, subset=subset, exclude=leave_out
     )  # fmt: skip
-    return Setup(dataset, parts, Pool(parts.demonstrations, WatchedEncoder(encoder), seed=seed))
+    return Setup(dataset, parts, Pool(parts.demonstrations, WatchedEncoder(settings.encoder), seed=seed))
+
+
+def data_settings(base: Settings, data: DataOptions, encoder: str | None) -> Settings:
+    """Settings with the data and the encoder that options give; other data comes without the pool of `base`."""
+    values: dict[str, Any] = {"pool": None} if data.data else {}
+    for name, value in (*vars(data).items(), ("encoder", encoder)):
+        if name in vars(base) and value is not None:
+            values[name] = tuple(value) if isinstance(value, list) else value
+    return replace(base, **values)
 
 
 def open_trained_run(folder: Path) -> TrainedRun:
@@ -93,17 +102,16 @@ def open_edits(
             if data.test > (most := len(enough)):
                 raise UsageError(f"only {most} editable rows were not trained on: ask for --test {most} or fewer")
             split = replace(split, test=enough[: data.test])
-    earlier = base.run if base else DEFAULTS
-    shared: dict[str, Any] = {
-        "test": data.test, "editable": data.editable, "seed": earlier.seed if data.seed is None else data.seed,
-        "encoder": encoder or earlier.encoder, "subset": data.subset,
-        "paraphrases": data.paraphrases or earlier.paraphrases,
-        "pool": data.pool or (list(earlier.pool) if earlier.pool and data.data is None else None),
+    settings = data_settings(base.run if base else DEFAULTS, data, encoder)
+    setup = open_setup(
+        settings, split=split, train=0, test=data.test, editable=data.editable, subset=data.subset,
+        leave_out=base.trained.trained_on if base and split is None else (),
+    )  # fmt: skip
+    return base, setup, {
+        "run": None if run is None else str(run), "data": settings.data, "zsre_target": settings.zsre_target or "alt",
+        "test": data.test, "editable": data.editable, "seed": settings.seed, "encoder": settings.encoder,
+        "subset": data.subset, "paraphrases": settings.paraphrases, "pool": settings.pool or None,
     }  # fmt: skip
-    sources, target = data.data or list(earlier.data), data.zsre_target or earlier.zsre_target or "alt"
-    leave_out = base.trained.trained_on if base and split is None else ()
-    setup = open_setup(sources, **shared, target=target, split=split, train=0, leave_out=leave_out)
-    return base, setup, {"run": None if run is None else str(run), "data": sources, "zsre_target": target, **shared}
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,11 @@ class OpenedModel:
     template: Template
     api: ApiOptions
     limit: TokenLimit | None
+
+    @property
+    def described(self) -> dict[str, object]:
+        """What a run's folder records of it: the name it was loaded by, and its identity."""
+        return {"asked": self.name, "name": self.model.info.name, **self.model.info.identity}
 
 
 def open_model(
@@ -142,11 +155,6 @@ def open_model(
         else:
             limit = TokenLimit(tokens, model.count_tokens)
     return OpenedModel(name, model, template, api, limit)
-
-
-def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
-    """What a run's folder records of a model: the name it was loaded by, and its identity."""
-    return {"asked": name, "name": model.info.name, **model.info.identity}
 
 
 def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
@@ -262,11 +270,11 @@ def recorded_at(
 
     Of a resumed run it checks that data and model are the same, and notes changed packages.
     """
-    described, policy = describe_model(opened.name, opened.model), base.trained_sha256 if base else None
+    policy = base.trained_sha256 if base else None
     with alone_at(folder, command):
         if at.resume is None:
-            Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
-        elif changed := Run.open(folder).check_same(setup, described, policy):
+            Run.create(folder, setup, opened.described, settings, options=options, trained_sha256=policy)
+        elif changed := Run.open(folder).check_same(setup, opened.described, policy):
             note(f"begun with another version of {', '.join(changed)}")
         with metered(opened.model, folder):
             yield

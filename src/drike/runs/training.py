@@ -75,7 +75,7 @@ class Method:
 
 def run_training(
     folder: Path, setup: Setup, model: LanguageModel, editor: InContextEditor[RankAndCut], method: Method, *,
-    seed: int, described: Mapping[str, object], past: Sequence[EpisodeRecord] = (),
+    described: Mapping[str, object], past: Sequence[EpisodeRecord] = (),
 ) -> Generator[TrainingEvent]:  # fmt: skip
     """Train the editor's retriever and budget; yield every episode after it is saved.
 
@@ -90,7 +90,7 @@ def run_training(
     _check_limit(editor, method, cases)
     training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
-        "edits": len(cases), "seed": seed, "method": asdict(method),
+        "edits": len(cases), "seed": setup.pool.seed, "method": asdict(method),
     }  # fmt: skip
     episodes = algorithm1.train(
         editor, replayed(past, rewrite_reward(model, rule=method.rule)), cases, epochs=method.epochs,
@@ -182,10 +182,10 @@ def run_query_policy(
 
 
 def new_editor(
-    method: Method, setup: Setup, encoder: TextEncoder, *, seed: int, limit: TokenLimit | None = None
+    method: Method, setup: Setup, encoder: TextEncoder, *, limit: TokenLimit | None = None
 ) -> InContextEditor[RankAndCut]:
-    """An untrained DR-IKE. encoder: under the head, which `seed` draws. limit: on the prompts."""
-    retriever, most, flip = Retriever(encoder, form=method.form, seed=seed), method.max_shots, method.flip
+    """An untrained DR-IKE. encoder: under the head, which the seed of the setup draws. limit: on the prompts."""
+    retriever, most, flip = Retriever(encoder, form=method.form, seed=setup.pool.seed), method.max_shots, method.flip
     budgets = {"threshold": Threshold(0.0, most, flip), "all": Fraction(1.0, most), "half": Fraction(0.5, most)}
     selector = RankAndCut(retriever, budgets[method.budget])
     return InContextEditor("DR-IKE", setup.pool, selector, method.style, limit)
