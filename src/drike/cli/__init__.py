@@ -86,8 +86,7 @@ TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data"
 app = typer.main.get_group(_typer)
 for command in (
     Listed("demo", "edit", TRY),
-    Listed("tour", "report", TRY),
-    Listed("doctor", panel=TRY),
+    *(Listed(name, "reading", TRY) for name in ("tour", "doctor")),
     *(Listed(name, "experiments", RUN) for name in ("train", "evaluate")),
     *(Listed(name, panel=RUN) for name in ("edit", "serve")),
     _group(
@@ -98,8 +97,8 @@ for command in (
         edits_tune="tune", edits_verify="verify test",
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, serve="add list revoke"),
-    Listed("report", panel=READ),
-    _group("data", "Look at data sets.", MORE, doctor="inspect"),
+    Listed("report", "reading", READ),
+    _group("data", "Look at data sets.", MORE, reading="inspect"),
 ):  # fmt: skip
     app.add_command(command)
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from drike.cli.console import draw
-from drike.editors.catalog import TokenLimit
-from drike.editors.pool import Pool
-from drike.edits import Edit, EditCase, Probe
+from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.evaluate import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.judge import Rule
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Prompts, Request, Score, Usage
 from drike.models.served import CHARACTERS_PER_TOKEN, ApiOptions, estimated_tokens, is_served, parse_address
-from drike.prompts import YES_OR_NO, PromptStyle, chat_messages, demonstration_block
+from drike.prompts import YES_OR_NO, chat_messages
 from drike.support.huggingface import pinned
 from drike.support.table import Table
 
@@ -111,28 +109,6 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple
         return len(opened.encode(text, add_special_tokens=False))
 
     return count
-
-
-def count_training(
-    model: CountingModel, pool: Pool, questions: Mapping[tuple[Edit, ...], Sequence[Probe]], max_shots: int, *,
-    style: PromptStyle, limit: TokenLimit | None,
-) -> None:  # fmt: skip
-    """Count the most calls an epoch can take: every prefix of every edit's retains, the longest retains first.
-
-    questions: what the reward asks of a case's edits. With a limit, as many prefixes as fit with the shortest retains.
-    """
-    for candidates in pool.for_groups(list(questions)):
-        probes = questions[candidates.edits]
-        queries = [probe.query for probe in probes]
-        blocks = {retain: demonstration_block(retain, style.retain) for retain in candidates.retains}
-        lengths = {retain: (model.count(block), len(block)) for retain, block in blocks.items()}
-        longest = sorted(candidates.retains, key=lengths.__getitem__, reverse=True)
-        count = min(max_shots, len(longest))
-        if limit is not None:
-            count = limit.fitting(count, lambda j: style.show(candidates, longest[-j:], queries))  # noqa: B023 - called at once
-        for j in range(1, count + 1):
-            for prompt, probe in zip(style.show(candidates, longest[:j], queries), probes, strict=True):
-                model.add(f"{prompt.text} {probe.target}")
 
 
 def bound(calls: int, read: int, written: int, api: ApiOptions) -> Table:

@@ -28,7 +28,6 @@ from drike.gates.policy import QueryPolicy
 from drike.gates.store_gate import open_gate
 from drike.models import EMBEDDED, ApiOptions
 from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
 from drike.runs.run import Run, Setup, has_records
 from drike.runs.training import Method, new_editor
 from drike.support.table import Table
@@ -132,7 +131,7 @@ def demo(
         retriever, budget = editor.selector.ranker, editor.selector.budget
         assert isinstance(retriever, Retriever)  # noqa: S101 - it has one
         untrained = QueryPolicy.untrained(watched, setup.pool.roles)
-        planned = _editors(setup, Checkpoint(retriever, budget, per_query=untrained))
+        planned = _editors(setup, checkpoint.Checkpoint(retriever, budget, per_query=untrained))
         Run.create(folder, setup, opened.described, settings | {"editors": [editor.name for editor in planned]})
         watch_training(folder, setup, opened, editor, method)
         watch_query_policy(folder, setup, opened.model, editor, method)
@@ -154,6 +153,6 @@ def demo(
     )
 
 
-def _editors(setup: Setup, trained: Checkpoint) -> list[Editor]:
+def _editors(setup: Setup, trained: checkpoint.Checkpoint) -> list[Editor]:
     names = (*UNTRAINED, "rank-50", "dr-ike", SAME_K, PER_QUERY)
     return [make(name, pool=setup.pool, trained=trained) for name in names]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import typer
 
@@ -19,20 +19,18 @@ from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, ModelOptions, as_flags, command
 from drike.edits import Edit, EditCase
 from drike.errors import UsageError
+from drike.gates.alike import watch_meaning
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
-from drike.stores import moves, records
+from drike.stores import moves, portable, records
 from drike.stores.approvals import required_approvals
 from drike.stores.finding import Search, find
-from drike.stores.log import EditStore
+from drike.stores.importing import Imported, ReadRow, edits_of, import_edits, scan, write_refused
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, EditVersion, MissingStoreError, Status, StoreError
 from drike.support.files import write_text
 from drike.support.table import counted
 from drike.words import mentions
-
-if TYPE_CHECKING:  # they take long to import
-    from drike.stores.importing import Imported, ReadRow
 
 Texts = list[str] | None
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
@@ -57,17 +55,13 @@ def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
     return Edit(query, target, subject=max(subjects, key=len, default=None))
 
 
-def store_at(store: str, *, create: bool = False, watched: bool = False) -> closing[EditStore]:
+def store_at(store: str, *, create: bool = False, watched: bool = False) -> closing[stores.EditStore]:
     """A store, which the block closes. watched: for edits that mean the same as others. Raises StoreError."""
     opened = open_store(store, create=create)
-    if watched:
-        from drike.gates.alike import watch_meaning  # it takes long to import
-
-        opened = watch_meaning(opened)
-    return closing(opened)
+    return closing(watch_meaning(opened) if watched else opened)
 
 
-def in_force(store: EditStore) -> tuple[EditVersion, ...]:
+def in_force(store: stores.EditStore) -> tuple[EditVersion, ...]:
     """The edits in force now."""
     return stores.snapshot(store).in_force(datetime.now(UTC))
 
@@ -197,7 +191,7 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
 
 
 def reworded(
-    store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool
+    store: stores.EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
     from drike.cli.running import metered
@@ -264,8 +258,6 @@ def import_(
 ) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
     from drike.gates.naming import ambiguous_names
-    from drike.stores import portable
-    from drike.stores.importing import Imported, edits_of, scan, write_refused
 
     whole = portable.whole_store(source)
     if whole and not dry_run:
@@ -306,8 +298,6 @@ def _columns(text: str | None) -> dict[str, str]:
 
 def _imported(rows: Sequence[ReadRow], store: str, *, supersede: bool, dry_run: bool) -> Imported:
     """Import edits; a dry run's are given up, and need no store."""
-    from drike.stores.importing import import_edits
-
     with ExitStack() as stack:
         try:
             opened = stack.enter_context(store_at(store, create=not dry_run, watched=True))
@@ -325,14 +315,12 @@ def _imported(rows: Sequence[ReadRow], store: str, *, supersede: bool, dry_run: 
 @command()
 def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
     """Write the edits to FILE.jsonl, which drike edits import reads."""
-    from drike.stores.portable import lines_of
-
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
     with store_at(store) as opened:
         snapshot = stores.snapshot(opened)
         edits = (records.to_json(version.record) for version in reversed(find(snapshot, Search())))
-        lines = list(lines_of(opened) if everything else edits)
+        lines = list(portable.lines_of(opened) if everything else edits)
     write_text(out, "".join(f"{line}\n" for line in lines))
     edits_and_changes = f"{counted(len(snapshot.edits), 'edit')} and {counted(snapshot.revision, 'change')}"
     say(f"{out}: {edits_and_changes if everything else f'{len(lines):,}'} exported")
@@ -341,8 +329,6 @@ def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
 @command()
 def sync(folder: Path, *, retire_missing: bool = False, store: str = FILE) -> None:
     """Keep one JSON file for each edit in FOLDER, and take over what changed there; fails if both sides changed."""
-    from drike.stores import portable
-
     with store_at(store, create=True, watched=True) as opened:
         synced = portable.sync(opened, folder, author=author(), retire_missing=retire_missing)
     print_changes(synced.changes)

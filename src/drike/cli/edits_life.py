@@ -25,9 +25,7 @@ from drike.stores import moves, reports
 from drike.stores.approvals import APPROVALS_SET, require_approvals, required_approvals
 from drike.stores.counts import Counts, counts_since
 from drike.stores.finding import ALL, Search, difference, find
-from drike.stores.log import EditStore, Snapshot
 from drike.stores.records import LISTS, Status, StoreError, moment, to_values
-from drike.stores.reports import Report, ReportState
 from drike.support.files import write_text
 from drike.support.table import Cell, Number, Table, as_html, counted
 
@@ -234,7 +232,7 @@ def report(*, days: int = 7, price_in: float | None = None, page: Path | None = 
         say(f"\nThe report is in {page}")
 
 
-def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
+def _read(store: str, days: int) -> tuple[stores.Snapshot, Counts]:
     since = datetime.now(UTC).date() - timedelta(days=days - 1)
     with store_at(store) as opened:
         return stores.snapshot(opened), counts_since(opened, since)
@@ -296,10 +294,10 @@ def inbox(
             id = changes[-1].id
             say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
         else:
-            _list(opened, ReportState.SAMPLE if samples else None if closed else ReportState.OPEN)
+            _list(opened, reports.ReportState.SAMPLE if samples else None if closed else reports.ReportState.OPEN)
 
 
-def _list(store: EditStore, state: ReportState | None) -> None:
+def _list(store: stores.EditStore, state: reports.ReportState | None) -> None:
     from drike.gates import drafting
     from drike.gates.index import EditIndex
 
@@ -310,14 +308,14 @@ def _list(store: EditStore, state: ReportState | None) -> None:
             say(f"  {_line(each)}")
     if len(found) > drafting.MOST_SHOWN:
         note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
-    say(f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}")
+    say(f"{store.name}: {counted(len(found), 'sample' if state is reports.ReportState.SAMPLE else 'report')}")
 
 
-def _line(report: Report) -> str:
+def _line(report: reports.Report) -> str:
     right = f" (right: {shown(report.correction)})" if report.correction else ""
     became = f"{report.state}, edit {report.edit}" if report.edit else report.state
-    about = report.comment if report.state is ReportState.SAMPLE else became
-    state = "" if report.state is ReportState.OPEN else f" [{about}]"
+    about = report.comment if report.state is reports.ReportState.SAMPLE else became
+    state = "" if report.state is reports.ReportState.OPEN else f" [{about}]"
     return f"{report.number} {report.at}: {shown(report.question)} -> {shown(report.answer)}{right}{state}"
 
 

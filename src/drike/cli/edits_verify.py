@@ -14,7 +14,6 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
@@ -30,21 +29,18 @@ from drike.gates.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
 from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache
+from drike.serving import verifying
+from drike.serving.asking import TOKENS, Client, DryUpstream, GatewayUpstream, MeteredUpstream, Settings
 from drike.serving.options import GatewayOptions, Mode
+from drike.serving.start import Deployed, deployed
+from drike.serving.upstream import Upstream
+from drike.serving.verifying import EditOutcome, EditQuestion, by_concern
 from drike.stated import Stated
 from drike.stores import log as stores
 from drike.stores import verifications
-from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, Status, StoreError, stamp
-from drike.stores.verifications import Verification, VerifiedQuestion
 from drike.support.files import write_text
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
-
-if TYPE_CHECKING:  # these take long to import
-    from drike.serving.asking import Settings
-    from drike.serving.start import Deployed
-    from drike.serving.upstream import Upstream
-    from drike.serving.verifying import EditOutcome, EditQuestion
 
 _KEY = "DRIKE_KEY"  # the variable with a key of the gateway
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
@@ -139,7 +135,7 @@ def _unencrypted(url: str | None, api: ApiOptions) -> str | None:
     return urlsplit(url).hostname if url and api.allow_http else None
 
 
-def _chosen(store: EditStore, edits: Sequence[int] | None) -> tuple[list[EditVersion], list[EditVersion]]:
+def _chosen(store: stores.EditStore, edits: Sequence[int] | None) -> tuple[list[EditVersion], list[EditVersion]]:
     """The edits to ask about, by default all in force, and those among them that wait to be. Raises StoreError."""
     tried, by_id = list[EditVersion](), {version.id: version for version in in_force(store)}
     for id in dict.fromkeys(edits or ()):
@@ -154,11 +150,8 @@ def _chosen(store: EditStore, edits: Sequence[int] | None) -> tuple[list[EditVer
     return [by_id[id] for id in dict.fromkeys(edits or by_id)], tried
 
 
-def _carried_out(plan: VerifyPlan, store: EditStore) -> tuple[Sequence[EditOutcome], Verification]:
+def _carried_out(plan: VerifyPlan, store: stores.EditStore) -> tuple[Sequence[EditOutcome], verifications.Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
-    from drike.serving.asking import DryUpstream, MeteredUpstream
-    from drike.serving.start import deployed
-
     api, count = plan.api, token_counter(plan.api.tokenizer, "plain")
     meter = Meter(replace(api, max_calls=None, max_cost=None) if plan.dry_run else api)
 
@@ -190,16 +183,13 @@ def _carried_out(plan: VerifyPlan, store: EditStore) -> tuple[Sequence[EditOutco
     shows = getattr(getattr(placement, "editor", None), "name", "facts alone")
     here = type(gate).__name__, getattr(gate, "threshold", None), f"{type(placement).__name__}, {shows}"
     decided, kept = ("its own", None, "its own") if plan.gateway else here, tuple(o.kept for o in outcomes)
-    return outcomes, Verification(stamp(datetime.now(UTC)), model, *decided, version("drike"), kept)
+    return outcomes, verifications.Verification(stamp(datetime.now(UTC)), model, *decided, version("drike"), kept)
 
 
 async def _ask(
     plan: VerifyPlan, around: Callable[[Upstream], Upstream], gateway: Deployed, *, kept_for: str
 ) -> tuple[str, Sequence[EditOutcome]]:
     """Ask about edits. Return the model's name, and the outcomes in the order of their questions."""
-    from drike.serving.asking import TOKENS, Client, GatewayUpstream
-    from drike.serving.verifying import DeployedPath, questions_about, verify
-
     (above, editor, feed, chats), options, api = gateway, plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
     most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
@@ -227,19 +217,19 @@ async def _ask(
         unedited = client if asked is above else asking(above, client.model)
         edit = partial(editor.edit, Api.CHAT, feed=feed, request_id="verify", ask=options.ask)
         past = not plan.gateway or options.upstream != plan.gateway
-        path = DeployedPath(client, None if running else edit, unedited if past else None)
+        path = verifying.DeployedPath(client, None if running else edit, unedited if past else None)
         index = feed.index.applying({**plan.headers, "model": client.model})
         if others := [str(edit.id) for edit in plan.chosen if edit.id in index.without]:
             note(f"edits {', '.join(others[:_NAMED])} are not asked about, as they are for other requests")
         for_these = [edit for edit in plan.chosen if edit.id not in index.without]
-        questions = list(questions_about(for_these, index, follow_up=chats and not tiny))
+        questions = list(verifying.questions_about(for_these, index, follow_up=chats and not tiny))
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)
         placed: list[tuple[int, EditOutcome]] = []
         at_once = min(api.concurrency, _MOST_AT_ONCE) if options.upstream else 1
         with progress("verifying") as (bar, task):
             bar.update(task, total=plan.samples * len(questions))
-            answers = verify(path, questions, samples=plan.samples, at_once=at_once)
+            answers = verifying.verify(path, questions, samples=plan.samples, at_once=at_once)
             async with aclosing(answers) as outcomes:
                 async for outcome in outcomes:
                     placed.append(outcome)
@@ -252,9 +242,7 @@ async def _ask(
 
 def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[EditQuestion]:
     """The questions that a model can know which knows TinyFacts alone. Raises UsageError for none."""
-    from drike.serving.verifying import unknown_to_tinyfacts
-
-    unknown = {question: what for question in questions if (what := unknown_to_tinyfacts(question))}
+    unknown = {question: what for question in questions if (what := verifying.unknown_to_tinyfacts(question))}
     what = f"{model} knows TinyFacts alone, so not {', '.join(list(dict.fromkeys(unknown.values()))[:_NAMED])}"
     if len(unknown) == len(questions):
         raise UsageError(f"nothing can be proven, as {what}: give --model or --upstream")
@@ -265,8 +253,6 @@ def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[E
 
 def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
     """Draw what took of each edit, and what failed; return the shares that count."""
-    from drike.serving.verifying import by_concern
-
     by_edit: dict[int, list[EditOutcome]] = {}
     for outcome in outcomes:
         by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
@@ -295,8 +281,6 @@ def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
 
 
 def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
-    from drike.serving.verifying import by_concern
-
     edit, (concerned, others) = outcomes[0].question.edit, by_concern(outcomes)
     stated = Counter(outcome.stated for outcome in concerned)
     shares = [stated[state] / len(concerned) for state in _STATES]
@@ -339,10 +323,10 @@ def _in_xml(text: str) -> str:
     return re.sub("[\ufffe\uffff]", "?", visible(text))
 
 
-def _compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
+def _compare_runs(store: stores.EditStore, numbers: Sequence[int]) -> None:
     """Show what changed between the last run and the one before, or another. Raises StoreError if something broke."""
 
-    def said(answer: VerifiedQuestion) -> str:
+    def said(answer: verifications.VerifiedQuestion) -> str:
         return f"{answer.stated}{', matched' if answer.matched else ''}"
 
     last = verifications.last_number(store)

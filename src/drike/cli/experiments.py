@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from drike.cli import running
 from drike.cli.console import console, draw, note, say, this_command
-from drike.cli.dry_run import CountingModel, count_only, count_own_answers, count_training
+from drike.cli.dry_run import CountingModel, count_only, count_own_answers
 from drike.cli.encoding import WatchedEncoder, watched_encoder
 from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
 from drike.datasets.generated import GENERATED, with_generated
@@ -32,6 +32,7 @@ from drike.gates.naming import common_questions
 from drike.gates.store_gate import open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
 from drike.models import ApiOptions, LanguageModel, Usage
+from drike.prompts import demonstration_block
 from drike.report import tables
 from drike.runs import evaluating, training
 from drike.runs.run import EVALUATIONS, PhaseStarted, Prepared, Setup, read_usage
@@ -102,16 +103,33 @@ def _checked(method: training.Method, replicas: int) -> Guarantee | None:
 def _count_training(
     counting: CountingModel, setup: Setup, method: training.Method, opened: running.OpenedModel
 ) -> None:
-    """Count the calls of all epochs, and those for the answers under each mix."""
+    """Count the most calls that all epochs can take, and those for the answers under each mix.
+
+    An epoch tries every prefix of every edit's retains, the longest retains first, or with a limit as many prefixes as
+    fit with the shortest retains.
+    """
+    style, limit = method.style, opened.limit
     questions = {case.edits: training.scored_probes(method, case) for case in setup.split.train}
-    count_training(counting, setup.pool, questions, method.max_shots, style=method.style, limit=opened.limit)
+    for candidates in setup.pool.for_groups(list(questions)):
+        probes = questions[candidates.edits]
+        queries = [probe.query for probe in probes]
+        blocks = {retain: demonstration_block(retain, style.retain) for retain in candidates.retains}
+        lengths = {retain: (counting.count(block), len(block)) for retain, block in blocks.items()}
+        longest = sorted(candidates.retains, key=lengths.__getitem__, reverse=True)
+        count = min(method.max_shots, len(longest))
+        if limit is not None:
+            count = limit.fitting(count, lambda j: style.show(candidates, longest[-j:], queries))  # noqa: B023 - called at once
+        for j in range(1, count + 1):
+            for prompt, probe in zip(style.show(candidates, longest[:j], queries), probes, strict=True):
+                counting.add(f"{prompt.text} {probe.target}")
     counting.repeat(method.epochs)
     if method.is_per_query:
         rule = Judge(counting, method.rule).rule
         resolved = count_own_answers(counting, training_cases(setup.split.train, setup.pool.seed), rule)
         cases = (*resolved.cases, *setup.split.validation)
-        choices, style = actions(setup.pool.roles), method.style
-        list(answers_under(choices, counting, setup.pool, cases, style=style, limit=opened.limit, rule=method.rule))
+        list(answers_under(
+            actions(setup.pool.roles), counting, setup.pool, cases, style=style, limit=limit, rule=method.rule
+        ))  # fmt: skip
 
 
 def watch_training(

@@ -144,17 +144,14 @@ def open_model(
     model = CountingModel(name, template, api) if at.dry_run else load_model(
         name, template=template, device=options.device, replicas=at.replicas, api=left, cache=cache
     )  # fmt: skip
-    tokens, limit = options.prompt_tokens or base.prompt_tokens, None
-    if tokens is not None:
-        if model.count_tokens is None and api.tokenizer is None:
+    tokens, count = options.prompt_tokens or base.prompt_tokens, model.count_tokens
+    if tokens is not None and count is None:
+        if api.tokenizer is None:
             remedy = "give the folder or hub name of its tokenizer as --tokenizer"
             raise UsageError(f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}")
-        if model.count_tokens is None:
-            count = token_counter(api.tokenizer, template)
-            limit = TokenLimit(tokens, lambda prompts: list(map(count, prompts)))
-        else:
-            limit = TokenLimit(tokens, model.count_tokens)
-    return OpenedModel(name, model, template, api, limit)
+        of_prompt = token_counter(api.tokenizer, template)
+        count = lambda prompts: list(map(of_prompt, prompts))  # noqa: E731
+    return OpenedModel(name, model, template, api, TokenLimit(tokens, count) if tokens and count else None)
 
 
 def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:

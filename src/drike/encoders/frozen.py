@@ -14,8 +14,8 @@ import numpy as np
 
 from drike.encoders.base import FloatArray, Progress, salience_version, token_weights
 from drike.errors import EncoderError, require_unicode
+from drike.support.files import KeyValueFile
 from drike.support.huggingface import quiet
-from drike.support.keyvalue import KeyValueFile
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -26,7 +26,6 @@ from drike.evaluation.judge import RuleName
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel, Template, Usage
 from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
 from drike.support.extras import versions
 from drike.support.files import checksum_ok, named_in_errors, with_checksum, write_bytes, write_text
 from drike.support.records import Record, parse, read
@@ -218,7 +217,7 @@ class TrainedRun:
 
     run: Run
     split: SplitIds
-    trained: Checkpoint
+    trained: checkpoint.Checkpoint
     trained_sha256: str
 
     @classmethod
@@ -295,8 +294,7 @@ class CasePrompts:
 def read_usage(folder: Path) -> dict[str, Usage]:
     """The model's work in each part of a run; {} if it was not recorded. Raises RunError."""
     parts = read_json(folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there")
-    names = [field.name for field in fields(Usage)]
-    return {part: Usage(**{name: getattr(used, name) for name in names}) for part, used in (parts or {}).items()}
+    return {part: Usage() + used for part, used in (parts or {}).items()}
 
 
 def total_usage(folder: Path) -> Usage:

@@ -23,7 +23,6 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
 from drike.runs import checkpoint
 from drike.runs import run as files
-from drike.runs.checkpoint import Checkpoint
 from drike.runs.evaluating import answered_cases
 from drike.runs.run import PhaseStarted, Prepared, Setup, usage_recorded
 from drike.training import algorithm1
@@ -101,7 +100,7 @@ def run_training(
     done, head = 0, deepcopy(retriever.head.state_dict())
 
     def save() -> None:
-        checkpoint.save(Checkpoint(retriever, budget, editor.style, {**training, "episodes": done}), folder)
+        checkpoint.save(checkpoint.Checkpoint(retriever, budget, editor.style, {**training, "episodes": done}), folder)
 
     with usage_recorded(folder, "training", model), closing(episodes):  # it waits for edits that are still asked about
         try:

@@ -1,1 +1,1 @@
-"""What knows nothing of edits: files, strict JSON, values by key, parallel work, tables of text."""
+"""What knows nothing of edits: files, strict JSON, parallel work, tables of text."""

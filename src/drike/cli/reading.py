@@ -1,19 +1,21 @@
-"""What there is before anything is run: on this machine (`drike doctor`), and in a data set (`drike data inspect`)."""
+"""Commands that only look: at this machine, a data set, runs (`drike report`), and what drike does (`drike tour`)."""
 
 from __future__ import annotations
 
 import os
 import time
+import webbrowser
 from collections.abc import Iterator
 from importlib.metadata import distributions
 from importlib.util import find_spec
+from pathlib import Path
 
 import typer
 
 from drike import tinyfacts
-from drike.cli.console import draw, say
-from drike.cli.options import VALUES_OF_DATA, VALUES_OF_MODEL, as_flags, command
-from drike.datasets import Paraphrases, Target, description
+from drike.cli.console import draw, note, progress, say
+from drike.cli.options import VALUES_OF_DATA, VALUES_OF_MODEL, as_flags, command, page_name
+from drike.datasets import TINYFACTS, Paraphrases, Target, description
 from drike.datasets import load as load_data
 from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
 from drike.errors import EncoderError, ModelError
@@ -21,6 +23,7 @@ from drike.matching import first_line
 from drike.models import EMBEDDED, ApiOptions, Template, load
 from drike.models.served import is_served, parse_address
 from drike.support.extras import EXTRAS, installed, missing_extra, versions
+from drike.support.files import write_text
 from drike.support.table import Table
 
 Finding = tuple[str, str, str]
@@ -115,3 +118,49 @@ def inspect(sources: list[str], *, zsre_target: Target = "alt", paraphrases: Par
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
     for line in description(load_data(*sources, target=zsre_target, paraphrases=paraphrases)):
         say(line)
+
+
+@command()
+def report(runs: list[Path], *, out: Path | None = None, across: list[str] | None = None) -> None:
+    """Write runs as one HTML page that needs no network, with their tables as Markdown beside it."""
+    from drike.report import document as made
+    from drike.report.groups import grouped, read_folders
+    from drike.report.page import html
+    from drike.report.paper import by_model
+
+    page = page_name(out or runs[0] / "report.html")
+    reported, notes = read_folders(runs, across or ())
+    for sentence in notes:
+        note(sentence)
+    groups = grouped(reported, across or ())
+    with progress("tables and figures"):
+        document = made.document(groups)
+    written = {page: html(document), page.with_suffix(".md"): made.markdown(document)}
+    for path, text in written.items():
+        write_text(path, text)
+    for sentence in document.sections[0].text:
+        say(sentence)
+    if models := by_model(groups):
+        draw(models)
+    say(f"\nThe report is in {', '.join(map(str, written))}")
+
+
+@command()
+def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
+    """Show what drike does, on one page: answers before and after, how questions find edits, recorded results."""
+    from drike.cli.encoding import watched_encoder
+    from drike.conversations.tuning import demonstrating
+    from drike.deployment.edited_model import EditedModel
+    from drike.gates.store_gate import open_gate
+    from drike.report.tour import TOURED, edits_of, html
+
+    page_name(out)
+    cases = edits_of(load_data(TINYFACTS).cases)
+    gate = open_gate(None)
+    encoder = watched_encoder(gate)
+    with progress("asking the embedded model"):
+        edited = EditedModel(load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate, encoder=encoder)
+        page = html(edited, cases[: len(TOURED)])
+    write_text(out, page)
+    opened = not no_open and webbrowser.open(out.resolve().as_uri())
+    say(f"The tour is in {out}" + ("" if opened else ": open it in a browser"))

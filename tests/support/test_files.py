@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.support.keyvalue import KeyValueFile
+from drike.support.files import KeyValueFile
 
 
 @pytest.mark.parametrize("linked", [True, False])
