@@ -12,6 +12,7 @@ from drike.cli.edits import in_force, store_at
 from drike.cli.options import FILE, ModelOptions, RunOptions, command
 from drike.cli.running import DEFAULTS, metered, open_model, open_setup, open_trained_run
 from drike.conversations import tuning
+from drike.conversations.tuning import Kind, TuningQuestion
 from drike.edits import Aspect
 from drike.models.served import ApiOptions
 from drike.runs.run import TrainedRun
@@ -19,11 +20,7 @@ from drike.stores.records import StoreError, as_stored, stamp
 from drike.support.table import Number, Table
 
 _UNSURE = 0.3  # in S: by more than this another placement may be better
-_KINDS = {
-    Aspect.REWRITE: tuning.Kind.OWN,
-    Aspect.PARAPHRASE: tuning.Kind.WORDING,
-    Aspect.NEIGHBORHOOD: tuning.Kind.OTHER,
-}
+_KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIGHBORHOOD: Kind.OTHER}
 
 
 @command()
@@ -67,14 +64,14 @@ def tune_(
         say(f"{latest.calls:,} calls; all questions under all placements take {plan.grid:,}")
 
 
-def _of_run(base: TrainedRun, most: int) -> list[tuning.TuningQuestion]:
+def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
     """The probes of the run's training edits."""
-    by_kind = {kind: list[tuning.TuningQuestion]() for kind in tuning.Kind}
+    by_kind = {kind: list[TuningQuestion]() for kind in Kind}
     cases = open_setup(replace(base.run, encoder="hashing"), split=base.split).split.train
     for edit, case in zip(as_stored([case.edit for case in cases]), cases, strict=True):
         for probe in case.probes:
             kind = _KINDS[probe.aspect]
-            by_kind[kind].append(tuning.TuningQuestion(kind, edit, probe.query))
+            by_kind[kind].append(TuningQuestion(kind, edit, probe.query))
     return [question for questions in by_kind.values() for question in questions[:most]]
 
 
