@@ -650,7 +650,7 @@ def time_rows(encoder: TextEncoder) -> Table:
             f"How do I cook {rng.choice(SYLLABLES)} for {i} people, and where do I buy it?" for i in range(DECISIONS)
         ]
         cells = [milliseconds(gate, index, queries) for queries in (named, reverse, others)]
-        size = index.nbytes / 2**20
+        size = sum(vectors.matrix.nbytes for vectors in (index._texts, index._masked)) / 2**20
         rows.append((f"{count:,}", *cells, f"{built:.1f} s", f"{size:,.0f} MiB"))
     header = (
         "edits",

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from drike.encoders.base import content
 from drike.gates.inventory import built_in
 from drike.gates.names import one_typo, shortened
-from drike.short_forms import lists
+from drike.short_forms import lists, sections
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _PLAIN = str.maketrans({"ß": "ss", "ı": "i", "ł": "l"})
@@ -31,11 +31,7 @@ _MOST_WORDS, _MOST_SIGNS = 3, 10  # of a phrase
 _ENGLISH, _JAPANESE = "en", "ja"
 SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _NAME = re.compile(r"(?<=[^\s.!?:\"“(])\s+[\"“'(]?(?=[^\W\d_])(\w[\w'’-]*)")
-_BEFORE_NOUN = re.compile(
-    r"\b(?:de[rmns]|das|die|eine?[rmns]?|[ksm]?eine?[rmns]?|ihre?[rmns]?|diese?[rmns]?|welche?[rmns]?|viele|wieviele|[iz]m"
-    r"|zu[mr]|vom|beim)$",
-    re.IGNORECASE,
-)
+_BEFORE_NOUN = re.compile(rf"\b(?:{'|'.join(sections('gates/asking.txt')['before nouns'])})$", re.IGNORECASE)
 
 
 class _Language(NamedTuple):

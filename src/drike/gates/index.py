@@ -47,15 +47,16 @@ class EditIndex:
     The texts of an edit are its query and paraphrases. An index never changes. Making the next one from this one takes
     little time if few edits differ. `EditIndex()` is empty.
 
-    encoder: of the vectors; None for an index without vectors. without: ids of the edits that `applying` left out.
+    encoder: of the vectors; None for an index without vectors. edits: by id, in any order, without drafts and retired
+    ones. without: ids of the edits that `applying` left out.
     """
 
     def __init__(self, encoder: TextEncoder | None = None) -> None:
         self.encoder = encoder
+        self.edits: OverlayDict[int, EditVersion] = OverlayDict()
         self.without: frozenset[int] = frozenset()
         self._audiences: dict[frozenset[int], EditIndex] = {}
         self._limited: dict[int, tuple[str, ...]] = {}  # conditions of the edits that are for some requests only
-        self._edits: OverlayDict[int, EditVersion] = OverlayDict()
         self._names = NameIndex()
         self._objects: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a new object
         self._equal: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a text
@@ -78,19 +79,9 @@ class EditIndex:
         return known._changed(gone, new, known)
 
     @property
-    def edits(self) -> Mapping[int, EditVersion]:
-        """By id, in any order, without drafts and retired ones."""
-        return self._edits
-
-    @property
     def text_count(self) -> int:
         """How many different texts have vectors."""
         return len(self._texts.edits)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the vectors."""
-        return self._texts.matrix.nbytes + self._masked.matrix.nbytes
 
     def changed(self, ids: Iterable[int], edits: Iterable[EditVersion]) -> EditIndex:
         """An index without the edits with these ids, and with these edits."""
@@ -165,7 +156,7 @@ class EditIndex:
     def _changed(self, gone: Mapping[int, EditVersion], new: Mapping[int, EditVersion], known: EditIndex) -> EditIndex:
         """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""
         index = EditIndex(self.encoder)
-        index._edits = self._edits.changed({**dict.fromkeys(gone), **new})
+        index.edits = self.edits.changed({**dict.fromkeys(gone), **new})
         index._limited = {id: only for id, only in self._limited.items() if id not in gone}
         index._limited |= {id: edit.record.only for id, edit in new.items() if edit.record.only}
         names = ({id: edit.record.names for id, edit in edits.items()} for edits in (gone, new))

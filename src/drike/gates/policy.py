@@ -63,11 +63,6 @@ class QueryPolicy(Selector):
         """What it may show."""
         return tuple(shown.mix for shown in self.shown)
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers training fits."""
-        return sum(len(head.weights) + 1 for head in (self.gate.named, *(shown.head for shown in self.shown)))
-
     def shifted(self, logit: float) -> QueryPolicy:
         """The same policy with this added to the logit that an edit applies."""
         head = replace(self.gate.named, bias=self.gate.named.bias + logit)

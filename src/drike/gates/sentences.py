@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from drike.short_forms import sections
+
 Span = tuple[int, int]  # of characters
 
 PASSAGE = 200  # characters of a line that may be a passage of a document
@@ -15,10 +17,7 @@ _WINDOW, _BLOCKS, _QUESTIONS = 4_000, 8, 8  # characters in which a mark is look
 
 _STOP = re.compile(r"[.!?…]\s|[。！？\n]")
 _BREAK = re.compile(r"(?:[!?…]+|\.)[\"'”’»)\]*_]*\s+|[。！？]\s*|\s(?=¿)")
-_ABBREVIATED = re.compile(
-    r"(?:\b(?:[A-Z]|Dr|Mrs?|Ms|Prof|St|Jr|Sr|Inc|Ltd|Corp|Co|No|vs|etc|e\.g|i\.e|approx|Hr|Fr|bzw|ca|z\.B|Nr|Sra?|M|Mme"
-    r"|d\.h|usw|Art|Fig|Vol|Gen|Gov|Sen|Rep|Capt|Col|Lt|Sgt|Hon|Rev|Mt|Ft)|^\s*\d{1,2})$"
-)
+_ABBREVIATED = re.compile(rf"(?:\b(?:{'|'.join(sections('gates/asking.txt')['abbreviations'])})|^\s*\d{{1,2}})$")
 QUOTED = re.compile(
     r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|「[^「」\n]+」|『[^『』\n]+』|(?<!\w)‘(?:[^‘’\n]|(?<=\w)’(?=\w))+’"
     r"|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"

@@ -11,7 +11,7 @@ from drike.errors import UsageError
 from drike.evaluation.judge import complete
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo
-from drike.gates.relations import answer_kind, contrary
+from drike.gates.relations import relation_features
 from drike.matching import normalise
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE, YES_OR_NO, Prompt
@@ -109,9 +109,8 @@ def _problem(text: str, record: EditRecord, taken: Collection[str]) -> str:
     for answer in filter(None, (record.target_new, record.target_true)):
         if mentions(text, answer) and not mentions(record.query, answer):
             return f"gives the answer {answer}"
-    new, known = masked(text, record.names), masked(record.query, record.names)
-    kinds = answer_kind(new), answer_kind(known)
-    if contrary(new, known) or (all(kinds) and kinds[0] != kinds[1]):
+    common = relation_features(masked(text, record.names), masked(record.query, record.names))
+    if common["contrary"] or common["other_kind"]:
         return "asks for something else"
     own = conflict_keys(replace(record, paraphrases=(text,))) - conflict_keys(record)
     return "asks what another edit answers" if own.intersection(taken) else ""
