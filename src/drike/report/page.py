@@ -161,7 +161,7 @@ def pareto(group: Group) -> Figure | None:
     places = "; ".join(f"{point.editor} {point.value:.2f} at {point.size:,.4g} {unit}" for point in points)
     alt = f"{metric} against {unit}: {places}. Best for their length: {', '.join(point.editor for point in front)}."
     caption = f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length"
-    return Figure("".join(drawn.split("\n")), caption, alt)
+    return Figure(drawn.replace("\n", ""), caption, alt)
 
 
 def _ticks(low: float, high: float) -> list[float]:
