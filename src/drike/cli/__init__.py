@@ -92,9 +92,8 @@ for command in (
     _group(
         "edits", "Keep edits in a store, with their versions and history.", RUN,
         edits="add reword import export sync calibrate",
-        edits_life="list show diff propose approve reject change review retire rollback approvals due inbox health "
-        "report replay",
-        edits_tune="tune", edits_verify="verify test",
+        edits_life="list show diff propose approve reject change review retire rollback approvals",
+        edits_health="due inbox health report replay", edits_tune="tune", edits_verify="verify test",
     ),
     _group("keys", "Make, list and revoke keys of drike serve.", RUN, serve="add list revoke"),
     Listed("report", "reading", READ),
