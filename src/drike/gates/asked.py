@@ -1,8 +1,8 @@
 """What in a text is asked, and what is only material: text to translate or to correct, code, logs, documents.
 
-Rules, not a model (their words are in `phrases.txt`). Where they find neither a question nor material, the whole text
-is asked. A text is read in time linear in its length; of a long one only lines, sentences and marks near the beginning
-and the end, and some questions between them.
+Rules, not a model (their words are in `phrases.txt` and `asking.txt`). Where they find neither a question nor material,
+the whole text is asked. A text is read in time linear in its length; of a long one only lines, sentences and marks near
+the beginning and the end, and some questions between them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a text asks for, by its words: the kind of answer, and relations that exclude each other."""
+"""What a text asks for, by its words (`asking.txt`): the kind of answer, and relations that exclude each other."""
 
 from __future__ import annotations
 
