@@ -27,7 +27,7 @@ _CONTRARIES, _OPPOSITES, _CASES = (
     for name in ("contraries", "opposites", "cases")
 )
 _FAMILY, _EMPTY, _ANY_MEASURE = (
-    frozenset(" ".join(_LISTS[name]).split()) for name in ("family", "empty", "any measure")
+    frozenset(words(" ".join(_LISTS[name]))) for name in ("family", "empty", "any measure")
 )
 _MEASURES = [_ANY_MEASURE.union(line.split()) for line in _LISTS["measures"]]
 
