@@ -383,7 +383,7 @@ def test_a_model_opened_before_a_fork_is_refused_in_a_sentence() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], check=False, capture_output=True, text=True, timeout=20
+        [sys.executable, "-W", "ignore", "-c", program], check=False, capture_output=True, text=True, timeout=100
     )
     assert "forked: open the model again" in done.stdout and "\n7\n" in done.stdout
     assert "Traceback" not in done.stderr
