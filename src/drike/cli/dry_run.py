@@ -10,7 +10,7 @@ from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.evaluate import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.judge import Rule
-from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Prompts, Request, Score, Usage
+from drike.models.protocols import ANSWER_TOKENS, CustomModel, LanguageModel, ModelInfo, Prompts, Request, Score, Usage
 from drike.models.served import CHARACTERS_PER_TOKEN, ApiOptions, estimated_tokens, is_served, parse_address
 from drike.prompts import YES_OR_NO, chat_messages
 from drike.support.huggingface import pinned
@@ -26,7 +26,7 @@ def count_only(model: LanguageModel, api: ApiOptions, work: Callable[[CountingMo
     return True
 
 
-class CountingModel:
+class CountingModel(CustomModel):
     """A model that only counts: distinct calls, their prompt tokens, and the most tokens they could generate.
 
     It gives the answers that cause the most further calls: of full length, or "Yes" to a yes-or-no question. If the
@@ -37,9 +37,9 @@ class CountingModel:
     def __init__(self, name: str, template: str, api: ApiOptions) -> None:
         if is_served(name):
             parse_address(name, allow_http=api.allow_http)
-        self.info, self.usage, self.count_tokens = ModelInfo(name, turns=template == "chat"), Usage(), None
+        super().__init__(name, self._filled, None if template == "chat" or api.text_only else self._scored)
+        self.info = ModelInfo(name, turns=template == "chat")
         self.count, self._room = token_counter(api.tokenizer, template), api.thinking_tokens
-        self.score = None if template == "chat" or api.text_only else self._score
         self._seen: set[tuple[str | tuple[str, ...], int]] = set()
         self.calls = self.read = self.written = 0
 
@@ -55,17 +55,12 @@ class CountingModel:
         """Multiply what was counted so far."""
         self.calls, self.read, self.written = times * self.calls, times * self.read, times * self.written
 
-    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
-        """Count the calls, and answer with filler."""
+    def _filled(self, prompts: Prompts, max_tokens: int, stop: str | None) -> list[str]:
         for prompt in prompts:
             self.add(prompt, max_tokens)
-        filler = longest_answer(max_tokens)
-        return [Completion("Yes" if str(prompt).startswith(YES_OR_NO) else filler) for prompt in prompts]
+        return ["Yes" if str(prompt).startswith(YES_OR_NO) else longest_answer(max_tokens) for prompt in prompts]
 
-    def forget(self) -> None:
-        """Do nothing: there is no cache."""
-
-    def _score(self, requests: Sequence[Request]) -> list[Score]:
+    def _scored(self, requests: Sequence[Request]) -> list[Score]:
         for request in requests:
             self.add(request.prompt + request.continuation)
         return [Score((-1.0,), False, -1.0) for _ in requests]
