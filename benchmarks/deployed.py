@@ -37,6 +37,7 @@ from drike.gates.calibration import default_gate
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.gates.naming import common_questions
+from drike.gates.policy import applied
 from drike.gates.store_gate import gate_encoder
 from drike.models.protocols import LanguageModel
 from drike.report.tables import INTERVALS, gate_table
@@ -48,7 +49,7 @@ TITLE = "Many edits in force"
 
 NAMES = ("unedited", "factprompt", "ike", "dr-ike", "dr-ike-q")
 
-DEFAULT, COSINES = "default gate", (0.5, 0.6, 0.7)
+DEFAULT, OWN, COSINES = "default gate", "DR-IKE-Q's gate", (0.5, 0.6, 0.7)
 SHORT, SAME = Aspect.ALIAS, Aspect.SAME_SUBJECT
 READINGS: Mapping[str, tuple[Collection[Aspect], Collection[Aspect]]] = {  # what counts for PC and for RR
     "plain": ({Aspect.PARAPHRASE}, {Aspect.NEIGHBORHOOD}),
@@ -192,6 +193,12 @@ def rules(
         for shown, editor in under.items():
             if name in ("Named", DEFAULT) or editor is copies:
                 yield f"{name}: {shown}", GatedEditor(editor, gate, stores)
+    own = SimulatedStores(
+        [edit.record.edit for edit in stores.edits],
+        encoder=gate_encoder(policy.gate.encoder, (), policy.gate.relations),
+    )
+    yield f"{OWN}: copies and updates", GatedEditor(copies, policy.gate, own)
+    yield f"{OWN}: DR-IKE-Q", GatedEditor(applied(per_query), policy.gate, own)
 
 
 def measure_gates(options: argparse.Namespace) -> None:
@@ -225,14 +232,14 @@ def measure_gates(options: argparse.Namespace) -> None:
         "neighbours and other facts of the subject; hard alone: over short names and other facts of the subject only."
     )
     pages.draw(title, header, rows, meaning, INTERVALS)
-    ours = f"{DEFAULT}: copies and updates"
-    less = [
-        (name, *(paired_differences(read[ours, reading], read[name, reading])["S"] for reading in READINGS))
-        for name in outcomes
-        if name != ours
-    ]
     header = ("rule", "S", "S, both", "S, hard alone")
-    pages.draw(f"{ours}, minus each rule, paired over edits", header, less, INTERVALS)
+    for ours in (f"{DEFAULT}: copies and updates", f"{OWN}: DR-IKE-Q"):
+        less = [
+            (name, *(paired_differences(read[ours, reading], read[name, reading])["S"] for reading in READINGS))
+            for name in outcomes
+            if name != ours
+        ]
+        pages.draw(f"{ours}, minus each rule, paired over edits", header, less, INTERVALS)
     print(as_markdown(gate_table(records)))
 
 
