@@ -201,12 +201,13 @@ class Words:
             at += 1
 
     def replaced(self, others: Mapping[tuple[int, int], str], start: int = 0, stop: int | None = None) -> str:
-        """The text, or a part of it by characters, with others for those spans of its words that are in it."""
+        """The text, or a part of it by characters, with others for the spans of its words that are in it, in order."""
         pieces, at, stop = [], start, len(self.text) if stop is None else stop
-        for (begin, end), other in sorted(others.items()):
-            if at <= self.begins[begin] and self.ends[end - 1] <= stop:
-                pieces += [self.text[at : self.begins[begin]], other]
-                at = int(self.ends[end - 1])
+        for (begin, end), other in others.items():
+            first, last = int(self.begins[begin]), int(self.ends[end - 1])
+            if at <= first and last <= stop:
+                pieces += [self.text[at:first], other]
+                at = last
         return "".join([*pieces, self.text[at:stop]])
 
     @property

@@ -226,7 +226,7 @@ class ParsedQuery:
         This is each part that asks something about the subject or, of a long one, its end and the sentences that name
         the subject first and last.
         """
-        others, replaced = dict.fromkeys(spans, "it"), self.words.replaced
+        others, replaced = dict.fromkeys(sorted(spans), "it"), self.words.replaced
         return tuple((place, _plain(composed(replaced(others, *place)))) for place in self._places(spans))
 
     def wholes(self, spans: Collection[Span]) -> list[str]:
