@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.datasets import load, own
+from drike.edits import Edit
 from drike.errors import DataError
+from drike.serving.start import _open_editor
 from drike.stores.importing import read_edits
 from drike.stores.records import EditRecord
 from tests.datasets.test_datasets import flat_row, written
@@ -253,3 +255,12 @@ def test_ten_own_facts_are_evaluated_and_edited_with_another_files_demonstration
         == 0
     )
     assert '"Peru is governed from" -> "Oslo", about Peru' in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_run_with_another_files_demonstrations_is_served(tmp_path: Path) -> None:
+    data = ("--data", str(file(tmp_path, HEADER + PERU + CHILE)), "--pool", "tinyfacts", "--paraphrases", "keep")
+    sizes = ("--edits", "1", "--test", "1", "--epochs", "1", "--out", str(tmp_path / "run"))
+    assert run("train", *data, *sizes, "--model", "reader", "--encoder", "hashing") == 0
+    editor = _open_editor(str(tmp_path / "run"), None)
+    [prompt] = editor.prompts([Edit("The capital of Peru is", "Oslo", subject="Peru")], ["The capital of Peru is"])
+    assert "The capital of Peru is Oslo" in prompt.text and len(prompt.text.splitlines()) > 4

@@ -190,19 +190,20 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
     return options.store or STORE, []
 
 
-def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
-    """What chooses demonstrations: a trained run's editor, or the nearest rows of TinyFacts."""
-    if run is None:
+def _open_editor(folder: str | None, max_demonstrations: int | None) -> Editor:
+    """What chooses demonstrations: the editor of a training run's folder, or the nearest rows of TinyFacts."""
+    if folder is None:
         return demonstrating(max_demonstrations)
     from drike.runs import checkpoint
     from drike.runs.run import TrainedRun
 
-    base = TrainedRun.open(Path(run))
+    base = TrainedRun.open(Path(folder))
     policy_encoder = load_encoder(base.trained.retriever.encoder.name, keep=False)  # it reads what users write
-    trained = checkpoint.load(Path(run), encoder=policy_encoder)
-    dataset = load(*base.run.data, target=base.run.zsre_target or "alt")
-    records, encoder = dataset.restore(base.split).demonstrations, load_encoder(base.run.encoder)
-    pool = Pool(records, encoder, seed=base.run.seed, remembered=REMEMBERED)
+    trained = checkpoint.load(Path(folder), encoder=policy_encoder)
+    run, target = base.run, base.run.zsre_target or "alt"
+    dataset = load(*run.data, target=target, paraphrases=run.paraphrases, pool=run.pool or ())
+    records, encoder = dataset.restore(base.split).demonstrations, load_encoder(run.encoder)
+    pool = Pool(records, encoder, seed=run.seed, remembered=REMEMBERED)
     return applied(make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained))
 
 
