@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from drike.conversations.rendering import Around, Facts, Occasion, Placement, defused
-from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn, encodable
+from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
 from drike.gates.asked import read
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.glossary import SPACELESS, begins, held, own_name
 from drike.gates.index import EditIndex
 from drike.gates.relations import asks_relation, states_old
 from drike.stores.records import EditVersion, Status
+from drike.support.records import encodable
 from drike.words import Words, mentions, words
 
 _TOPIC, _TOPIC_LENGTH = 3, 2_000  # turns that a later one is read with, and characters of each

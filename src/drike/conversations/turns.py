@@ -11,6 +11,8 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from drike.support.records import encodable
+
 MAX_MESSAGES = 2_000  # or items
 JsonPath = tuple[str | int, ...]
 Values = Mapping[str, Any]
@@ -84,11 +86,6 @@ class Conversation:
     def said(self) -> str:
         """What the user says last; "" if that is not the end."""
         return encodable(self.question.said) if self.question else ""
-
-
-def encodable(text: str) -> str:
-    """A text with a question mark for each lone surrogate, which JSON may hold and UTF-8 may not."""
-    return text.encode("utf-8", "replace").decode()
 
 
 _SPEAKERS = {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from drike.conversations.following import Followed, Memory
 from drike.conversations.rendering import Placement, Restating, added_tokens
-from drike.conversations.turns import Api, Conversation, Speaker, UnreadError, encodable
+from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
 from drike.serving.feed import Answers, EditFeed, UnansweredError, question_about
@@ -28,6 +28,7 @@ from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError, text_of
 from drike.serving.requests import CHAT, COUNTS_TOKENS, SMALL, EditableRequest, EditedRequest, read_request
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
+from drike.support.records import encodable
 
 if TYPE_CHECKING:
     from drike.serving.gateway import Metrics

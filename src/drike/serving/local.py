@@ -14,13 +14,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drike.conversations.turns import Api, UnreadError, encodable, read
+from drike.conversations.turns import Api, UnreadError, read
 from drike.errors import ModelError
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
 from drike.serving.requests import CHAT, COMPLETION, parse
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Reply, Upstream, UpstreamCall, UpstreamError, in_one
+from drike.support.records import encodable
 
 _MAX_WAITING = 64  # requests; more are refused
 _MAX_TOKENS, _REPLY_TOKENS = 4096, 256

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drike.conversations.following import Follower
-from drike.conversations.turns import Api, Conversation, Speaker, Text, Turn, UnreadError, encodable, read
+from drike.conversations.turns import Api, Conversation, Speaker, Text, Turn, UnreadError, read
 from drike.errors import DataError
 from drike.gates.decision import Candidate, Decision
 from drike.serving.requests import parse, read_json
+from drike.support.records import encodable
 
 _LOGGED = ("body", "request")  # keys under which logs keep a request
 _QUESTIONS = ("query", "question")

@@ -32,6 +32,11 @@ def parse(text: str | bytes) -> Any:
     return value
 
 
+def encodable(text: str) -> str:
+    """A text with a question mark for each lone surrogate, which JSON may hold and UTF-8 may not."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def read(kind: type[Record], value: object) -> Record:
     """Read parsed JSON as a dataclass; only ADDED fields may be missing, or where it is `sparse` those with defaults.
 

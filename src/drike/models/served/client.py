@@ -23,6 +23,7 @@ import openai
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.served import Address, ApiOptions, Meter, TokenCounts, is_loopback, response
 from drike.support.parallel import POLL_SECONDS, StoppedError, TaskGroup, current_group
+from drike.support.records import encodable
 
 T = TypeVar("T")
 
@@ -143,7 +144,7 @@ class Connection:
         """Return the text of an answer. Raises RefusedError if it contains the key; lone surrogates are replaced."""
         if self._hide_key(text) != text:
             raise RefusedError(f"{self._url} repeats the key in an answer: set another key, and use another server")
-        return response.valid_text(text)
+        return encodable(text)
 
     def _check_open(self) -> None:
         if not self.close.alive:

@@ -30,8 +30,9 @@ from drike.models.protocols import (
 )
 from drike.models.served import KEY, ApiOptions, key_in, parse_address
 from drike.models.served.client import ApiCall, Connection
-from drike.models.served.response import token_counts, valid_text
+from drike.models.served.response import token_counts
 from drike.prompts import chat_messages
+from drike.support.records import encodable
 
 T = TypeVar("T")
 
@@ -110,7 +111,7 @@ class ServedModel:
         for request in requests:
             if not request.continuation.strip():
                 raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
-            text = valid_text(request.prompt + request.continuation)
+            text = encodable(request.prompt + request.continuation)
             calls.append(ApiCall(path, asked.body(self._address.model, text), text, 1))
 
         def read(i: int, answer: Mapping[str, Any]) -> Score:
@@ -154,9 +155,9 @@ class ServedModel:
         if self._options.reasoning_effort is not None:
             body["reasoning_effort"] = self._options.reasoning_effort
         if isinstance(prompt, str) and self._template == "plain":
-            prompt = valid_text(prompt)
+            prompt = encodable(prompt)
             return ApiCall("completions", {**body, "prompt": prompt}, prompt, max_tokens)
-        messages = [message | {"content": valid_text(message["content"])} for message in chat_messages(prompt)]
+        messages = [message | {"content": encodable(message["content"])} for message in chat_messages(prompt)]
         sent = "\n".join(message["content"] for message in messages)
         return ApiCall("chat/completions", {**body, "messages": messages}, sent, max_tokens)
 

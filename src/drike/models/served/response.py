@@ -12,6 +12,7 @@ import httpx2
 
 from drike.errors import RefusedError, ServerError
 from drike.models.served import TokenCounts
+from drike.support.records import encodable
 
 BODY_LIMIT = 16 * 1024 * 1024  # bytes, decoded; log-probabilities of a long prompt take about a quarter of it
 NOT_JSON, EMPTY = "answers with something that is not JSON", "gives an empty answer"
@@ -24,11 +25,6 @@ _LONGEST_INTEGER = 18  # digits; a longer one is read as a float, which no count
 def hiding(key: str | None) -> Callable[[str], str]:
     """Return a function that replaces `key` in a text."""
     return (lambda text: text.replace(key, "[key]")) if key and len(key) >= _SHORTEST_KEY else str
-
-
-def valid_text(text: str) -> str:
-    """Replace lone surrogates, which can neither be sent nor saved."""
-    return text.encode("utf-8", "replace").decode()
 
 
 async def read_body(response: httpx2.Response) -> None:
@@ -132,5 +128,5 @@ def error_message(body: object, hide: Callable[[str], str]) -> str:
     text = body.get("message") or body.get("detail") if isinstance(body, dict) else None
     if not isinstance(text, str):
         return ""
-    line = valid_text(" ".join(hide(text).split()))
+    line = encodable(" ".join(hide(text).split()))
     return line if len(line) <= 200 else f"{line[:200]}..."
