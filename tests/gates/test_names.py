@@ -146,6 +146,7 @@ def test_short_forms_name_what_they_are_short_for(name: str, text: str, kind: Na
         ("Norway", "The capital of Denmark-Norway is"),
         ("Chile", "Who led the Socialist Republic of Chile?"),
         ("Italy", "When did the Kingdom of Italy end?"),
+        ("Bahamas", "When did the Colony of the Bahamas end?"),
         ("Middle Egypt", "Where is Egypt?"),
         ("Brandenburg-Prussia", "Which city was the capital of Prussia?"),
         ("Meridian Bank", "Who runs Meridian?"),
@@ -164,6 +165,11 @@ def test_common_words_and_namesakes_are_no_short_forms_and_no_typos(name: str, t
         ("Norway", "Is it a Norway-based firm?"),
         ("Norway", "How old is the Kingdom of Norway?"),
         ("Netherlands", "the kingdom of the Netherlands"),
+        ("The Gambia", "Who leads the Republic of the Gambia?"),
+        ("Myanmar", "WHO LEADS THE REPUBLIC OF THE UNION OF MYANMAR?"),
+        ("Chile", "Who Leads The Republic of Chile?"),
+        ("Timor-Leste", "The capital of the Democratic Republic of Timor-Leste"),
+        ("Côte d'Ivoire", "Who leads the Republic of Côte d'Ivoire?"),
     ],
 )
 def test_a_country_has_its_formal_name(name: str, text: str) -> None:

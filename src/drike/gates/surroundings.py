@@ -136,17 +136,20 @@ def _joined(words: Words, begin: int, end: int) -> bool:
 
 def _other_state(words: Words, begin: int, own: str) -> bool:
     """Whether a form of state before "of" and a country is not how it calls itself: "Kingdom of Italy"."""
+    if words.folded(max(0, begin - 1), begin) == ["the"]:
+        begin -= 1
     before = words.folded(max(0, begin - _FORMAL), begin)
-    if before[-1:] == ["the"]:
-        before.pop()
-    if before[-1:] != ["of"] or len(before) < 2 or before[-2] not in lists("states of"):
+    if len(before) < 2 or before[-1] != "of" or before[-2] not in lists("states of"):
         return False
-    starts = (i for i in range(len(before) - 1) if " ".join((*before[i:], own)) in lists("formal names"))
-    first = max(0, begin - _FORMAL) + next(starts, len(before))
-    if first > begin - 2:
+    country, known = own.removeprefix("the "), lists("formal names")
+    starts = (i for i in range(len(before) - 1) if " ".join((*before[i:], country)) in known)
+    first = begin - len(before) + next(starts, len(before))
+    if first == begin:
         return _capital(words, begin - 2)
-    further = first > 0 and _capital(words, first - 1) and _spaced(words, first - 1)
-    return further and not (_starts(words, first - 1) and words.folded(first - 1, first)[0] in lists("common words"))
+    if not (first and _capital(words, first - 1) and _spaced(words, first - 1)):
+        return False
+    [further] = words.folded(first - 1, first)
+    return further not in lists("articles") and not (_starts(words, first - 1) and further in lists("common words"))
 
 
 def _titled(words: Words, begin: int, end: int | None = None) -> bool:
