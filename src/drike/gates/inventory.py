@@ -204,10 +204,8 @@ class Wordings:
         near, prototypes = vectors @ self._vectors.T, self.inventory.nearness(vectors)
         asked = probabilities(prototypes)
         roots, known = np.sqrt(asked), asked.max(axis=1, initial=0.0)
-        weights, further = (
-            np.exp(_OF_WORDINGS * near),
-            np.exp(_OF_WORDINGS * prototypes),
-        )  # of cosines, so not too large
+        # Powers of cosines, so not too large.
+        weights, further = np.exp(_OF_WORDINGS * near), np.exp(_OF_WORDINGS * prototypes)
         total = weights.sum(axis=1) + further.sum(axis=1) + np.exp(_OF_WORDINGS * _UNKNOWN)
         shown = self._edits / (self._edits + _FEW)
         claims, further_claims = np.exp((near - 1) / _NEAR) * shown, np.exp((prototypes - 1) / _NEAR)
