@@ -203,7 +203,7 @@ def listen(host: str, port: int, shared: bool = False) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048, reuse_port=shared, dualstack_ipv6=dual)
     except OSError as problem:
-        reason, *_ = str(problem.strerror or problem).split(" (while")  # attempting to bind, with the address again
+        reason, *_ = str(problem.strerror or problem).split(" (while")  # where Python repeats the address
         raise UsageError(f"cannot listen on {host} port {port} ({reason}): choose another port or host") from problem
 
 

@@ -88,7 +88,7 @@ def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template:
 def encode(
     tokenizer: Tokenizer, texts: Sequence[str], template: Template, *, offsets: bool = False
 ) -> tuple[list[Tokens], list[Offsets]]:
-    """Tokenise rendered texts, and find their tokens' `offsets` if asked for; UsageError for half a character."""
+    """Tokenise rendered texts; `offsets` asks for those of the tokens, too. Raises UsageError for half a character."""
     if not texts:
         return [], []
     require_unicode(texts)

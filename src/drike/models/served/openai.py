@@ -45,10 +45,10 @@ _CHOICES = 2  # the best two tokens at each place: the target's rival is among t
 
 
 class ServedModel:
-    """A model behind an API, called as `served` says; threads may share it. It scores if a probe shows that it can.
+    """A model behind an API; threads may share it. name: as `parse_address` reads it. attempts: most for an answer.
 
-    With template "plain" two to six short requests probe whether its server rates continuations. attempts: most
-    requests for an answer. Raises ModelError.
+    With template "plain" two to six short requests probe whether its server rates continuations; only then does it
+    score. Raises ModelError.
     """
 
     def __init__(
