@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from drike.conversations.turns import Conversation
+from drike.serving.editing import RequestEditor
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import Mode, Switch, switch, switches
 from drike.serving.replay import asked
@@ -52,6 +53,16 @@ def test_a_switch_is_in_force_here_at_once_and_in_other_gateways_soon(above: Rec
             (None, None), ("shadow", "to shadow"), ("off", "to off"), ("on", "to on")
         ]  # fmt: skip
         assert all(made["author"] == "admin port, default" and made["at"] for made in answer["switched"])
+
+
+def test_a_request_that_is_read_while_edits_are_switched_off_is_not_edited(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def switched_off_meanwhile(editor: RequestEditor, feed: object, conversation: Conversation | None = None) -> Mode:
+        return Mode.ON if conversation is None else Mode.OFF
+
+    monkeypatch.setattr(RequestEditor, "mode_for", switched_off_meanwhile)
+    assert mode_of(gateway) == ("off", False)
 
 
 def test_a_switch_outlives_the_gateway_and_is_one_tenants(above: Recorded, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ class RequestEditor:
             return (await self._followed(request, call, feed, ask=ask, twice=True))[1]
 
         return EditedRequest(
-            request.body if mode is Mode.SHADOW else body, "fired" if followed.edits else "abstained", mode,
+            body if mode is Mode.ON else request.body, "fired" if followed.edits else "abstained", mode,
             followed.edits, followed.contradicted, keep, model=request.values.get("model"),
             asked=() if request.values.get("echo") else followed.asked, doubted=doubted,
             tokens=added_tokens(followed.around.values()),
