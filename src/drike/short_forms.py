@@ -118,8 +118,9 @@ def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iter
     last, no_last_names = folded[end - 1], ("common words", "after", "legal forms")
     if len(last) < 3 or folded[begin] in lists("before") or any(last in lists(other) for other in no_last_names):
         return
-    if end - begin == 2 and name.text[name.ends[begin] : name.begins[begin + 1]] == "-":
-        return  # Brandenburg-Prussia is no person
+    joined = end - begin == 2 and name.text[name.ends[begin] : name.begins[begin + 1]] == "-"
+    if joined and folded[begin] not in PARTICLES:  # Brandenburg-Prussia is no person, Al-Khwarizmi is
+        return
     yield ShortForm(NameMatch.LAST, "", end - 1, end)
     first = [i for i in range(begin, end - 1) if folded[i] not in PARTICLES]
     if end - begin > 2 and (folded[end - 2].endswith("ez") or folded[end - 2] in lists("spanish surnames")):

@@ -101,6 +101,7 @@ SHORT, LAST, DEMONYM = NameMatch.SHORT, NameMatch.LAST, NameMatch.DEMONYM
         ("Vincent van Gogh", "Where was Gogh born?", LAST),
         ("J. R. R. Tolkien", "Where was Tolkien born?", LAST),
         ("Henry Blyde", "who taught blyde?", LAST),
+        ("Al-Khwarizmi", "Where was Khwarizmi born?", LAST),
         ("Gabriel García Márquez", "Where was Garcia Marquez born?", LAST),
         ("Gabriel García Márquez", "Where was García born?", LAST),
         ("Лев Толстой",

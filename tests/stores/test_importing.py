@@ -192,12 +192,12 @@ def test_messy_tables_are_read(tmp_path: Path, content: bytes, encoding: str) ->
 
 def test_columns_are_renamed_and_others_are_metadata(tmp_path: Path) -> None:
     path = tmp_path / "facts.csv"
-    text = f'Frage,answer,subject,ticket,ticket,ticket\r\n{QUERY},{OBJECT},Peru,"T-1\n(open)",late,T-3\r\n'
+    text = f'Frage,answer,subject,ticket_2,ticket,ticket\r\n{QUERY},{OBJECT},Peru,"T-1\n(open)",late,T-3\r\n'
     path.write_text(text, "utf-8", newline="")
     rows, _ = scan(path)
     [(_, record)] = edits_of(rows, {"Frage": "query", "answer": "target_new"})
     assert (record.query, record.target_new) == (QUERY, OBJECT)
-    assert record.metadata == {"ticket": "T-1\n(open)", "ticket_2": "late", "ticket_3": "T-3"}
+    assert record.metadata == {"ticket_2": "T-1\n(open)", "ticket": "late", "ticket_3": "T-3"}
     with pytest.raises(DataError, match="no column 'question'; it has Frage"):
         edits_of(rows, {"question": "query"})
 

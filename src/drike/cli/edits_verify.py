@@ -14,6 +14,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
@@ -29,18 +30,19 @@ from drike.gates.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
 from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache
-from drike.serving import verifying
-from drike.serving.asking import TOKENS, Client, DryUpstream, GatewayUpstream, MeteredUpstream, Settings
 from drike.serving.options import GatewayOptions, Mode
-from drike.serving.start import Deployed, deployed
-from drike.serving.upstream import Upstream
-from drike.serving.verifying import EditOutcome, EditQuestion, by_concern
 from drike.stated import Stated
 from drike.stores import log as stores
 from drike.stores import verifications
 from drike.stores.records import EditVersion, Status, StoreError, stamp
 from drike.support.files import write_text
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
+
+if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
+    from drike.serving.asking import Settings
+    from drike.serving.start import Deployed
+    from drike.serving.upstream import Upstream
+    from drike.serving.verifying import EditOutcome, EditQuestion
 
 _KEY = "DRIKE_KEY"  # the variable with a key of the gateway
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
@@ -152,6 +154,9 @@ def _chosen(store: stores.EditStore, edits: Sequence[int] | None) -> tuple[list[
 
 def _carried_out(plan: VerifyPlan, store: stores.EditStore) -> tuple[Sequence[EditOutcome], verifications.Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
+    from drike.serving.asking import DryUpstream, MeteredUpstream
+    from drike.serving.start import deployed
+
     api, count = plan.api, token_counter(plan.api.tokenizer, "plain")
     meter = Meter(replace(api, max_calls=None, max_cost=None) if plan.dry_run else api)
 
@@ -190,6 +195,9 @@ async def _ask(
     plan: VerifyPlan, around: Callable[[Upstream], Upstream], gateway: Deployed, *, kept_for: str
 ) -> tuple[str, Sequence[EditOutcome]]:
     """Ask about edits. Return the model's name, and the outcomes in the order of their questions."""
+    from drike.serving import verifying
+    from drike.serving.asking import TOKENS, Client, GatewayUpstream
+
     (above, editor, feed, chats), options, api = gateway, plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
     most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
@@ -242,7 +250,9 @@ async def _ask(
 
 def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[EditQuestion]:
     """The questions that a model can know which knows TinyFacts alone. Raises UsageError for none."""
-    unknown = {question: what for question in questions if (what := verifying.unknown_to_tinyfacts(question))}
+    from drike.serving.verifying import unknown_to_tinyfacts
+
+    unknown = {question: what for question in questions if (what := unknown_to_tinyfacts(question))}
     what = f"{model} knows TinyFacts alone, so not {', '.join(list(dict.fromkeys(unknown.values()))[:_NAMED])}"
     if len(unknown) == len(questions):
         raise UsageError(f"nothing can be proven, as {what}: give --model or --upstream")
@@ -253,6 +263,8 @@ def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[E
 
 def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
     """Draw what took of each edit, and what failed; return the shares that count."""
+    from drike.serving.verifying import by_concern
+
     by_edit: dict[int, list[EditOutcome]] = {}
     for outcome in outcomes:
         by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
@@ -281,6 +293,8 @@ def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
 
 
 def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
+    from drike.serving.verifying import by_concern
+
     edit, (concerned, others) = outcomes[0].question.edit, by_concern(outcomes)
     stated = Counter(outcome.stated for outcome in concerned)
     shares = [stated[state] / len(concerned) for state in _STATES]

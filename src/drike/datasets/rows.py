@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, count, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -207,10 +207,11 @@ def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[
                 continue
             if not header:
                 header = cells
-                for i, cell in enumerate(cells):
+                for cell in cells:
                     if cell in columns and not may_repeat(cell):
                         raise DataError(f"{name} has the column {shown(cell)!r} twice; rename one of them")
-                    columns.append(f"{cell}_{cells[:i].count(cell) + 1}" if cell in columns else cell)
+                    numbered = (f"{cell}_{number}" for number in count(2))
+                    columns.append(next(column for column in chain([cell], numbered) if column not in columns))
             elif len(cells) > len(columns):
                 remedy = f"put texts with {SEPARATORS[separator]} in quotes"
                 yield DataError(f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}")
