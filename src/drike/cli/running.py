@@ -15,7 +15,7 @@ from drike.cli.console import complain, note, progress, say, this_command
 from drike.cli.dry_run import CountingModel, token_counter, usage_sentence
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import Command, DataOptions, ModelOptions, RunOptions, as_flags
-from drike.datasets import TINYFACTS, SplitIds, load
+from drike.datasets import TINYFACTS, SplitIds
 from drike.editors.in_context import TokenLimit
 from drike.editors.pool import Pool
 from drike.encoders import MINILM
@@ -53,8 +53,7 @@ def open_setup(
 
     A size of None is the paper's, or all available. split: an earlier one to keep. leave_out: facts not to edit.
     """
-    target, seed = settings.zsre_target or "alt", settings.seed
-    dataset = load(*settings.data, target=target, paraphrases=settings.paraphrases, pool=settings.pool or ())
+    dataset, seed = settings.dataset(), settings.seed
     parts = dataset.restore(split) if split is not None else dataset.split(
         seed=seed, train=train, test=test, validation=validation, editable=editable, subset=subset, exclude=leave_out
     )  # fmt: skip

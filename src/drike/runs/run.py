@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from drike.datasets import Dataset
+from drike.datasets import Dataset, load
 from drike.datasets.dataset import Split, SplitIds
 from drike.datasets.form import Paraphrases, Target
 from drike.editors.pool import Pool, rotations
@@ -96,6 +96,11 @@ class Settings:
     judge: RuleName | None = None
     run: str | None = None
     editors: tuple[str, ...] | None = None
+
+    def dataset(self) -> Dataset:
+        """Its data with its pool. Raises DataError."""
+        target = self.zsre_target or "alt"
+        return load(*self.data, target=target, paraphrases=self.paraphrases, pool=self.pool or ())
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import uvicorn
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
 from drike.conversations.tuning import REMEMBERED, ChosenPlacement, demonstrating, placements, stored_choice
-from drike.datasets import load
 from drike.editors.catalog import PER_QUERY, Editor, make
 from drike.editors.pool import Pool
 from drike.encoders import TextEncoder, load_encoder
@@ -200,10 +199,8 @@ def _open_editor(folder: str | None, max_demonstrations: int | None) -> Editor:
     base = TrainedRun.open(Path(folder))
     policy_encoder = load_encoder(base.trained.retriever.encoder.name, keep=False)  # it reads what users write
     trained = checkpoint.load(Path(folder), encoder=policy_encoder)
-    run, target = base.run, base.run.zsre_target or "alt"
-    dataset = load(*run.data, target=target, paraphrases=run.paraphrases, pool=run.pool or ())
-    records, encoder = dataset.restore(base.split).demonstrations, load_encoder(run.encoder)
-    pool = Pool(records, encoder, seed=run.seed, remembered=REMEMBERED)
+    records, encoder = base.run.dataset().restore(base.split).demonstrations, load_encoder(base.run.encoder)
+    pool = Pool(records, encoder, seed=base.run.seed, remembered=REMEMBERED)
     return applied(make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained))
 
 
