@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -30,6 +28,7 @@ from drike.stores.log import Snapshot
 from drike.stores.records import EditRecord, EditVersion, Status, stamp
 from drike.words import Words
 from tests.worlds.indexes import PERU, CountingEncoder, stored
+from tests.worlds.timing import quickest
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ENCODER = HashingEncoder(64)
@@ -234,21 +233,10 @@ def sizes() -> tuple[EditIndex, EditIndex]:
     return of_many(100), of_many(10_000)
 
 
-def quickest(*works: Callable[[], object], rounds: int = 50) -> list[float]:
-    """The least CPU seconds of each, which take turns: a ratio of them holds on a slow and on a busy machine."""
-    least = [math.inf] * len(works)
-    for _ in range(rounds):
-        for i, work in enumerate(works):
-            began = time.process_time()
-            work()
-            least[i] = min(least[i], time.process_time() - began)
-    return least
-
-
 def test_looking_up_names_takes_no_longer_with_a_hundred_times_as_many_edits(sizes: tuple[EditIndex, ...]) -> None:
     query = "Hello, could you please tell me how I could learn to play the piano within a year, and with whom?"
     assert [Named().decide(query, index).reason for index in sizes] == ["no subject is named"] * 2
-    few, many = quickest(*(partial(Named().decide, query, index) for index in sizes))
+    few, many = quickest(*(partial(Named().decide, query, index) for index in sizes), rounds=50)
     assert many < 2 * few
 
 

@@ -18,7 +18,7 @@ from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORT
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
 from drike.gates.surroundings import cased, casual, inside, other_place
 from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
-from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Places, Words, composed, extended
+from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Fingerprints, Places, Words, composed, extended
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 _MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
@@ -109,7 +109,7 @@ class NameIndex:
         some = self.known.may_have(words.keys, WORD)
         spelled, free = self._spelled(words, some)
         begins, ends, names = _outermost(*spelled, len(words))
-        wholes = self.known.sorted[names] ^ np.uint64(WHOLE)
+        wholes = self._wholes(names)
         spans = zip(begins.tolist(), ends.tolist(), wholes.tolist(), strict=True)
         mentions = [mention for begin, end, name in spans for mention in self._read(words, name, begin, end)]
         mentions += self._others(words, some, free)
@@ -119,7 +119,7 @@ class NameIndex:
         """The ids of all edits with a name in a text, however many; not by last names alone and demonyms."""
         some = self.known.may_have(words.keys, WORD)
         (_, _, names), free = self._spelled(words, some)
-        wholes = self.known.sorted[list(set(names.tolist()))] ^ np.uint64(WHOLE)
+        wholes = self._wholes(np.unique(names))
         shorter = wholes[self.known.may_have(wholes, SHORTER)]
         found = {i for m in self._others(words, some, free) if m.kind is not NameMatch.LAST for i in m.edits}
         for kind in _WHOLE_NAMES:
@@ -177,6 +177,10 @@ class NameIndex:
         named = np.flatnonzero(sizes)
         return starts[named], starts[named] + sizes[named], names[named]
 
+    def _wholes(self, names: Places) -> Fingerprints:
+        """The fingerprints of whole names, which are places in `known`."""
+        return self.known.sorted[names] ^ np.uint64(WHOLE)
+
     def _read(
         self, words: Words, name: int, begin: int, end: int, kinds: Collection[NameMatch] = tuple(NameMatch)
     ) -> Iterator[Mention]:
@@ -225,7 +229,7 @@ class NameIndex:
         centres = spans[0] // width * width + MAX_NAME_PARTS
         held = (spans[0] <= centres) & (centres < spans[1])
         begins, ends, names = (_first_or_last(part[held], _MENTIONS) for part in spans)
-        wholes = self.known.sorted[names] ^ np.uint64(WHOLE)
+        wholes = self._wholes(names)
         for first, behind, name in zip(begins.tolist(), ends.tolist(), wholes.tolist(), strict=True):
             place, word, right = guesses[first // width]
             offset = first // width * width + MAX_NAME_PARTS - place

@@ -125,12 +125,11 @@ def _in_state(words: Words, end: int) -> bool:
 
 def _joined(words: Words, begin: int, end: int) -> bool:
     """Whether a hyphen joins a country with another one."""
-    sides = [(begin - 1, begin - 1)] if begin else []
-    sides += [(end - 1, end)] if end < len(words) else []
     return any(
         words.text[words.ends[left] : words.begins[left + 1]] in ("-", "–")
         and words.folded(other, other + 1)[0] in demonyms()
-        for left, other in sides
+        for left, other in ((begin - 1, begin - 1), (end - 1, end))
+        if left >= 0 and other < len(words)
     )
 
 
