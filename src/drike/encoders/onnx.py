@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _INPUTS = ("ids", "places", "texts")  # of tokens: places in their texts, and numbers of these
 _TABLES = ("word", "position", "token_type")  # of vectors that are added up for each token
 _OPSET, _IR = 17, 10
+_OWN = "com.microsoft"  # domain of the operations that ONNX Runtime adds to the standard ones
 _ROW = 64  # tokens of several texts that stand in one row, if no text has more
 _KINDS = {"Transformer", "Pooling", "Normalize"}
 _MEAN, _FIRST = {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_cls_token", "cls"}
@@ -153,15 +154,16 @@ def _graph(bert: BertFolder) -> ModelProto:
     shape = ["rows", "tokens"]
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in _INPUTS]
     output = helper.make_tensor_value_info(x, TensorProto.FLOAT, [*shape, bert.config["hidden_size"]])
+    opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_OWN, 1)]
     made = helper.make_graph(op.nodes, "bert", inputs, [output], op.constants)
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR)
+    return helper.make_model(made, opset_imports=opsets, ir_version=_IR)
 
 
 class _Graph:
     """The nodes of a graph and its constants; a value is named by the node that computes it."""
 
     def __init__(self, weights: Mapping[str, FloatArray], epsilon: float) -> None:
-        self._weights, self._epsilon = weights, epsilon
+        self.weights, self._epsilon = weights, epsilon
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
@@ -179,28 +181,20 @@ class _Graph:
         return name
 
     def linear(self, x: str, name: str) -> str:
-        product = self("MatMul", x, self._weights[f"{name}.weight"].T)
-        return self("Add", product, self._weights[f"{name}.bias"])
+        product = self("MatMul", x, self.weights[f"{name}.weight"].T)
+        return self("Add", product, self.weights[f"{name}.bias"])
 
     def normed(self, x: str, name: str) -> str:
-        scale, shift = self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+        scale, shift = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
         return self("LayerNormalization", x, scale, shift, axis=-1, epsilon=self._epsilon)
 
 
 def _layer(op: _Graph, x: str, hidden: str, name: str, config: Mapping[str, Any]) -> str:
-    heads, size = config["num_attention_heads"], config["hidden_size"]
-
-    def heads_of(part: str, *order: int) -> str:
-        values = op("Reshape", op.linear(x, f"{name}.attention.self.{part}"), [0, 0, heads, size // heads])
-        return op("Transpose", values, perm=order)
-
-    scores = op("MatMul", heads_of("query", 0, 2, 1, 3), heads_of("key", 0, 2, 3, 1))
-    scores = op("Div", scores, math.sqrt(size // heads))
-    shares = op("Softmax", op("Add", scores, hidden), axis=-1)
-    read = op("Transpose", op("MatMul", shares, heads_of("value", 0, 2, 1, 3)), perm=[0, 2, 1, 3])
-    read = op.linear(op("Reshape", read, [0, 0, size]), f"{name}.attention.output.dense")
+    parts = [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
+    weights = np.concatenate([op.weights[f"{part}.weight"] for part in parts]).T
+    biases = np.concatenate([op.weights[f"{part}.bias"] for part in parts])
+    heads = {"num_heads": config["num_attention_heads"], "domain": _OWN}
+    read = op.linear(op("Attention", x, weights, biases, "", "", hidden, **heads), f"{name}.attention.output.dense")
     x = op.normed(op("Add", read, x), f"{name}.attention.output.LayerNorm")
-    inner = op.linear(x, f"{name}.intermediate.dense")
-    erf = op("Erf", op("Div", inner, math.sqrt(2)))
-    gelu = op("Mul", op("Mul", inner, op("Add", erf, 1.0)), 0.5)
+    gelu = op("Gelu", op.linear(x, f"{name}.intermediate.dense"), domain=_OWN)
     return op.normed(op("Add", op.linear(gelu, f"{name}.output.dense"), x), f"{name}.output.LayerNorm")
