@@ -36,15 +36,25 @@ def test_the_calibrated_gate_tells_the_edit_s_question_from_others_about_the_sub
 
 
 def test_wordings_without_the_subject_count_only_among_many() -> None:
-    query = "The capital of Republic Chile is"
-    assert GATE.candidates(query, indexed(PERU)) == []
-    many = [EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(MIN_SEMANTIC_TEXTS)]
-    found = GATE.candidates(query, indexed(PERU, *many))
+    query, ada = "The ferryman of a lake is", EditRecord("Lake Ada", "The ferryman of Lake Ada is", "Ann")
+    assert GATE.candidates(query, indexed(ada)) == []
+    many = [EditRecord(f"Town {i}", f"The ferryman of Town {i} is", "Ann") for i in range(MIN_SEMANTIC_TEXTS)]
+    found = GATE.candidates(query, indexed(ada, *many))
     assert len(found) == NEAREST
     assert (found[0].edit.id, found[0].name) == (1, None)
     for high, fires in ((1.1, []), (0.0, [1])):  # only beyond doubt, however low the threshold
         gate = replace(GATE, threshold=found[0].probability, grey=(0.0, high))
-        assert [edit.id for edit in gate.decide(query, indexed(PERU, *many)).matched] == fires
+        assert [edit.id for edit in gate.decide(query, indexed(ada, *many)).matched] == fires
+
+
+def test_texts_that_share_no_telling_word_with_a_query_are_not_compared() -> None:
+    many = [EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(MIN_SEMANTIC_TEXTS)]
+    index = indexed(*many)
+    assert len(GATE.candidates("Who is mayor of the town there?", index)) >= NEAREST
+    for other in ("How do I cook rice?", "Who is it?", "?"):  # nothing, nothing but common words, no words
+        assert index.sharing(other) == set()
+        assert GATE.candidates(other, index) == []
+    assert index.sharing("town halls, gardens, lakes, rivers") == set()  # a small part of what it says
 
 
 def test_two_questions_in_one_fire_both_edits() -> None:

@@ -102,9 +102,16 @@ def token_weights(tokens_of: Callable[[str], Sequence[int]], size: int) -> Float
 @lru_cache(maxsize=1 << 14)
 def content(text: str) -> float:
     """How much a text says besides "it": the weights of its words together, 0 for one without words."""
-    counts = _counts()
-    lines = [counts.get(word, 0) for word in _WORD_OR_SIGN.findall(text.lower()) if word != "it"]
-    return float(_weights(np.array(lines), counts[""]).sum())
+    weights = word_weights()
+    return sum(weights.get(word, 1.0) for word in _WORD_OR_SIGN.findall(text.lower()) if word != "it")
+
+
+@cache
+def word_weights() -> dict[str, float]:
+    """What common words and signs count for; all others count for 1."""
+    [(_, total), *counts] = _counts().items()
+    weights = _weights(np.array([lines for _, lines in counts]), total)
+    return dict(zip((word for word, _ in counts), weights.tolist(), strict=True))
 
 
 def _weights(lines: NDArray[Any], total: int) -> FloatArray:

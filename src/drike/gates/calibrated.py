@@ -217,13 +217,16 @@ def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str
 def _unnamed(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
     text = parsed.wholes(())[0]
+    sharing = index.sharing(text)
+    if not sharing:  # as of most questions that concern no edit, which then need no vector
+        return []
     [vector] = index.embed([text])
     asked = set(words(text))
     near = index.nearest(vector)
     rows: list[Found] = []
-    for id, cosine in near.items():
-        edit, record = index.edits[id], index.edits[id].record
-        rival = max((near[other] for other in near if index.edits[other].record.subject != record.subject), default=0.0)
+    for id in filter(sharing.__contains__, near):
+        edit, record, cosine = index.edits[id], index.edits[id].record, near[id]
+        rival = next((near[other] for other in near if index.edits[other].record.subject != record.subject), 0.0)
         named = max(len(asked.intersection(name)) / max(1, len(name)) for name in map(words, record.names))
         rows.append((edit, None, {"whole": cosine, "margin": cosine - rival, "named": named}))
     return rows

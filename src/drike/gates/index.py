@@ -18,7 +18,7 @@ from drike.gates.asked import Asked, inside, leans_back, read
 from drike.gates.glossary import corrected, glossed
 from drike.gates.inventory import MOST, Agreement, Worded, Wordings, inventory
 from drike.gates.names import SHARING, Mention, NameIndex, objects_in
-from drike.gates.overlay import OverlayDict, TextVectors, regrouped
+from drike.gates.overlay import OverlayDict, TextVectors, WordTable, regrouped
 from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
 from drike.stores.audience import applies
@@ -32,6 +32,7 @@ _MOST_AUDIENCES = 64  # indices that are kept, for requests to which different e
 _COMPOUND = re.compile(r"\b[a-z]{2,}(?:[A-Z][a-z]+)+\b|\b[^\W_]+(?:_[^\W_]+)+\b")
 _BETWEEN = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _MARK = "\ufffc"  # for an object in a text
+_SHARED = 0.25  # of what a text says: one that says less of this has nothing to do with it, whatever its vector is
 _WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
 _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
 
@@ -63,6 +64,7 @@ class EditIndex:
         self._negatives: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # the same of negative exemplars
         self._texts = TextVectors()
         self._masked = TextVectors()  # salient, of the texts with "it" for the subject
+        self._words = WordTable()
         self._answered: dict[str, Worded] = {}  # by such a text
 
     @classmethod
@@ -153,6 +155,10 @@ class EditIndex:
                 cosines.setdefault(id, cosine)
         return dict(sorted(cosines.items(), key=lambda item: (-item[1], item[0])))
 
+    def sharing(self, text: str) -> set[int]:
+        """The ids of the edits that share telling words with a text; those of another one are never near it."""
+        return self._words.sharing(text, _SHARED)
+
     def _changed(self, gone: Mapping[int, EditVersion], new: Mapping[int, EditVersion], known: EditIndex) -> EditIndex:
         """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""
         index = EditIndex(self.encoder)
@@ -169,6 +175,7 @@ class EditIndex:
         if self.encoder is not None:
             whole, masked = ((texts(gone), texts(new)) for texts in (_texts_of, _masked_texts))
             index._texts = self._texts.changed(*whole, _vectors(whole[1], self.encoder, known._texts))
+            index._words = self._words.changed(*whole)
             index._masked = self._masked.changed(*masked, _vectors(masked[1], salient(self.encoder), known._masked))
         return index
 

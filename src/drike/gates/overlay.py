@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.encoders.base import FloatArray
-from drike.words import Fingerprints, Places, contains
+from drike.encoders.base import FloatArray, word_weights
+from drike.words import Fingerprints, Places, Words, contains
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -22,6 +22,7 @@ _PART = 16  # changes are merged into a new base when they are more than this pa
 _ROUNDING = 1e-5  # more than what the order of sums changes in a cosine of single precision
 _MANY = 4_096  # fingerprints for which tables pay
 _BLOCK = 1 << 15  # fingerprints at once, so that the arrays stay in a processor's cache
+_TELLING = 0.25  # what a word counts for at least that tells texts apart
 
 
 class OverlayDict(Mapping[Key, Value]):
@@ -147,11 +148,58 @@ class FingerprintSet:
 
 
 @dataclass(frozen=True, eq=False)
+class WordTable:
+    """Which texts have which telling words: the fingerprints of these, sorted, and the id of an edit for each."""
+
+    keys: Fingerprints = field(default_factory=lambda: np.zeros(0, np.uint64))
+    ids: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def changed(self, gone: Collection[int], new: Mapping[int, Iterable[str]]) -> WordTable:
+        """A copy without the texts of some edits and with those of others, by id."""
+        read = Words.of_each([" ".join(texts) for texts in new.values()])
+        more = [_telling(words)[0] for words in read]
+        keys = np.concatenate([np.zeros(0, np.uint64), *more])
+        ids = np.repeat(np.array([*new], np.int64), [len(own) for own in more])
+        order = np.argsort(keys, kind="stable")
+        kept = ~np.isin(self.ids, [*gone])
+        known = self.keys[kept]
+        places = np.searchsorted(known, keys[order])
+        return WordTable(np.insert(known, places, keys[order]), np.insert(self.ids[kept], places, ids[order]))
+
+    def sharing(self, text: str, share: float) -> set[int]:
+        """The ids of the edits of which a text has words that count for this share of all its telling words."""
+        keys, weights = _telling(Words.of(text))
+        first, last = (np.searchsorted(self.keys, keys, side) for side in ("left", "right"))
+        found = np.concatenate([np.zeros(0, np.int64), *(self.ids[i:j] for i, j in zip(first, last, strict=True))])
+        ids, places = np.unique(found, return_inverse=True)
+        shared = np.bincount(places, np.repeat(weights, last - first))
+        return set(ids[shared >= share * weights.sum()].tolist())
+
+
+def _telling(words: Words) -> tuple[Fingerprints, NDArray[np.float64]]:
+    """The fingerprints of the telling words among some, each once, and what each counts for."""
+    keys = np.unique(words.keys)
+    common, weights = _common()
+    counts = np.where(contains(common, keys), weights[np.searchsorted(common, keys) % len(common)], 1.0)
+    return keys[counts >= _TELLING], counts[counts >= _TELLING]
+
+
+@cache
+def _common() -> tuple[Fingerprints, NDArray[np.float64]]:
+    """The fingerprints of common words, sorted, and what each counts for."""
+    read = [(Words.of(word).keys.tolist(), weight) for word, weight in word_weights().items()]
+    weights = {keys[0]: weight for keys, weight in read if len(keys) == 1}
+    known = sorted(weights)
+    return np.array(known, np.uint64), np.array([weights[key] for key in known])
+
+
+@dataclass(frozen=True, eq=False)
 class TextVectors:
-    """Texts with a unit vector [d] and the ids of their edits. matrix: the vectors of `vectors.base` [n, d]."""
+    """Texts with a unit vector [d] and the ids of their edits. rows: those of `matrix` [n, d], in `vectors.base`."""
 
     edits: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
     vectors: OverlayDict[str, FloatArray] = field(default_factory=OverlayDict)
+    rows: Sequence[str] = ()
     matrix: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def changed(
@@ -163,9 +211,10 @@ class TextVectors:
         dropped = {text: None for text in old if text not in edits}
         vectors = self.vectors.changed({**dropped, **{t: known[t] for t in added if t not in self.vectors}})
         if vectors.base is self.vectors.base:
-            return TextVectors(edits, vectors, self.matrix)
-        matrix = np.stack(list(vectors.base.values())) if vectors.base else np.zeros((0, 0), np.float32)
-        return TextVectors(edits, OverlayDict(dict(zip(vectors.base, matrix, strict=True))), matrix)
+            return TextVectors(edits, vectors, self.rows, self.matrix)
+        rows = tuple(vectors.base)
+        matrix = np.stack(list(vectors.base.values())) if rows else np.zeros((0, 0), np.float32)
+        return TextVectors(edits, OverlayDict(dict(zip(rows, matrix, strict=True))), rows, matrix)
 
     def closest(self, texts: Iterable[str], vector: FloatArray) -> float:
         """The largest cosine of a unit vector [d] and those of texts."""
@@ -173,12 +222,12 @@ class TextVectors:
 
     def nearest(self, vector: FloatArray, count: int) -> dict[str, float]:
         """The `count` texts with the largest cosines, and those that tie with the last of them, the largest first."""
-        texts, changes = list(self.vectors.base), self.vectors.changes
-        rows: Iterable[int] = range(len(texts))
-        if len(texts) > (enough := count + len(changes)):  # some of them may be gone
+        changes = self.vectors.changes
+        rows: Iterable[int] = range(len(self.rows))
+        if len(self.rows) > (enough := count + len(changes)):  # some of them may be gone
             near = self.matrix @ vector
             rows = np.flatnonzero(near >= np.partition(near, -enough)[-enough] - _ROUNDING)
-        current = [text for row in rows if (text := texts[row]) not in changes]
+        current = [text for row in rows if (text := self.rows[row]) not in changes]
         cosines = self._cosines([*current, *(text for text, of in changes.items() if of is not None)], vector)
         ranked = sorted(cosines, key=lambda text: (-cosines[text], text))
         last = cosines[ranked[:count][-1]] if ranked else 0.0
