@@ -37,7 +37,7 @@ from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
 from drike.encoders.base import BULK, salient
 from drike.gates.by_name import Named
-from drike.gates.calibrated import Calibrated, LogisticHead, compared
+from drike.gates.calibrated import Calibrated, LogisticHead, Reading, compared
 from drike.gates.calibration import (
     GateProbe,
     LabelledCandidate,
@@ -354,7 +354,7 @@ def of_objects(data: Data, encoder: TextEncoder) -> list[LabelledCandidate]:
     salient(encoder).encode([*texts])
     found = []
     for one, parsed, named in pairs:
-        for edit, _, features in compared(named, index, parsed.mentions):
+        for edit, _, features in compared([Reading(named, parsed.mentions)], index):
             own = edit.id == one.place + 1
             if own or wordings[edit.id - 1] != wordings[one.place]:
                 found.append(LabelledCandidate(features, own and one.kind == "reverse", edit.id))

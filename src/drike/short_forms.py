@@ -58,7 +58,8 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
     if size < len(folded):
         yield from _without_title(name, size, len(folded))
     begin, end = _kernel(name, folded, size)
-    if begin < end and (begin, end) != (0, size):
+    asking = end - begin == 1 and folded[begin] in lists("question words")
+    if begin < end and (begin, end) != (0, size) and not asking:
         kind = NameMatch.SHORT if begin == 0 or end - begin > 1 or folded[0] in lists("articles") else NameMatch.LAST
         yield ShortForm(kind, "", begin, end)
         if begin and end < size:  # without one of both

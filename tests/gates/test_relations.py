@@ -75,7 +75,7 @@ def test_words_of_names_say_nothing_of_an_attribute() -> None:
 def test_no_edit_about_the_present_applies_to_a_past_year() -> None:
     index = indexed(EditRecord("France", "Who is the president of France?", "Ann Lee"))
     assert GATE.decide("Who is the president of France", index).matched
-    assert GATE.candidates("Who was the president of France in 1985?", index)[0].probability == 0
+    assert GATE.candidates("Who was the president of France in 1985?", index) == []
 
 
 def test_verbs_of_the_past_are_looked_for_in_time_linear_in_the_text() -> None:

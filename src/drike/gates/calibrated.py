@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import exp, log
 
 from drike.encoders.base import FloatArray
@@ -22,6 +23,7 @@ from drike.support.records import ADDED
 from drike.words import masked, words
 
 Features = Mapping[str, float]
+Excerpts = tuple[tuple[Characters, str], ...]  # of a query: where each stands, and what to compare
 Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which the query names its subject, features
 
 _ANOTHER = "another"  # said of a question about another time, person or case, which does not concern the edit
@@ -94,10 +96,11 @@ class Calibrated:
         if encoder != self.encoder:
             raise ValueError(f"calibrated for {self.encoder}, not for {encoder}: calibrate again")
         parsed = ParsedQuery.of(query, index)
-        found = compared(parsed, index)
-        objects = compared(parsed.by_object(index), index, parsed.mentions) if "object" in self.named.weights else []
-        found += objects
-        if not found and index.text_count >= MIN_SEMANTIC_TEXTS:
+        readings = [Reading(parsed)]
+        if "object" in self.named.weights:
+            readings.append(Reading(parsed.by_object(index), parsed.mentions))
+        found = compared(readings, index)
+        if not any(reading.parsed.mentions for reading in readings) and index.text_count >= MIN_SEMANTIC_TEXTS:
             found = _unnamed(parsed, index)
         candidates = [
             Candidate(edit, self._probability(edit, name, features), name, features)
@@ -135,50 +138,74 @@ def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> li
     ]
 
 
-def compared(parsed: ParsedQuery, index: EditIndex, subjects: Sequence[Mention] | None = None) -> list[Found]:
-    """The edits whose subject, or (given the subjects) whose object, is named, with features for `Calibrated.named`."""
-    mentions_of: dict[int, list[Mention]] = defaultdict(list)
-    for mention in parsed.mentions:
-        for id in mention.edits:
-            mentions_of[id].append(mention)
-    if not mentions_of:
+@dataclass(frozen=True)
+class Reading:
+    """A query as one about the names that it mentions: subjects, or objects, where it mentions these subjects, too."""
+
+    parsed: ParsedQuery
+    subjects: Sequence[Mention] | None = None
+
+    @cached_property
+    def _mentions(self) -> dict[int, list[Mention]]:
+        mentions: dict[int, list[Mention]] = defaultdict(list)
+        for mention in self.parsed.mentions:
+            for id in mention.edits:
+                mentions[id].append(mention)
+        return mentions
+
+    def groups(self, index: EditIndex) -> Iterator[tuple[list[int], Excerpts]]:
+        """The edits of each subject with what to compare, but for subjects that the query is surely not about."""
+        by_places: dict[frozenset[Span], list[int]] = defaultdict(list)
+        for id, mentions in self._mentions.items():
+            by_places[frozenset((mention.begin, mention.end) for mention in mentions)].append(id)
+        for spans, ids in by_places.items():
+            excerpts = self.parsed.excerpts(spans)
+            if any(not self._another(index.edits[id], part) for id in ids for _, part in excerpts):
+                yield ids, excerpts
+
+    def _another(self, edit: EditVersion, part: str) -> bool:
+        """Whether a part of the query is surely about a longer name, or another time, person or case."""
+        mentions, words = self._mentions[edit.id], self.parsed.words
+        longer = all(m.inside for m in mentions) and all(continued(words, m.begin, m.end) for m in mentions)
+        return longer or about_another(part, edit.record, reverse=self.subjects is not None)
+
+    def found(self, edit: EditVersion, part: str, margin: float, agreement: Agreement) -> Found:
+        """An edit with its features, by the nearest part of the query."""
+        mentions, record = self._mentions[edit.id], edit.record
+        if valued := asks_value(part, record):
+            agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
+        features = {
+            "masked": agreement.near,
+            "margin": margin,
+            "same": log(_LEAST + agreement.same),
+            "relation": agreement.relation,
+            "other": agreement.other,
+            "known": agreement.known,
+            "said": 1.0 if valued else share_said(part, record),
+            _ANOTHER: float(self._another(edit, part)),
+            **relation_features(part, glossed(masked(record.query, record.names))),
+            **_name_features(self.parsed, mentions),
+            **({} if self.subjects is None else object_features(part, mentions, self.subjects)),
+        }
+        return edit, mentions[0].name, features
+
+
+def compared(readings: Sequence[Reading], index: EditIndex) -> list[Found]:
+    """The edits whose subject, or whose object, is named, with features for `Calibrated.named`, by one pass."""
+    found = ((n, ids, excerpts) for n, reading in enumerate(readings) for ids, excerpts in reading.groups(index))
+    kept, texts = affordable((group, [text for _, text in group[2]]) for group in found)
+    if not kept:
         return []
-    by_places: dict[frozenset[Span], list[int]] = defaultdict(list)
-    for id, mentions in mentions_of.items():
-        by_places[frozenset((mention.begin, mention.end) for mention in mentions)].append(id)
-    read = ((ids, parsed.excerpts(spans)) for spans, ids in by_places.items())
-    kept, texts = affordable((found, [text for _, text in found[1]]) for found in read)
-    # By what to compare, which is of one subject.
-    groups: dict[tuple[tuple[Characters, str], ...], list[int]] = defaultdict(list)
-    for ids, excerpts in kept:
-        groups[excerpts] += ids
-    vectors = index.embed_masked(texts)
-    place = {text: i for i, text in enumerate(texts)}
-    agreeing = agreements(index, [id for ids, _ in kept for id in ids], vectors)
+    vectors, place = index.embed_masked(texts), {text: i for i, text in enumerate(texts)}
+    agreeing = agreements(index, [id for _, ids, _ in kept for id in ids], vectors)
+    groups: dict[tuple[int, Excerpts], list[int]] = defaultdict(list)  # by what to compare, which is of one subject
+    for number, ids, excerpts in kept:
+        groups[number, excerpts] += ids
     rows: list[Found] = []
-    for excerpts, ids in groups.items():
+    for (number, excerpts), ids in groups.items():
         nearest = _nearest_parts(index, ids, {part: vectors[place[part]] for _, part in excerpts})
         for id, (margin, part) in nearest.items():
-            mentions, agreement, record = mentions_of[id], agreeing[id][place[part]], index.edits[id].record
-            if valued := asks_value(part, record):
-                agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
-            name_features = _name_features(parsed, mentions)
-            another = bool(name_features["inside"] and name_features["continued"])  # surely of a longer name
-            another = another or about_another(part, record, reverse=subjects is not None)
-            features = {
-                "masked": agreement.near,
-                "margin": margin,
-                "same": log(_LEAST + agreement.same),
-                "relation": agreement.relation,
-                "other": agreement.other,
-                "known": agreement.known,
-                "said": 1.0 if valued else share_said(part, record),
-                _ANOTHER: float(another),
-                **relation_features(part, glossed(masked(record.query, record.names))),
-                **name_features,
-                **({} if subjects is None else object_features(part, mentions, subjects)),
-            }
-            rows.append((index.edits[id], mentions[0].name, features))
+            rows.append(readings[number].found(index.edits[id], part, margin, agreeing[id][place[part]]))
     return rows
 
 
