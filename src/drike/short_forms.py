@@ -58,8 +58,7 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
     if size < len(folded):
         yield from _without_title(name, size, len(folded))
     begin, end = _kernel(name, folded, size)
-    asking = end - begin == 1 and folded[begin] in lists("question words")
-    if begin < end and (begin, end) != (0, size) and not asking:
+    if begin < end and (begin, end) != (0, size):
         kind = NameMatch.SHORT if begin == 0 or end - begin > 1 or folded[0] in lists("articles") else NameMatch.LAST
         yield ShortForm(kind, "", begin, end)
         if begin and end < size:  # without one of both
@@ -110,7 +109,8 @@ def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
                 break
         else:
             break
-    return (begin, end) if end - begin > 1 or len(folded[begin]) > 1 else (0, size)
+    nothing = end - begin == 1 and (len(folded[begin]) == 1 or folded[begin] in lists("question words"))
+    return (0, size) if nothing else (begin, end)
 
 
 def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:

@@ -160,18 +160,20 @@ class Reading:
             by_places[frozenset((mention.begin, mention.end) for mention in mentions)].append(id)
         for spans, ids in by_places.items():
             excerpts = self.parsed.excerpts(spans)
-            if any(not self._another(index.edits[id], part) for id in ids for _, part in excerpts):
+            if any(not self._another(index.edits[id], part, self._of_name(id)) for id in ids for _, part in excerpts):
                 yield ids, excerpts
 
-    def _another(self, edit: EditVersion, part: str) -> bool:
+    def _of_name(self, id: int) -> dict[str, float]:
+        return _name_features(self.parsed, self._mentions[id])
+
+    def _another(self, edit: EditVersion, part: str, of_name: Features) -> bool:
         """Whether a part of the query is surely about a longer name, or another time, person or case."""
-        mentions, words = self._mentions[edit.id], self.parsed.words
-        longer = all(m.inside for m in mentions) and all(continued(words, m.begin, m.end) for m in mentions)
+        longer = bool(of_name["inside"] and of_name["continued"])
         return longer or about_another(part, edit.record, reverse=self.subjects is not None)
 
     def found(self, edit: EditVersion, part: str, margin: float, agreement: Agreement) -> Found:
         """An edit with its features, by the nearest part of the query."""
-        mentions, record = self._mentions[edit.id], edit.record
+        mentions, of_name, record = self._mentions[edit.id], self._of_name(edit.id), edit.record
         if valued := asks_value(part, record):
             agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
         features = {
@@ -182,9 +184,9 @@ class Reading:
             "other": agreement.other,
             "known": agreement.known,
             "said": 1.0 if valued else share_said(part, record),
-            _ANOTHER: float(self._another(edit, part)),
+            _ANOTHER: float(self._another(edit, part, of_name)),
             **relation_features(part, glossed(masked(record.query, record.names))),
-            **_name_features(self.parsed, mentions),
+            **of_name,
             **({} if self.subjects is None else object_features(part, mentions, self.subjects)),
         }
         return edit, mentions[0].name, features

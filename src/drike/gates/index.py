@@ -6,19 +6,19 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from heapq import nsmallest
 from itertools import filterfalse, islice
 from typing import TypeVar
 
 import numpy as np
 
-from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
+from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit, word_weights
 from drike.gates.asked import Asked, inside, leans_back, read
 from drike.gates.glossary import corrected, glossed
 from drike.gates.inventory import MOST, Agreement, Worded, Wordings, inventory
 from drike.gates.names import SHARING, Mention, NameIndex, objects_in
-from drike.gates.overlay import OverlayDict, TextVectors, WordTable, regrouped
+from drike.gates.overlay import OverlayDict, TextVectors, regrouped
 from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
 from drike.stores.audience import applies
@@ -32,7 +32,8 @@ _MOST_AUDIENCES = 64  # indices that are kept, for requests to which different e
 _COMPOUND = re.compile(r"\b[a-z]{2,}(?:[A-Z][a-z]+)+\b|\b[^\W_]+(?:_[^\W_]+)+\b")
 _BETWEEN = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _MARK = "\ufffc"  # for an object in a text
-_SHARED = 0.25  # of what a text says: one that says less of this has nothing to do with it, whatever its vector is
+_TELLING = 0.25  # weight of a word from which on it tells texts apart
+_SHARED = 0.25  # share of a query's telling words, by weight, below which an edit is not compared with it
 _WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
 _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
 
@@ -64,7 +65,7 @@ class EditIndex:
         self._negatives: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # the same of negative exemplars
         self._texts = TextVectors()
         self._masked = TextVectors()  # salient, of the texts with "it" for the subject
-        self._words = WordTable()
+        self._telling: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a telling word
         self._answered: dict[str, Worded] = {}  # by such a text
 
     @classmethod
@@ -156,8 +157,13 @@ class EditIndex:
         return dict(sorted(cosines.items(), key=lambda item: (-item[1], item[0])))
 
     def sharing(self, text: str) -> set[int]:
-        """The ids of the edits that share telling words with a text; those of another one are never near it."""
-        return self._words.sharing(text, _SHARED)
+        """The ids of the edits whose texts have `_SHARED` of the telling words of a text, by weight."""
+        if not (asked := _telling([Words.of(text)])):
+            return set()
+        groups, weights = [np.array(self._telling.get(word, ()), np.int64) for word in asked], [*asked.values()]
+        ids, places = np.unique(np.concatenate(groups), return_inverse=True)
+        shared = np.bincount(places, np.repeat(weights, [len(group) for group in groups]))
+        return set(ids[shared >= _SHARED * sum(weights)].tolist())
 
     def _changed(self, gone: Mapping[int, EditVersion], new: Mapping[int, EditVersion], known: EditIndex) -> EditIndex:
         """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""
@@ -168,14 +174,16 @@ class EditIndex:
         names = ({id: edit.record.names for id, edit in edits.items()} for edits in (gone, new))
         index._names = self._names.changed(*names)
         objects = ({i: (e.record.target_new, *e.record.object_aliases) for i, e in by.items()} for by in (gone, new))
-        index._objects = regrouped(self._objects, *(_fingerprints(texts).items() for texts in objects))
-        index._equal = regrouped(self._equal, *(_fingerprints(_texts_of(edits)).items() for edits in (gone, new)))
+        index._objects = regrouped(self._objects, *(_fingerprints(_words_of(texts)).items() for texts in objects))
+        words = [_words_of(_texts_of(edits)) for edits in (gone, new)]
+        index._equal = regrouped(self._equal, *(_fingerprints(read).items() for read in words))
         negatives = ({i: edit.record.negatives for i, edit in edits.items()} for edits in (gone, new))
-        index._negatives = regrouped(self._negatives, *(_fingerprints(texts).items() for texts in negatives))
+        index._negatives = regrouped(self._negatives, *(_fingerprints(_words_of(texts)).items() for texts in negatives))
         if self.encoder is not None:
             whole, masked = ((texts(gone), texts(new)) for texts in (_texts_of, _masked_texts))
             index._texts = self._texts.changed(*whole, _vectors(whole[1], self.encoder, known._texts))
-            index._words = self._words.changed(*whole)
+            telling = ({id: _telling(own) for id, own in read.items()} for read in words)
+            index._telling = regrouped(self._telling, *(own.items() for own in telling))
             index._masked = self._masked.changed(*masked, _vectors(masked[1], salient(self.encoder), known._masked))
         return index
 
@@ -342,10 +350,28 @@ def _masked_texts(edits: Mapping[int, EditVersion]) -> Texts:
     return {id: tuple(islice(masked, len(own))) for id, own in texts.items()}
 
 
-def _fingerprints(texts_of: Mapping[int, Sequence[str]]) -> dict[int, set[int]]:
-    """The fingerprints of texts that have words, by the id of their edit."""
+def _words_of(texts_of: Mapping[int, Sequence[str]]) -> dict[int, list[Words]]:
+    """The words of each text, by the id of its edit."""
     read = iter(Words.of_each([text for texts in texts_of.values() for text in texts]))
-    return {id: {words.fingerprint for words in islice(read, len(texts))} - {0} for id, texts in texts_of.items()}
+    return {id: list(islice(read, len(texts))) for id, texts in texts_of.items()}
+
+
+def _fingerprints(words_of: Mapping[int, Sequence[Words]]) -> dict[int, set[int]]:
+    """The fingerprints of texts that have words, by the id of their edit."""
+    return {id: {words.fingerprint for words in texts} - {0} for id, texts in words_of.items()}
+
+
+def _telling(texts: Sequence[Words]) -> dict[int, float]:
+    """The fingerprints of the telling words of some texts, with their weights."""
+    weights = {key: _common().get(key, 1.0) for words in texts for key in words.keys.tolist()}
+    return {key: weight for key, weight in weights.items() if weight >= _TELLING}
+
+
+@cache
+def _common() -> dict[int, float]:
+    """The weights of common words, by fingerprint."""
+    read = ((Words.of(word).keys.tolist(), weight) for word, weight in word_weights().items())
+    return {keys[0]: weight for keys, weight in read if len(keys) == 1}
 
 
 def _encoded(encoder: TextEncoder, texts: Sequence[str]) -> FloatArray:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.encoders.base import FloatArray, word_weights
-from drike.words import Fingerprints, Places, Words, contains
+from drike.encoders.base import FloatArray
+from drike.words import Fingerprints, Places, contains
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -22,7 +22,6 @@ _PART = 16  # changes are merged into a new base when they are more than this pa
 _ROUNDING = 1e-5  # more than what the order of sums changes in a cosine of single precision
 _MANY = 4_096  # fingerprints for which tables pay
 _BLOCK = 1 << 15  # fingerprints at once, so that the arrays stay in a processor's cache
-_TELLING = 0.25  # what a word counts for at least that tells texts apart
 
 
 class OverlayDict(Mapping[Key, Value]):
@@ -145,52 +144,6 @@ class FingerprintSet:
         is_taken[self.sorted >> unseen] = True
         counts = np.bincount((self.sorted >> unseen_here).astype(np.int64), minlength=1 << few)
         return unseen, is_taken, unseen_here, np.cumsum(counts) - counts
-
-
-@dataclass(frozen=True, eq=False)
-class WordTable:
-    """Which texts have which telling words: the fingerprints of these, sorted, and the id of an edit for each."""
-
-    keys: Fingerprints = field(default_factory=lambda: np.zeros(0, np.uint64))
-    ids: Places = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    def changed(self, gone: Collection[int], new: Mapping[int, Iterable[str]]) -> WordTable:
-        """A copy without the texts of some edits and with those of others, by id."""
-        read = Words.of_each([" ".join(texts) for texts in new.values()])
-        more = [_telling(words)[0] for words in read]
-        keys = np.concatenate([np.zeros(0, np.uint64), *more])
-        ids = np.repeat(np.array([*new], np.int64), [len(own) for own in more])
-        order = np.argsort(keys, kind="stable")
-        kept = ~np.isin(self.ids, [*gone])
-        known = self.keys[kept]
-        places = np.searchsorted(known, keys[order])
-        return WordTable(np.insert(known, places, keys[order]), np.insert(self.ids[kept], places, ids[order]))
-
-    def sharing(self, text: str, share: float) -> set[int]:
-        """The ids of the edits of which a text has words that count for this share of all its telling words."""
-        keys, weights = _telling(Words.of(text))
-        first, last = (np.searchsorted(self.keys, keys, side) for side in ("left", "right"))
-        found = np.concatenate([np.zeros(0, np.int64), *(self.ids[i:j] for i, j in zip(first, last, strict=True))])
-        ids, places = np.unique(found, return_inverse=True)
-        shared = np.bincount(places, np.repeat(weights, last - first))
-        return set(ids[shared >= share * weights.sum()].tolist())
-
-
-def _telling(words: Words) -> tuple[Fingerprints, NDArray[np.float64]]:
-    """The fingerprints of the telling words among some, each once, and what each counts for."""
-    keys = np.unique(words.keys)
-    common, weights = _common()
-    counts = np.where(contains(common, keys), weights[np.searchsorted(common, keys) % len(common)], 1.0)
-    return keys[counts >= _TELLING], counts[counts >= _TELLING]
-
-
-@cache
-def _common() -> tuple[Fingerprints, NDArray[np.float64]]:
-    """The fingerprints of common words, sorted, and what each counts for."""
-    read = [(Words.of(word).keys.tolist(), weight) for word, weight in word_weights().items()]
-    weights = {keys[0]: weight for keys, weight in read if len(keys) == 1}
-    known = sorted(weights)
-    return np.array(known, np.uint64), np.array([weights[key] for key in known])
 
 
 @dataclass(frozen=True, eq=False)
