@@ -98,7 +98,7 @@ FIRST = {encoder: StoreView().at(NOON, BASE, encoder, shadow=True) for encoder i
         (ENCODER, [Named(), GATE]),
     ],
 )
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     changes=st.lists(st.tuples(st.integers(79, 82), entries()), min_size=1, max_size=8),
     reads=st.sets(st.integers(0, 7)),

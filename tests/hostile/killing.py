@@ -146,8 +146,8 @@ def run(
         if not hit and moment():
             hit = True
             stop(pid)
-        elif hit:
-            time.sleep(0.001)
+        else:
+            time.sleep(0.001 if hit else 0.0002)
         if time.monotonic() - began > LONGEST:
             os.killpg(pid, signal.SIGKILL)
 

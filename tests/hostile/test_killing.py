@@ -49,12 +49,15 @@ def harness() -> Iterator[Harness]:
     harness.process.communicate()
 
 
-@pytest.mark.parametrize("command", [pytest.param("balanced", marks=pytest.mark.slow), "evaluate"])
+OTHERS = [pytest.param(command, marks=pytest.mark.slow) for command in ("balanced", "evaluate")]
+
+
+@pytest.mark.parametrize("command", ["train", *OTHERS])
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(harness: Harness, command: str) -> None:
     harness.check(command, times=2)
 
 
-@pytest.mark.parametrize("command", ["evaluate"])
+@pytest.mark.parametrize("command", ["train", *OTHERS])
 def test_a_run_stopped_by_a_full_disk_and_resumed_ends_like_an_uninterrupted_one(
     harness: Harness, command: str
 ) -> None:

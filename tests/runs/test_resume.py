@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,11 @@ def run(name: str, past: Sequence[EpisodeRecord]) -> tuple[list[Episode], list[t
     return [replace(episode, seconds=0.0) for episode in episodes], head, episodes[-1].budget, len(model.prompts)
 
 
+@cache
+def whole_run() -> list[Episode]:
+    return run("as in the paper", [])[0]
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
     whole, head, budget, asked = run(name, [])
@@ -87,8 +93,7 @@ def test_resuming_with_records_of_another_training_is_refused() -> None:
 def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
     tmp_path_factory: pytest.TempPathFactory, at: int
 ) -> None:
-    folder = tmp_path_factory.mktemp("run")
-    whole, *_ = run("as in the paper", [])
+    folder, whole = tmp_path_factory.mktemp("run"), whole_run()
     path = folder / "episodes.jsonl"
     append(path, (episode.record for episode in whole[:5]))
     content = path.read_bytes()

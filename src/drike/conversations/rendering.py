@@ -141,8 +141,9 @@ class AsPrompt:
 
 def clean(text: str) -> str:
     """A text as data on one line: without control, bidirectional and zero-width characters, and without delimiters."""
-    kept = "".join(" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
-    return defused(" ".join(kept.split()))
+    if not text.isprintable():
+        text = "".join(" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
+    return defused(" ".join(text.split()))
 
 
 def defused(text: str) -> str:

@@ -146,18 +146,23 @@ class HashingEncoder:
         """Unit vectors [n, d]; a text without any word is the zero vector. Raises UsageError for half a character."""
         require_unicode(texts)
         vectors: FloatArray = np.zeros((len(texts), self.dim), dtype=np.float32)
-        split = [(row, word) for row, text in enumerate(texts) for word in _WORD.findall(text.casefold())]
-        hashed = [_places(word, self._seed) for _, word in split]
-        if hashed:
-            places, rows = np.concatenate(hashed), np.repeat([row for row, _ in split], [len(word) for word in hashed])
+        hashed = [_places(text, self._seed) for text in texts]
+        if texts:
+            places, rows = np.concatenate(hashed), np.repeat(np.arange(len(texts)), list(map(len, hashed)))
             np.add.at(vectors, (rows, places % self.dim), np.where(places & 1 << 31, np.float32(1), np.float32(-1)))
         if progress:
             progress(len(texts), len(texts))
         return unit(vectors)
 
 
-@lru_cache(maxsize=1 << 10)
-def _places(word: str, seed: int) -> NDArray[np.int64]:
+@lru_cache(maxsize=1 << 12)  # training encodes the same texts in every episode
+def _places(text: str, seed: int) -> NDArray[np.int64]:
+    words = [_places_of_word(word, seed) for word in _WORD.findall(text.casefold())]
+    return np.concatenate([np.zeros(0, np.int64), *words])
+
+
+@lru_cache(maxsize=1 << 12)
+def _places_of_word(word: str, seed: int) -> NDArray[np.int64]:
     marked = f"<{word}>"
     grams = [marked[i : i + n] for n in (3, 4) for i in range(len(marked) - n + 1)]
     # Mixed once more: CRC is linear, so similar words have similar low bits.

@@ -111,10 +111,11 @@ def read_relations(files: Iterable[Path]) -> tuple[Relation, ...]:
     return tuple(found)
 
 
-def built_in() -> list[Relation]:
+@cache
+def built_in() -> tuple[Relation, ...]:
     """The relations that come with drike."""
-    files = sorted(_FOLDER.iterdir(), key=lambda file: file.name)
-    return [r for file in files if file.name.endswith(".txt") for r in relations_in(file.read_text("utf-8"), file.name)]
+    files = sorted((file for file in _FOLDER.iterdir() if file.name.endswith(".txt")), key=lambda file: file.name)
+    return tuple(relation for file in files for relation in relations_in(file.read_text("utf-8"), file.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +132,19 @@ class WithRelations:
 @cache
 def inventory(encoder: TextEncoder) -> Inventory:
     """The relations by an encoder; none by one without salient vectors. Raises UsageError, EncoderError."""
+    if isinstance(encoder, WithRelations):
+        known, more = _of_built_in(encoder.encoder), Inventory.encoded(encoder.relations, encoder)
+        prototypes = np.concatenate([known.prototypes, more.prototypes])
+        places = np.concatenate([known.of, more.of + len(known.names)])
+        return Inventory((*known.names, *more.names), prototypes, places)
     if salient(encoder) is encoder:
         return Inventory((), np.zeros((0, encoder.dim), np.float32), np.zeros(0, np.int64))
-    known = _kept(encoder) or Inventory.encoded(built_in(), encoder)
-    if not isinstance(encoder, WithRelations):
-        return known
-    more = Inventory.encoded(encoder.relations, encoder)
-    prototypes = np.concatenate([known.prototypes, more.prototypes])
-    return Inventory((*known.names, *more.names), prototypes, np.concatenate([known.of, more.of + len(known.names)]))
+    return _of_built_in(encoder)
+
+
+@cache
+def _of_built_in(encoder: TextEncoder) -> Inventory:
+    return _kept(encoder) or Inventory.encoded(built_in(), encoder)
 
 
 def _kept(encoder: TextEncoder) -> Inventory | None:
@@ -152,7 +158,7 @@ def _kept(encoder: TextEncoder) -> Inventory | None:
 
 
 def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
-    return sha256(repr((relations, salience_version(), encoder.identity.get("sha256"))).encode()).hexdigest()
+    return sha256(repr(([*relations], salience_version(), encoder.identity.get("sha256"))).encode()).hexdigest()
 
 
 class Agreement(NamedTuple):
