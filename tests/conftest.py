@@ -28,7 +28,7 @@ os.environ["COLUMNS"] = "80"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("drike", deadline=None, max_examples=40)
+settings.register_profile("drike", deadline=None, max_examples=25)
 settings.load_profile("drike")
 
 

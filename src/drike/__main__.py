@@ -4,8 +4,6 @@ No module is taken from the working folder, where anybody's files may be, neithe
 starts; `python -P -m drike` also keeps Python from looking there before this runs.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Edits, the probes that test them, and benchmark cases (paper, section 3)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 

@@ -3,8 +3,6 @@
 Programming mistakes raise ValueError or TypeError, as everywhere in Python.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

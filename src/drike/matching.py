@@ -5,8 +5,6 @@ target ends at the end of a word. The text must be only what the model wrote, wi
 CounterFact the subject contains the old object.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Short forms of a name: what else a text may call what has it, by rules and the lists of names.txt."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

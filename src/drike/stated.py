@@ -7,8 +7,6 @@ stands inside a name of the subject names no object. It is stated where it is na
 where an answer is nothing but part of its name ("Bernini"), unless the question has the same words.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum

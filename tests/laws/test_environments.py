@@ -94,7 +94,7 @@ def printed(arguments: tuple[str, ...], encoding: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "encoding", [*ENCODINGS[:3], *(pytest.param(name, marks=pytest.mark.reliability) for name in ENCODINGS[3:])]
+    "encoding", [*ENCODINGS[:2], *(pytest.param(name, marks=pytest.mark.reliability) for name in ENCODINGS[2:])]
 )
 def test_every_command_ends_properly_and_prints_no_control_character(
     encoding: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -131,6 +131,7 @@ def test_firmness_values_are_evenly_spaced() -> None:
     assert (values[0], values[-1]) == (-1, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 30))
 def test_the_reader_agrees_with_the_label_of_every_training_document(seed: int, n: int) -> None:

@@ -1,7 +1,5 @@
 """The `drike` command: prints, saves, and says errors in one sentence. A module is imported when its command runs."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Print sentences, tables and progress to a terminal."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import os

@@ -1,7 +1,5 @@
 """`drike edit`: edit a model by hand and ask it; and `drike demo`: train, evaluate and edit offline."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`drike edits`: what its commands share, and how edits come into a store: by hand, from files, by a model."""
 
-from __future__ import annotations
-
 import getpass
 import re
 import sys

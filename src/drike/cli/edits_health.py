@@ -1,7 +1,5 @@
 """How edits fare: in live traffic that gateways have counted, in reports of wrong answers, in a log, with time."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

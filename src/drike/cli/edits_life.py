@@ -1,7 +1,5 @@
 """The life of edits on the command line: which there are, and were; proposals, approvals, changes, reviews, the end."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Literal

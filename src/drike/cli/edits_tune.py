@@ -1,7 +1,5 @@
 """`drike edits tune`: choose the placement of facts that works on a model, and keep it in the store."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`drike train` and `drike evaluate`: the paper's algorithm and its table, in the folders of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial

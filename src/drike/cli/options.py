@@ -3,8 +3,6 @@
 A parameter that is a frozen dataclass, such as `DataOptions`, stands for its fields; a Literal type names the choices.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence

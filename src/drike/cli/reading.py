@@ -1,7 +1,5 @@
 """Commands that only look: at this machine, a data set, runs (`drike report`), and what drike does (`drike tour`)."""
 
-from __future__ import annotations
-
 import os
 import time
 import webbrowser

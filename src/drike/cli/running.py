@@ -1,7 +1,5 @@
 """What commands on a model or a run share: opening both, a bar for each phase, what was used, and --resume."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping

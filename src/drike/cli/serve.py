@@ -1,7 +1,5 @@
 """`drike serve`: an OpenAI-compatible endpoint with edits in force; and `drike keys`: who may use it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import closing

@@ -4,8 +4,6 @@ So an earlier turn is decided on, and written, the same in every later request: 
 of turns and tool calls, and the upstream's caches of prefixes hold. `Memory` only saves time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import threading

@@ -4,8 +4,6 @@ A system message would be worse: strict templates refuse a late one, a changed f
 facts should not have a system's authority.
 """
 
-from __future__ import annotations
-
 import hmac
 import re
 import unicodedata

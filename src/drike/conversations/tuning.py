@@ -1,7 +1,5 @@
 """Choose the placement of facts that a model obeys, by its answers to a store's own questions, and keep the choice."""
 
-from __future__ import annotations
-
 import json
 import random
 from bisect import bisect_left

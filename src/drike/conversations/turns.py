@@ -3,8 +3,6 @@
 Fields that hold no text of a turn are not looked at; a form is refused only where a text of a turn could be missed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

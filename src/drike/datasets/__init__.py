@@ -3,8 +3,6 @@
 `rows` reads a file, `forms` and `own` its fields; `form` drops what cannot be judged and cleans; `dataset` splits.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 from collections import Counter

@@ -5,8 +5,6 @@ their longest end that is a known wording of the relation (every prompt, and eve
 with another one), or else after the last sentence end before the subject, or at the subject if only markup precedes it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The published forms that drike reads: how a row is recognised, what it edits and what it asks."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -6,8 +6,6 @@ counts where the model names an object of it (other than the edit's old object, 
 short name and two hops where it gives the answer that follows from its facts.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Own facts, in files that `drike edits import` reads, too; what only a store uses (`STORED`) is not read here."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

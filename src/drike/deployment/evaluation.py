@@ -1,7 +1,5 @@
 """Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md)."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

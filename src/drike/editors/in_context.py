@@ -1,7 +1,5 @@
 """In-context editing with demonstrations: IKE, DR-IKE, DR-IKE-Q and their controls are this editor with other parts."""
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ A shuffle seeded by the edit makes them IKE's 4 copies, 12 updates and 16 retain
 contradict it, as at 47 of 2,000 edits of the published index, are left out.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Collection, Sequence

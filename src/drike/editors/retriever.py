@@ -6,8 +6,6 @@ The head gives every retain e of an edit x a score z; p = softmax(z). Two forms 
     cross: z = w . f(x, e)                               the pair is encoded as one text
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -5,8 +5,6 @@ extra holds the genuine all-MiniLM-L6-v2 in a package of unclear origin: its cod
 the model are verified by hash.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ A salient vector is the mean of the vectors of a text's tokens, of which common 
 author of it?" and "What is the price of it?" are told apart by the words that differ.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zlib

@@ -1,7 +1,5 @@
 """Evaluation: an editor, a model and cases in; one outcome per probe out (paper, section 5.1)."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ geometric mean of token probabilities (IKE's definition; values in [-1, 1]); Non
 counts no further aspect. Intervals are percentile bootstraps over *cases*: the probes of one are not independent.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ the whole text is asked. A text is read in time linear in its length; of a long 
 the beginning and the end, and some questions between them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache

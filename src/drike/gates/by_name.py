@@ -1,7 +1,5 @@
 """Gates without training: `Named` goes by names, `EveryQuery` always finds an edit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from drike.gates.decision import EQUAL, Candidate, Decision, foremost

@@ -1,7 +1,5 @@
 """`Calibrated`: the gate that decides by the probability that a query concerns an edit."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -11,7 +9,6 @@ from math import exp, log
 from drike.encoders.base import FloatArray
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
-from drike.gates.glossary import glossed
 from drike.gates.index import Characters, EditIndex, ParsedQuery, Span, affordable, agreements
 from drike.gates.inventory import Agreement, Relation
 from drike.gates.names import Mention
@@ -20,7 +17,7 @@ from drike.gates.surroundings import continued
 from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
 from drike.support.records import ADDED
-from drike.words import masked, words
+from drike.words import words
 
 Features = Mapping[str, float]
 Excerpts = tuple[tuple[Characters, str], ...]  # of a query: where each stands, and what to compare
@@ -171,8 +168,8 @@ class Reading:
         longer = bool(of_name["inside"] and of_name["continued"])
         return longer or about_another(part, edit.record, reverse=self.subjects is not None)
 
-    def found(self, edit: EditVersion, part: str, margin: float, agreement: Agreement) -> Found:
-        """An edit with its features, by the nearest part of the query."""
+    def found(self, edit: EditVersion, masked: str, part: str, margin: float, agreement: Agreement) -> Found:
+        """An edit, whose query with "it" for the subject is `masked`, with its features by the nearest part of ours."""
         mentions, of_name, record = self._mentions[edit.id], self._of_name(edit.id), edit.record
         if valued := asks_value(part, record):
             agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
@@ -185,7 +182,7 @@ class Reading:
             "known": agreement.known,
             "said": 1.0 if valued else share_said(part, record),
             _ANOTHER: float(self._another(edit, part, of_name)),
-            **relation_features(part, glossed(masked(record.query, record.names))),
+            **relation_features(part, masked),
             **of_name,
             **({} if self.subjects is None else object_features(part, mentions, self.subjects)),
         }
@@ -207,7 +204,8 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[Found]:
     for (number, excerpts), ids in groups.items():
         nearest = _nearest_parts(index, ids, {part: vectors[place[part]] for _, part in excerpts})
         for id, (margin, part) in nearest.items():
-            rows.append(readings[number].found(index.edits[id], part, margin, agreeing[id][place[part]]))
+            agreement, masked = agreeing[id][place[part]], index.masked(id)[0]
+            rows.append(readings[number].found(index.edits[id], masked, part, margin, agreement))
     return rows
 
 

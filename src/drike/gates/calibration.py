@@ -4,8 +4,6 @@ A certificate is about edits to come, drawn like those of the probes, and about 
 are tested from the strictest to the most lenient by Learn-then-Test (see `drike.evaluation.risk_control`).
 """
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_left
 from collections import defaultdict

@@ -4,8 +4,6 @@
 of the question is evidence for the next edit if it says what that one asks for rather than what those before it do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +15,6 @@ from drike.encoders.base import FloatArray
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.relations import asked_parts
-from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
 from drike.words import masked
 
@@ -119,11 +116,8 @@ def walk(asked: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link
 
 def followers(edit: EditVersion, index: EditIndex) -> list[EditVersion]:
     """The active edits whose subject is the new object of an edit."""
-    parsed = ParsedQuery.of(edit.record.target_new, index)
-    whole = (0, len(parsed.words))
-    named = (mention for mention in parsed.mentions if mention.kind is NameMatch.FULL)
-    ids = {id for mention in named if (mention.begin, mention.end) == whole for id in mention.edits}
-    return [index.edits[id] for id in sorted(ids) if index.edits[id].record.status is Status.ACTIVE]
+    ids = sorted(index.named_exactly(edit.record.target_new))
+    return [index.edits[id] for id in ids if index.edits[id].record.status is Status.ACTIVE]
 
 
 def _wanted(edit: EditVersion) -> Stems:

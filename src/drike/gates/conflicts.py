@@ -4,8 +4,6 @@ Whether two wordings state the same relation is a logistic model of what gates c
 a space in which published paraphrases are near one another. It was fitted on public data (docs/results/conflicts.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """What becomes of reports of wrong answers: groups of those about the same, and drafts of edits."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

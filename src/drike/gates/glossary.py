@@ -4,8 +4,6 @@
 their order. "captial" is read as "capital", which the wordings of relations have.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter, defaultdict

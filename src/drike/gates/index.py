@@ -37,7 +37,7 @@ _SHARED = 0.25  # share of a query's telling words, by weight, below which an ed
 _WHOLE = 1_000  # characters of a text that is compared as a whole: encoders read about as much
 _MOST_ENCODED, _OVERHEAD = 6_000, 20  # characters of all texts of a decision; how many a text costs besides its own
 
-Texts = dict[int, Sequence[str]]  # of edits, by id
+Texts = dict[int, tuple[str, ...]]  # of edits, by id
 Span = tuple[int, int]  # of words
 Characters = tuple[int, int]
 Kept = TypeVar("Kept")
@@ -67,6 +67,7 @@ class EditIndex:
         self._masked = TextVectors()  # salient, of the texts with "it" for the subject
         self._telling: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a telling word
         self._answered: dict[str, Worded] = {}  # by such a text
+        self._last_read: ParsedQuery | None = None
 
     @classmethod
     def of(
@@ -122,7 +123,11 @@ class EditIndex:
 
     def closest_masked(self, id: int, vector: FloatArray) -> float:
         """The largest cosine of an edit's texts, with "it" for the subject, and a salient unit vector [d]."""
-        return self._masked.closest(_masked_texts({id: self.edits[id]})[id], vector)
+        return self._masked.closest(id, vector)
+
+    def masked(self, id: int) -> tuple[str, ...]:
+        """An edit's texts with "it" for the subject, as queries are compared with them; the query first."""
+        return self._masked.texts[id]
 
     @cached_property
     def _wordings(self) -> Wordings:
@@ -147,6 +152,10 @@ class EditIndex:
     def named(self, text: str) -> set[int]:
         """The ids of the edits whose subjects a text names, as gates find them; in time linear in the text."""
         return self._names.ids(Words.of(text))
+
+    def named_exactly(self, name: str) -> tuple[int, ...]:
+        """The ids of the edits whose subject has this name, up to case and punctuation."""
+        return self._names.exact(name)
 
     def nearest(self, vector: FloatArray) -> dict[int, float]:
         """The ids of the edits with the `NEAREST` texts, and the cosine of each, the largest first."""
@@ -180,11 +189,11 @@ class EditIndex:
         negatives = ({i: edit.record.negatives for i, edit in edits.items()} for edits in (gone, new))
         index._negatives = regrouped(self._negatives, *(_fingerprints(_words_of(texts)).items() for texts in negatives))
         if self.encoder is not None:
-            whole, masked = ((texts(gone), texts(new)) for texts in (_texts_of, _masked_texts))
-            index._texts = self._texts.changed(*whole, _vectors(whole[1], self.encoder, known._texts))
+            whole, masked = _texts_of(new), _masked_texts(new)
+            index._texts = self._texts.changed(gone, whole, _vectors(whole, self.encoder, known._texts))
             telling = ({id: _telling(own) for id, own in read.items()} for read in words)
             index._telling = regrouped(self._telling, *(own.items() for own in telling))
-            index._masked = self._masked.changed(*masked, _vectors(masked[1], salient(self.encoder), known._masked))
+            index._masked = self._masked.changed(gone, masked, _vectors(masked, salient(self.encoder), known._masked))
         return index
 
 
@@ -205,11 +214,15 @@ class ParsedQuery:
 
     @classmethod
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
-        """Read a query, and look up its words in an index."""
+        """Read a query, and look up its words in an index, which keeps the last one for the steps of a decision."""
+        last = index._last_read
+        if last is not None and last.words.text == query:
+            return last
         words = Words.of(query)
         own = words.fingerprint
         negatives, equal = (frozenset(ids.get(own, ())) for ids in (index._negatives, index._equal))
-        return cls(words, [], negatives, equal)._about(index._names.find(words))
+        index._last_read = parsed = cls(words, [], negatives, equal)._about(index._names.find(words))
+        return parsed
 
     def by_object(self, index: EditIndex) -> ParsedQuery:
         """The query as one about the new objects that it names, of edits whose subject it does not name.
@@ -291,8 +304,7 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
 
 def agreements(index: EditIndex, ids: Collection[int], vectors: FloatArray) -> dict[int, list[Agreement]]:
     """What questions with these salient unit vectors [n, d] and edits have in common. Raises ValueError, too."""
-    texts = _masked_texts({id: index.edits[id] for id in ids})
-    return index._wordings.agreements({id: {t: index._worded(t) for t in own} for id, own in texts.items()}, vectors)
+    return index._wordings.agreements({id: {t: index._worded(t) for t in index.masked(id)} for id in ids}, vectors)
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:
@@ -308,7 +320,7 @@ def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[
     stored = _texts_of({id: index.edits[id] for id, _ in kept})
     if index.encoder is not None:
         vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
-        return {id: max(index._texts.closest(stored[id], vectors[text]) for text in own) for id, own in kept}
+        return {id: max(index._texts.closest(id, vectors[text]) for text in own) for id, own in kept}
     known = {text for own in stored.values() for text in own}
     words = {text: set(Words.of(text).keys.tolist()) for text in known.union(texts)}
 

@@ -115,6 +115,11 @@ class NameIndex:
         mentions += self._others(words, some, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
+    def exact(self, text: str) -> tuple[int, ...]:
+        """The ids of the edits that have a text as a name, up to case and punctuation."""
+        ids: tuple[int, ...] = self.names.get(key_of(text) ^ OF_KIND[NameMatch.FULL], ())
+        return ids
+
     def ids(self, words: Words) -> set[int]:
         """The ids of all edits with a name in a text, however many; not by last names alone and demonyms."""
         some = self.known.may_have(words.keys, WORD)

@@ -1,7 +1,5 @@
 """What is said of the names of an edit: its short forms, and those that may mean something else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources

@@ -148,30 +148,36 @@ class FingerprintSet:
 
 @dataclass(frozen=True, eq=False)
 class TextVectors:
-    """Texts with a unit vector [d] and the ids of their edits. rows: those of `matrix` [n, d], in `vectors.base`."""
+    """Texts with a unit vector [d] and the ids of their edits. rows: those of `matrix` [n, d], in `vectors.base`.
 
+    texts: of each edit, by its id.
+    """
+
+    texts: OverlayDict[int, tuple[str, ...]] = field(default_factory=OverlayDict)
     edits: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
     vectors: OverlayDict[str, FloatArray] = field(default_factory=OverlayDict)
     rows: Sequence[str] = ()
     matrix: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def changed(
-        self, gone: Mapping[int, Iterable[str]], new: Mapping[int, Iterable[str]], known: Mapping[str, FloatArray]
+        self, gone: Collection[int], new: Mapping[int, tuple[str, ...]], known: Mapping[str, FloatArray]
     ) -> TextVectors:
         """A copy without the texts of some edits and with those of others, by id. known: vectors of these."""
-        edits = regrouped(self.edits, gone.items(), new.items())
-        old, added = ([text for texts in texts_of.values() for text in texts] for texts_of in (gone, new))
-        dropped = {text: None for text in old if text not in edits}
-        vectors = self.vectors.changed({**dropped, **{t: known[t] for t in added if t not in self.vectors}})
+        old = {id: self.texts[id] for id in gone}
+        texts = self.texts.changed({**dict.fromkeys(gone), **new})
+        edits = regrouped(self.edits, old.items(), new.items())
+        dropped = {text: None for own in old.values() for text in own if text not in edits}
+        added = {text: known[text] for own in new.values() for text in own if text not in self.vectors}
+        vectors = self.vectors.changed({**dropped, **added})
         if vectors.base is self.vectors.base:
-            return TextVectors(edits, vectors, self.rows, self.matrix)
+            return TextVectors(texts, edits, vectors, self.rows, self.matrix)
         rows = tuple(vectors.base)
         matrix = np.stack(list(vectors.base.values())) if rows else np.zeros((0, 0), np.float32)
-        return TextVectors(edits, OverlayDict(dict(zip(rows, matrix, strict=True))), rows, matrix)
+        return TextVectors(texts, edits, OverlayDict(dict(zip(rows, matrix, strict=True))), rows, matrix)
 
-    def closest(self, texts: Iterable[str], vector: FloatArray) -> float:
-        """The largest cosine of a unit vector [d] and those of texts."""
-        return max(self._cosines(texts, vector).values())
+    def closest(self, id: int, vector: FloatArray) -> float:
+        """The largest cosine of a unit vector [d] and those of an edit's texts."""
+        return max(self._cosines(self.texts[id], vector).values())
 
     def nearest(self, vector: FloatArray, count: int) -> dict[str, float]:
         """The `count` texts with the largest cosines, and those that tie with the last of them, the largest first."""

@@ -1,9 +1,8 @@
 """What a text asks for, by its words (`asking.txt`): the kind of answer, and relations that exclude each other."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
 from math import exp
@@ -21,11 +20,21 @@ _MOST_PLACES = 32  # at which a text names a subject
 _STEM = 5  # letters by which forms of a word are told from other words
 _LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
 
+_Groups = Mapping[str, Sequence[tuple[int, int]]]  # of relations that exclude each other, with a number, by word
+
+
+def _groups(lines: Iterable[str]) -> _Groups:
+    """Groups of relations, from lines of relations with "|" between them."""
+    groups = defaultdict[str, list[tuple[int, int]]](list)
+    for group, line in enumerate(lines):
+        for relation, said in enumerate(line.split("|")):
+            for word in set(said.split()):
+                groups[word].append((group, relation))
+    return dict(groups)
+
+
 _LISTS = sections("gates/asking.txt")
-_CONTRARIES, _OPPOSITES, _CASES = (
-    [[frozenset(relation.split()) for relation in line.split("|")] for line in _LISTS[name]]
-    for name in ("contraries", "opposites", "cases")
-)
+_CONTRARIES, _OPPOSITES, _CASES = (_groups(_LISTS[name]) for name in ("contraries", "opposites", "cases"))
 _FAMILY, _EMPTY, _ANY_MEASURE = (
     frozenset(words(" ".join(_LISTS[name]))) for name in ("family", "empty", "any measure")
 )
@@ -62,14 +71,18 @@ def opposite(first: str, second: str) -> bool:
     return _exclude(words(first), words(second), _OPPOSITES)
 
 
-def _exclude(first: Iterable[str], second: Iterable[str], groups: list[list[frozenset[str]]]) -> bool:
+def _exclude(first: Iterable[str], second: Iterable[str], groups: _Groups) -> bool:
     """Whether words of two texts are of different relations of a group, and of none together."""
-    said = {*first}, {*second}
-    for group in groups:
-        one, other = ({i for i, names in enumerate(group) if not names.isdisjoint(own)} for own in said)
-        if one and other and not one & other:
-            return True
-    return False
+    one, other = _relations(first, groups), _relations(second, groups)
+    return any(not relations & other.get(group, relations) for group, relations in one.items())
+
+
+def _relations(said: Iterable[str], groups: _Groups) -> dict[int, set[int]]:
+    """The relations that have one of these words, by their group."""
+    relations = defaultdict[int, set[int]](set)
+    for group, relation in (place for word in said for place in groups.get(word, ())):
+        relations[group].add(relation)
+    return relations
 
 
 def _stems(said: Iterable[str]) -> frozenset[str]:
@@ -77,7 +90,8 @@ def _stems(said: Iterable[str]) -> frozenset[str]:
 
 
 _VAGUE = _stems(("located", "situated", "associated", "belongs"))  # of many relations
-_SYNONYMS = [_stems(relation) for group in _CONTRARIES for relation in group if len(relation) > 1]  # of one relation
+_RELATIONS = [relation.split() for line in _LISTS["contraries"] for relation in line.split("|")]
+_SYNONYMS = [_stems(relation) for relation in _RELATIONS if len(relation) > 1]  # of one relation
 
 
 def share_said(question: str, record: EditRecord) -> float:

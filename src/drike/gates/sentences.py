@@ -1,7 +1,5 @@
 """The parts of a text: blocks between marks, lines, sentences and quotations; of a long text those near its ends."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

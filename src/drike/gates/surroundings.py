@@ -1,7 +1,5 @@
 """What stands around a name in a text: whether it is part of a longer one, and whether its capitals mean anything."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from drike.short_forms import demonyms, lists

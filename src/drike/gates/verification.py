@@ -1,7 +1,5 @@
 """What language models are asked: yes or no about each candidate on which a gate is uncertain, and for paraphrases."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Sequence

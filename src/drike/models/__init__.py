@@ -1,7 +1,5 @@
 """Frozen language models (`protocols.LanguageModel`): weights here, behind an API, in replicas; `load` opens any."""
 
-from __future__ import annotations
-
 import json
 from difflib import get_close_matches
 from functools import partial

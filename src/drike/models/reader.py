@@ -10,8 +10,6 @@ where q is a copy (the new fact's own wording), a paraphrase (same subject and r
 K_i is the `Relevance` of demonstration i for q, and f is `firmness_of`. Other texts get an empty answer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Nothing here knows HTML: `page` writes a document as a page, `markdown` its tables.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

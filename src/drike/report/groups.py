@@ -5,8 +5,6 @@ which runs of a table differ must be named by `across`. An evaluation of a train
 includes that run's episodes and settings if its folder still exists.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ jinja2 or `as_script` escapes every text. In addition, the page's content securi
 viewer, which it names by hash, and loads nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

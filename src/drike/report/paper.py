@@ -1,7 +1,5 @@
 """What the paper publishes (paper.toml has the numbers), and its eight tables with measured rows above."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

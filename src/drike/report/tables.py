@@ -1,7 +1,5 @@
 """Tables of outcomes with intervals: scores, aspects, differences, costs, many edits behind a gate; of training."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

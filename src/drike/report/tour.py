@@ -4,8 +4,6 @@ The embedded model answers when the page is made, with edits of TinyFacts in for
 figures on real models' recorded answers, with docs/results/recorded.md.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evaluate editors on a run's test edits, alone and behind a gate; what is recorded is not asked for again."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Train a run's retriever and budget, and its policy per query, as generators that save what they yield."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from copy import deepcopy

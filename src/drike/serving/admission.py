@@ -1,7 +1,5 @@
 """Which requests both ports admit, by all that can be checked without their bodies: size, path, origin and key."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from contextlib import suppress

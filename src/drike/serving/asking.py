@@ -1,7 +1,5 @@
 """Ask an upstream for chats as a client: within limits on calls and money, and again where it fails for a while."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -3,8 +3,6 @@
 A chat or text completion that concerns an edit is passed on with one text changed; all else passes byte for byte.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

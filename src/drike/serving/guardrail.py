@@ -7,8 +7,6 @@ agentgateway posts {"body": {"messages": [...]}} and reads {"action": {"reason"}
 texts without messages: LiteLLM sends prompts to complete in the same form as texts to embed, to speak or to draw.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any

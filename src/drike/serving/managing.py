@@ -1,7 +1,5 @@
 """What people do on the admin port: change edits, each time to a new version, and work on reports of wrong answers."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ Each is POSTed as JSON, at least once, in order (docs/serving.md). What was sent
 while no gateway runs are told later, and of several gateways one sends.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -3,8 +3,6 @@
 The switches of a tenant are kept in its store, with who made them and why; all gateways over it follow the last one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -3,8 +3,6 @@
 The text of an answer is read while it passes; where it slips, and states an edit's old object, another is asked for.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence

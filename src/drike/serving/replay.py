@@ -1,7 +1,5 @@
 """Logs of requests as conversations, and what a gateway would have done with them, the least certain ones first."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Several on one host share the API's port (SO_REUSEPORT). Each has one end of a s
 when it serves, and ends when the other end is gone, also where the parent was killed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Put a gateway together from its options: upstream, edits, demonstrations, keys, sockets."""
 
-from __future__ import annotations
-
 import socket
 import tempfile
 from collections.abc import Callable, Sequence

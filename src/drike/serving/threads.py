@@ -1,7 +1,5 @@
 """Threads for work that must not hold up the event loop, other tenants, or the end of the process."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

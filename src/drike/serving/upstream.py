@@ -3,8 +3,6 @@
 Bodies pass byte for byte, and streams chunk by chunk. The gateway's own key is hidden wherever an answer quotes it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """Verify edits along the path of users' requests: what is asked about an edit, and what is wrong with an answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import defaultdict

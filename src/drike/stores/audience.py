@@ -3,8 +3,6 @@
 Conditions on one name are alternatives; those on different names must all hold. Case does not count.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Counts of live traffic that gateways add to a store: by day, edit, model and mode, without text of any request."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import date, timedelta
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Find edits by what they say, and what was in force at a time; tell what changed between two times."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Edits from CSV and JSON, and of published data sets, whose paraphrases and neighbours are left for tests."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence

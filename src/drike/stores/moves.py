@@ -1,7 +1,5 @@
 """The life of a correction: proposed, approved, in use, reviewed, retired. Each move is a new version in the log."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime

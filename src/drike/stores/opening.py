@@ -1,7 +1,5 @@
 """Open a store of edits by its address."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from drike.stores.log import EditStore

@@ -1,7 +1,5 @@
 """A whole store as lines of text, and its edits as files of a folder, which people may change and keep in git."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A store of edits in a PostgreSQL database (13 or newer), for several gateways; needs psycopg (extra `postgres`)."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

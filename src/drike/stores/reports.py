@@ -3,8 +3,6 @@
 Of Langfuse's scores, those of the type CORRECTION, or of 0 or less, report an answer; of Open WebUI's, thumbs down.
 """
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Verifications that a store keeps: what was asked of a model about its edits, and whether the answers held."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Mapping

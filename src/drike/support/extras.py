@@ -1,7 +1,5 @@
 """What is here: extras, whose packages an install may lack, versions of packages, and signals that end a process."""
 
-from __future__ import annotations
-
 import platform
 import signal
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Files written so that a crash, a full disk or Ctrl-C leaves the old content or the new; values by key in SQLite."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

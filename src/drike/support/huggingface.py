@@ -1,7 +1,5 @@
 """The Hugging Face libraries without their notices, and hub names with a revision."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Run several tasks at once in threads, as they wait for a server or another process, with their results in order."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait

@@ -1,7 +1,5 @@
 """Read JSON back as strictly as it was written: into a frozen dataclass, by the annotations of its fields."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ rows are the edits of the benchmark: their facts occur in no in-context document
 other rows supply demonstrations.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple

@@ -4,8 +4,6 @@ The expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and need
 the harmonic mean of A aspects' means m: its gradient weights a probe by S^2 / (A m^2), more the weaker its aspect is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

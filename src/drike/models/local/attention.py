@@ -5,8 +5,6 @@ if layers carry a state, or if positions are encoded by the text's length (dynam
 config. transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type.
 """
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 from typing import Any, Literal, get_args

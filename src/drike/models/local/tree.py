@@ -5,8 +5,6 @@ the range k .. end[k] - 1: token q attends to token k iff k <= q < end[k]. A tok
 sequence that it belongs to; windows and chunks of attention are measured in depth, never in packed indices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

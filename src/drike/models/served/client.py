@@ -5,8 +5,6 @@ JSON) as Retry-After says. Requests run on an event loop in a thread of their ow
 hangs be cancelled at its deadline or at Ctrl-C.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import queue

@@ -1,7 +1,5 @@
 """Read a server's response, of which nothing is trusted: its bytes, JSON, token counts and error message."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Callable, Mapping
