@@ -67,10 +67,8 @@ def test_a_name_that_goes_on_is_told_from_one_that_ends(query: str, longer: bool
 
 
 def test_what_is_surely_about_a_longer_name_is_not_compared() -> None:
-    query, chile = (
-        "The rector of University of Chile is",
-        indexed(EditRecord("Chile", "The rector of Chile is", "Oslo")),
-    )
+    query = "The rector of University of Chile is"
+    chile = indexed(EditRecord("Chile", "The rector of Chile is", "Oslo"))
     assert [mention.inside for mention in ParsedQuery.of(query, chile).mentions] == [True]
     assert GATE.candidates(query, chile) == []
 

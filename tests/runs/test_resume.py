@@ -80,8 +80,7 @@ def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
 
 
 def test_resuming_with_records_of_another_training_is_refused() -> None:
-    whole, *_ = run("as in the paper", [])
-    past = whole[:4]
+    past = whole_run()[:4]
     with pytest.raises(ReplayError, match="edit 0 stands where edit 1"):
         run("as in the paper", [past[0], past[0]])
     with pytest.raises(ReplayError, match="other retains"):

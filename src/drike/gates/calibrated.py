@@ -157,20 +157,22 @@ class Reading:
             by_places[frozenset((mention.begin, mention.end) for mention in mentions)].append(id)
         for spans, ids in by_places.items():
             excerpts = self.parsed.excerpts(spans)
-            if any(not self._another(index.edits[id], part, self._of_name(id)) for id in ids for _, part in excerpts):
+            if any(not self._another(index.edits[id], part) for id in ids for _, part in excerpts):
                 yield ids, excerpts
 
-    def _of_name(self, id: int) -> dict[str, float]:
-        return _name_features(self.parsed, self._mentions[id])
+    @cached_property
+    def _of_names(self) -> dict[int, Features]:
+        return {id: _name_features(self.parsed, mentions) for id, mentions in self._mentions.items()}
 
-    def _another(self, edit: EditVersion, part: str, of_name: Features) -> bool:
+    def _another(self, edit: EditVersion, part: str) -> bool:
         """Whether a part of the query is surely about a longer name, or another time, person or case."""
+        of_name = self._of_names[edit.id]
         longer = bool(of_name["inside"] and of_name["continued"])
         return longer or about_another(part, edit.record, reverse=self.subjects is not None)
 
     def found(self, edit: EditVersion, masked: str, part: str, margin: float, agreement: Agreement) -> Found:
         """An edit, whose query with "it" for the subject is `masked`, with its features by the nearest part of ours."""
-        mentions, of_name, record = self._mentions[edit.id], self._of_name(edit.id), edit.record
+        mentions, record = self._mentions[edit.id], edit.record
         if valued := asks_value(part, record):
             agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
         features = {
@@ -181,9 +183,9 @@ class Reading:
             "other": agreement.other,
             "known": agreement.known,
             "said": 1.0 if valued else share_said(part, record),
-            _ANOTHER: float(self._another(edit, part, of_name)),
+            _ANOTHER: float(self._another(edit, part)),
             **relation_features(part, masked),
-            **of_name,
+            **self._of_names[edit.id],
             **({} if self.subjects is None else object_features(part, mentions, self.subjects)),
         }
         return edit, mentions[0].name, features

@@ -317,10 +317,10 @@ def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[
         for id in mention.edits:
             spans[id].add((mention.begin, mention.end))
     kept, texts = affordable(((id, wholes), wholes) for id in ids for wholes in [parsed.wholes(spans[id])])
-    stored = _texts_of({id: index.edits[id] for id, _ in kept})
     if index.encoder is not None:
         vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
         return {id: max(index._texts.closest(id, vectors[text]) for text in own) for id, own in kept}
+    stored = _texts_of({id: index.edits[id] for id, _ in kept})
     known = {text for own in stored.values() for text in own}
     words = {text: set(Words.of(text).keys.tolist()) for text in known.union(texts)}
 
