@@ -3,10 +3,11 @@
     python benchmarks/gpu.py [--episodes 300] [--shape 8B|1B|tiny] [--device cuda]
 
 Prints the seconds for an epoch of episodes (with 16 nested prompts each, and with the paper's mean of 3 retains) and
-for an evaluated edit, with the packed tree and with one plain forward per prompt (on a sample, scaled by tokens); the
-share of the card's bfloat16 matrix throughput (measured here with a large product) that the tree reaches; and the
-error of the tree. For comparison: the paper's seconds for an epoch of 300 edits with this model on its card (1459.6
-s).
+for an evaluated edit, with the packed tree, with all prompts of one read in a padded batch, and with one plain forward
+per prompt (the latter two on a sample, scaled by tokens); the share of the card's bfloat16 matrix throughput (measured
+here with a large product) that the tree reaches; how far the tree's log-probabilities are from those of plain forwards,
+and how far the batch's are, which differ by rounding alone; and the same difference in float32, with a quarter of the
+layers. For comparison: the paper's seconds for an epoch of 300 edits with this model on its card (1459.6 s).
 
 `--shape tiny --device cpu --episodes 2` tries the script without a GPU; its figures mean nothing.
 """
@@ -21,13 +22,15 @@ import time
 from collections.abc import Callable
 from itertools import chain
 
+import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from torch.nn.utils.rnn import pad_sequence
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from drike import tinyfacts
 from drike.models.local import scoring
 from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
-from drike.models.local.scoring import PrefixCache, bytes_to_keep
+from drike.models.local.scoring import PrefixCache, TokenScores, bytes_to_keep
 from drike.models.local.tokens import Encoded
 from drike.models.local.tree import build_tree
 from lib import pages
@@ -95,8 +98,20 @@ def sum_of(reads: list[list[Encoded]]) -> int:
     return sum(len(request.ids) for requests in reads for request in requests)
 
 
+def score_batched(model: PreTrainedModel, requests: list[Encoded]) -> list[TokenScores]:
+    """Score with one forward over all requests, padded on the right; nothing is shared."""
+    ids = pad_sequence([torch.tensor(request.ids) for request in requests], batch_first=True)
+    real = pad_sequence([torch.ones(len(request.ids), dtype=torch.long) for request in requests], batch_first=True)
+    needed = [np.arange(request.start - 1, len(request.ids)) for request in requests]
+    columns = np.unique(np.concatenate(needed))
+    inputs = {"input_ids": ids.to(model.device), "attention_mask": real.to(model.device)}
+    logits = scoring.forward(model, columns, **inputs).logits
+    places = [i * len(columns) + np.searchsorted(columns, own) for i, own in enumerate(needed)]
+    return scoring._token_scores(logits.flatten(0, 1), requests, places)
+
+
 def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate: float, keep: int) -> float:
-    """Print the time for `reads` with the tree, with cached prefixes, and naively; return that of the tree."""
+    """Print the time for `reads` with the tree, with cached prefixes, and unshared; return that of the tree."""
     inner = model._model
     distinct = sum(len(build_tree([r.ids for r in requests])) for requests in reads)
     flops = 2 * sum(p.numel() for n, p in inner.model.named_parameters() if p.ndim > 1 and "embed" not in n) * distinct
@@ -107,18 +122,47 @@ def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate
     seconds(lambda: [scoring.score_tree(inner, requests, kept) for requests in reads])
     again = seconds(lambda: [scoring.score_tree(inner, requests, kept) for requests in reads])
     some = reads[: max(1, len(reads) // 20)]
-    naive = (
-        seconds(lambda: [scoring.score_naively(inner, requests) for requests in some]) * sum_of(reads) / sum_of(some)
-    )
-    off = scoring.disagreement(
-        scoring.score_tree(inner, reads[0]).scores, scoring.score_naively(inner, reads[0]).scores
-    )
+    share = sum_of(reads) / sum_of(some)
+    score_batched(inner, reads[0])
+    batch = share * seconds(lambda: [score_batched(inner, requests) for requests in some])
+    naive = share * seconds(lambda: [scoring.score_naively(inner, requests) for requests in some])
+    plain = scoring.score_naively(inner, reads[0]).scores
+    off = scoring.disagreement(scoring.score_tree(inner, reads[0]).scores, plain)
+    batch_off = scoring.disagreement(score_batched(inner, reads[0]), plain)
     print(
-        f"| {name} | {len(reads)} | {distinct:,} of {sum_of(reads):,} | {tree:.2f} | {again:.2f} | {naive:.1f} | "
-        f"{naive / tree:.1f} | {100 * flops / tree / rate:.0f} % | {off:.1e} |",
+        f"| {name} | {len(reads)} | {distinct:,} of {sum_of(reads):,} | {tree:.2f} | {again:.2f} | {batch:.1f} | "
+        f"{naive:.1f} | {batch / tree:.1f} | {naive / tree:.1f} | {100 * flops / tree / rate:.0f} % | {off:.1e} | "
+        f"{batch_off:.1e} |",
         flush=True,
     )
     return tree
+
+
+def exactness(shape: dict[str, int], device: str) -> dict[str, float]:
+    """Differences in nats between the tree's log-probabilities and those of plain forwards, in float32."""
+    rng = random.Random(1)
+    model = build(shape | {"num_hidden_layers": max(1, shape["num_hidden_layers"] // 4)}, device, torch.float32)
+    reads = {
+        "episode": episode(rng, 16, shape["vocab_size"]),
+        "evaluated edit": evaluation(rng, shape["vocab_size"]),
+    }
+    return {
+        name: scoring.disagreement(
+            scoring.score_tree(model._model, requests).scores, scoring.score_naively(model._model, requests).scores
+        )
+        for name, requests in reads.items()
+    }
+
+
+def build(shape: dict[str, int], device: str, dtype: torch.dtype) -> HuggingFaceModel:
+    """A Llama of this shape with random weights, and a tokenizer that it does not need."""
+    torch.manual_seed(0)
+    torch.set_default_dtype(dtype)
+    with torch.device(device):
+        raw = LlamaForCausalLM(LlamaConfig(**shape, max_position_embeddings=8192))
+    torch.set_default_dtype(torch.float32)
+    _, tokenizer = open_checkpoint(str(tinyfacts.MODEL), None)
+    return HuggingFaceModel(raw, tokenizer, name="random weights")
 
 
 def main() -> None:
@@ -136,22 +180,18 @@ def measure_all(args: argparse.Namespace) -> None:
     """Print the tables; progress goes to standard error."""
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("there is no CUDA device here: --shape tiny --device cpu --episodes 2 tries the script without one")
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.bfloat16)
     shape = SHAPES[args.shape]
-    with torch.device(args.device):
-        raw = LlamaForCausalLM(LlamaConfig(**shape, max_position_embeddings=8192))
-    torch.set_default_dtype(torch.float32)
-    _, tokenizer = open_checkpoint(str(tinyfacts.MODEL), None)
-    model = HuggingFaceModel(raw, tokenizer, name=args.shape)
+    exact = exactness(shape, args.device)
+    model = build(shape, args.device, torch.bfloat16)
     keep = bytes_to_keep(model._model)
     rate = matrix_rate(args.device, 8192 if args.device == "cuda" else 256)
     card = torch.cuda.get_device_name() if args.device == "cuda" else "CPU"
     print(f"{card}, {rate / 1e12:.1f} TFLOP/s in a bfloat16 product; Llama {args.shape}, random weights\n")
     print(
-        "| read | times | distinct tokens | tree, s | trunk kept, s | naive, s | naive/tree | of the rate | off, nats |"
+        "| read | times | distinct tokens | tree, s | trunk kept, s | batch, s | naive, s | batch/tree | naive/tree | "
+        "of the rate | off, nats | batch off, nats |"
     )
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     rng, vocabulary = random.Random(0), shape["vocab_size"]
     epoch = {}
     for retains in (16, 3):
@@ -159,6 +199,8 @@ def measure_all(args: argparse.Namespace) -> None:
         epoch[retains] = measure(model, f"episode, {retains} retains", reads, rate, keep)
     reads = [evaluation(rng, vocabulary) for _ in range(max(2, args.episodes // 15))]
     measure(model, "evaluated edit", reads, rate, keep)
+    shown = ", ".join(f"{name} {off:.1e}" for name, off in exact.items())
+    print(f"\nDifferences from plain forwards in float32, nats: {shown}")
     if args.shape == "8B":
         for retains, spent in epoch.items():
             of_300 = spent * 300 / args.episodes
