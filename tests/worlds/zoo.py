@@ -7,6 +7,7 @@ Windows and chunks are shorter than the prompts, so that they take effect.
 from __future__ import annotations
 
 import functools
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ from drike.models.protocols import Request, Score
 SUBJECTS = ["Ada Byron", "Karl Orff", "Mount Elbrus", "Lake Como", "Niels Abel", "The Hague", "Ann Lee"]
 PLACES = ["Paris", "New York", "New Orleans", "Rome", "Kyoto", "Oslo", "Lima", "Saint Petersburg"]
 WINDOW = 24
+DEVICE = os.environ.get("DRIKE_TEST_DEVICE", "cpu")  # "cuda" tries the scoring engine on a GPU
 
 SMALL: dict[str, Any] = {
     "vocab_size": 340,
@@ -214,7 +216,7 @@ def widen(model: Any, scale: float = 0.25, seed: int = 0) -> Any:
 
 def wrap(make: Callable[[], Any], tokens: Any = None, **options: Any) -> HuggingFaceModel:
     torch.manual_seed(0)
-    return HuggingFaceModel(widen(make()), tokens or tokenizer(), name="tiny", **options)
+    return HuggingFaceModel(widen(make()).to(DEVICE), tokens or tokenizer(), name="tiny", **options)
 
 
 def alone(model: HuggingFaceModel, requests: list[Request]) -> list[TokenScores]:
