@@ -190,13 +190,10 @@ class Admin:
         """Ask the upstream about an edit, a draft or a proposal, which is in force for these questions alone."""
         model = call.field("model", str) or "default"
         latest = (await in_daemon_thread(log.versions, call.feed.store, call.id))[-1]
-        tried = replace(latest, record=replace(latest.record, status=Status.ACTIVE))
-        trial = await in_daemon_thread(call.feed.trying, [tried])
+        trial = await in_daemon_thread(call.feed.trying, [latest])
         outcomes = list[EditOutcome]()
         async with self.trials, while_connected(call.request.receive):
-            for question in questions_about([tried], trial.index):
-                if question.first is not None:
-                    continue
+            for question in (each for each in questions_about([latest], trial.index) if each.first is None):
                 chat = one_message(model, question.text, max_tokens=_TOKENS)
                 decision, body = await self.editor.trial(chat, trial)
                 unedited = None if question.kind.concerns else await self.answer(chat.body)
@@ -204,25 +201,21 @@ class Admin:
                 scope, stated = "fired" if edits else "abstained", question.edit.record.states(said)
                 outcomes.append(EditOutcome(question, said, stated, edits, scope, unedited=unedited))
         concerned, others = by_concern(outcomes)
-        failures = [
-            {"question": outcome.question.text, "answer": outcome.answer, "problem": outcome.problem}
-            for outcome in outcomes
-            if outcome.problem
-        ]
+        failed = [outcome for outcome in outcomes if outcome.problem]
         return {
             "edit": latest.id, "version": latest.version, "asked": len(concerned),
             "took": sum(not outcome.problem for outcome in concerned), "others": len(others),
-            "leaked": sum(bool(outcome.problem) for outcome in others), "failures": failures,
+            "leaked": sum(bool(outcome.problem) for outcome in others),
+            "failures": [{"question": o.question.text, "answer": o.answer, "problem": o.problem} for o in failed],
         }  # fmt: skip
 
     async def matched(self, call: AdminCall) -> Json:
         """The last decisions on requests."""
         feed, limit = call.feed, call.number("limit", 50)
-        matched, missed = (
-            [vars(recorded) | {"decision": _decision_json(recorded.decision, feed)} for recorded in last[:limit]]
-            for last in (list(feed.matched)[::-1], list(feed.missed)[::-1])
-        )
-        return {"fired": matched, "missed": missed}
+        return {
+            name: [vars(one) | {"decision": _decision_json(one.decision, feed)} for one in list(last)[::-1][:limit]]
+            for name, last in (("fired", feed.matched), ("missed", feed.missed))
+        }
 
     async def mode(self, call: AdminCall) -> Json:
         """The mode of the tenant's requests, which POST switches, and how it was switched before."""
@@ -244,10 +237,9 @@ class Admin:
         await in_daemon_thread(feed.watch.flush, feed.store)
         counts = await in_daemon_thread(counts_since, feed.store, since)
         sentences, in_shadow = shadow_report(feed.snapshot, counts)
-        on, shadow = (
-            [edit.values for edit in some[:_MAX_LISTED]] for some in (health(feed.snapshot, counts), in_shadow)
-        )
-        return {"edits": on, "shadow": shadow, "sentences": sentences, "problem": feed.watch.problem}
+        fared = {"edits": health(feed.snapshot, counts), "shadow": in_shadow}
+        listed = {name: [edit.values for edit in edits[:_MAX_LISTED]] for name, edits in fared.items()}
+        return {**listed, "sentences": sentences, "problem": feed.watch.problem}
 
     async def calibration(self, call: AdminCall) -> Json:
         """How well the gate's probabilities hold on the tenant's own texts."""

@@ -176,19 +176,14 @@ class RequestEditor:
             try:
                 return await thread.do(follow, until)
             except UnansweredError as missing:
-                new = await self._answers(missing.args[0], request, call, asked_until - time.perf_counter())
+                decision, left = missing.args[0], asked_until - time.perf_counter()
+                said = await asyncio.gather(*(self._answer(call, request, q, left) for q in questions(decision)))
+                about = (question_about(decision, candidate) for candidate in decision.uncertain)
+                new = dict(zip(about, said, strict=True))
                 answers |= new
                 if not trying:
                     feed.remember(new)
         raise TimeoutError
-
-    async def _answers(
-        self, decision: Decision, request: EditableRequest, call: UpstreamCall, seconds: float
-    ) -> Answers:
-        asking = (self._answer(call, request, question, seconds) for question in questions(decision))
-        answers = await asyncio.gather(*asking)
-        about = (question_about(decision, candidate) for candidate in decision.uncertain)
-        return dict(zip(about, answers, strict=True))
 
     async def _answer(self, call: UpstreamCall, request: EditableRequest, question: str, seconds: float) -> YesOrNo:
         """What the upstream says to a question within so many seconds; it never raises. call, request: of the user."""

@@ -249,8 +249,7 @@ class EditFeed:
         return any(not active.isdisjoint(index.named(query)) for query in queries)
 
     def _enforced_in(self, index: EditIndex) -> set[int]:
-        known = tuple(self._enforced)
-        return {id for id in known if (edit := index.edits.get(id)) and edit.record.must_apply}
+        return {id for id in tuple(self._enforced) if (edit := index.edits.get(id)) and edit.record.must_apply}
 
 
 class Tenants:

@@ -153,8 +153,7 @@ class Gateway:
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
-                passing = replace(reply, chunks=_watched(reply.chunks, edited, answer))
-                await relay.stream_response(passing, send, more)
+                await relay.stream_response(replace(reply, chunks=_watched(reply.chunks, edited, answer)), send, more)
         finally:
             edited.note(answer)
             self.metrics.overhead.observe(overhead)

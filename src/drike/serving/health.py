@@ -208,8 +208,7 @@ def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mo
     days, numbers = sorted({key.day for key in counts}), dict[EditVersion, dict[str, Counter[str]]]()
     for key, number in counts.items():
         edit = edits.edits.get(key.edit)
-        in_use = edit and edit.record.status in (Status.ACTIVE, Status.SHADOW)
-        if edit and in_use and (key.version, key.mode) == (edit.version, mode):
+        if edit and edit.record.status.in_use and (key.version, key.mode) == (edit.version, mode):
             numbers.setdefault(edit, {day: Counter() for day in days})[key.day][key.what] += number
     all_ = (_health(edit, by_day, at_least) for edit, by_day in numbers.items())
     return sorted(all_, key=lambda line: (line.verdict != "below", line.took.low is None, line.took.low))

@@ -168,5 +168,4 @@ def _answers(request: _LocalRequest, completion: Completion, model: str) -> Iter
 def _json_reply(value: dict[str, object] | str, status: int = 200) -> Reply:
     """A reply with a JSON object, or with an error message."""
     body = error_body(value, "bad_request") if isinstance(value, str) else json.dumps(value).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    return Reply(status, headers, in_one(body))
+    return Reply(status, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))], in_one(body))

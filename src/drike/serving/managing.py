@@ -174,8 +174,7 @@ async def inbox(call: AdminCall) -> Json:
     def work() -> Json:
         found = reports.reports(call.feed.store, state)
         groups = drafting.grouped(found[: drafting.MOST_SHOWN], call.feed.index)
-        edits = [group.edit and summary(group.edit) for group in groups]
-        listed = [{"edit": e, "reports": list(map(asdict, g.reports))} for e, g in zip(edits, groups, strict=True)]
+        listed = [{"edit": g.edit and summary(g.edit), "reports": list(map(asdict, g.reports))} for g in groups]
         return {"groups": listed, "total": len(found)}
 
     return await in_daemon_thread(work)

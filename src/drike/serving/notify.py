@@ -178,8 +178,7 @@ def webhook(address: str) -> tuple[Send, str]:
 
     def send(body: bytes, headers: Mapping[str, str]) -> None:
         request = urllib.request.Request(address, body, dict(headers), method="POST")  # noqa: S310 - checked above
-        with opener.open(request, timeout=_TIMEOUT):
-            pass
+        opener.open(request, timeout=_TIMEOUT).close()
 
     return send, secret
 

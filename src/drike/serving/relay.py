@@ -75,9 +75,8 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
 
 async def read_values(request: Request) -> dict[str, Any]:
     """The JSON object of a request to the admin port; {} without a body. Raises as `read_body`."""
-    raw = await read_body(request.scope, request.receive, _OF_ADMIN)
     with suppress(ValueError):
-        if (values := parse(raw or b"{}")) is not None:
+        if (values := parse(await read_body(request.scope, request.receive, _OF_ADMIN) or b"{}")) is not None:
             return values
     raise RequestError(400, "bad_request", "the body is not a JSON object")
 

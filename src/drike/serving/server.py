@@ -196,8 +196,7 @@ def _file_limit() -> int:
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
     """A socket that listens. shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError."""
-    v6 = ":" in host
-    family, dual = (socket.AF_INET6, socket.has_dualstack_ipv6()) if v6 else (socket.AF_INET, False)
+    family, dual = (socket.AF_INET6, socket.has_dualstack_ipv6()) if ":" in host else (socket.AF_INET, False)
     try:
         return socket.create_server((host, port), family=family, backlog=2048, reuse_port=shared, dualstack_ipv6=dual)
     except OSError as problem:

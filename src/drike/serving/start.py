@@ -213,8 +213,7 @@ def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tupl
         )
         sent = "the clients' keys are passed on" if keyless else "no key is sent to the upstream"
         note = f"${variable} is sent to the upstream" if key else f"${variable} is not set: {sent}"
-        shows = options.run is not None or bool(options.demonstrations)
-        return upstream, AsBlock(editor if shows else None), [note]
+        return upstream, AsBlock(editor if options.run is not None or options.demonstrations else None), [note]
     name = options.model or EMBEDDED
     model = load_model(name, template="plain", device=options.device)
     if getattr(model, "chats", False):

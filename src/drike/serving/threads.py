@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -66,8 +67,7 @@ class WorkThread:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             work, self._until, future = job
-            in_time = self._until is None or time.perf_counter() < self._until
-            if in_time and future.set_running_or_notify_cancel():
+            if (self._until is None or time.perf_counter() < self._until) and future.set_running_or_notify_cancel():
                 try:
                     future.set_result(work())
                 except BaseException as error:
@@ -78,8 +78,5 @@ class WorkThread:
 
 async def in_daemon_thread(function: Callable[..., Result], *arguments: Any) -> Result:
     """What a function returns, as `asyncio.to_thread`; but the end of the process does not wait for its thread."""
-    thread = WorkThread(f"drike-{getattr(function, '__name__', 'work')}")
-    try:
+    with closing(WorkThread(f"drike-{getattr(function, '__name__', 'work')}")) as thread:
         return await thread.do(partial(function, *arguments), None)
-    finally:
-        thread.close()
