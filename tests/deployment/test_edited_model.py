@@ -67,7 +67,7 @@ def test_two_edits_that_a_question_names_both_reach_the_prompt() -> None:
     prompt = edited.prompt("Which cities govern Land2 and Land1?").text
     assert ONE.fact in prompt and TWO.fact in prompt
     by_ike = EditedModel(MODEL, EDITOR, [ONE, TWO], gate=Named()).explain("Which cities govern Land2 and Land1?")
-    assert f"New Fact: {ONE.fact}" in by_ike.prompt and f"New Fact: {TWO.fact}" in by_ike.prompt
+    assert f"New Fact: {ONE.fact}" in by_ike.side.prompt.text and f"New Fact: {TWO.fact}" in by_ike.side.prompt.text
 
 
 def test_every_query_is_put_under_an_edit_where_that_is_asked_for() -> None:
@@ -165,12 +165,12 @@ def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
     edited = EditedModel(MODEL, EDITOR, ONE, gate=Named())
     explained = edited.explain("Land1 has the capital")
     prompt = edited.prompt("Land1 has the capital")
-    assert explained.prompt == prompt.text and explained.answer == "New1"
-    assert sum(choice.kept for choice in explained.choices) == prompt.shots
-    assert [choice.rank for choice in explained.choices] == list(range(1, 17))
-    assert sorted(choice.nearness for choice in explained.choices) == list(range(1, 17))
-    kept = [choice.probability > 0.062 for choice in explained.choices]
-    assert [choice.kept for choice in explained.choices] == kept or prompt.shots == 1
+    assert explained.side.prompt == prompt and explained.answer == "New1"
+    assert sum(choice.kept for choice in explained.side.retains) == prompt.shots
+    assert [choice.rank for choice in explained.side.retains] == list(range(1, 17))
+    assert sorted(choice.nearness for choice in explained.side.retains) == list(range(1, 17))
+    kept = [choice.probability > 0.062 for choice in explained.side.retains]
+    assert [choice.kept for choice in explained.side.retains] == kept or prompt.shots == 1
 
 
 def test_an_explanation_states_the_cut_of_each_budget() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.deployment.evaluation import UNRELATED, GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
+from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.catalog import FactPrompt
 from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.errors import UsageError
@@ -69,7 +69,7 @@ def test_a_fire_on_another_fact_of_the_subject_is_false_and_counted_by_kind() ->
     records = list(gate_records(Named(), stores(), [case], ["What is new?"]))
     found = {one.kind: one for one in records}
     assert found[Aspect.SAME_SUBJECT].false == (case.edit.fact,) and not found[Aspect.SAME_SUBJECT].concerns
-    assert found[UNRELATED].false == () and found[Aspect.REWRITE].probability == 1
+    assert found["unrelated"].false == () and found[Aspect.REWRITE].probability == 1
     shown = str(gate_table(records))
     assert "(1 of 1)" in shown and "same_subject" in shown
     assert [row[2] for row in near_misses(records).rows] == ["matched it falsely"]

@@ -88,7 +88,7 @@ def test_outcomes_record_what_was_pruned(layout: Layout) -> None:
         assert {d for d in prompts[0].demonstrations if d.role == "retain"} == set(kept)
         outcomes = list(evaluate(limited, model, [CAPITALS[0]]))
         assert {(outcome.shots, outcome.pruned) for outcome in outcomes} == {(prompts[0].shots, prompts[0].pruned)}
-        choices = EditedModel(model, limited, CAPITALS[0].edit, gate=Named()).explain(queries[0]).choices
+        choices = EditedModel(model, limited, CAPITALS[0].edit, gate=Named()).explain(queries[0]).side.retains
         assert sum(choice.kept for choice in choices) >= prompts[0].shots
     assert prompts[0].pruned == 15
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drike.editors.catalog import Editor
-from drike.editors.in_context import EditorColumn, Retain, column_of, ranks_retains
+from drike.editors.in_context import EditorColumn, column_of, ranks_retains
 from drike.edits import Edit
 from drike.encoders import TextEncoder
 from drike.evaluation.judge import complete, write_answers
@@ -21,7 +21,7 @@ from drike.gates.store_gate import StoreView, encoder_of, open_gate
 from drike.gates.verification import require_uncertainty, verify
 from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
-from drike.prompts import Demonstration, Prompt, Role
+from drike.prompts import Prompt, Role
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, as_stored
 from drike.support.table import Table, as_markdown, markdown_text, visible
@@ -68,21 +68,6 @@ class Explanation:
         """The edits in the prompt, the best first."""
         return self.decision.applied
 
-    @property
-    def prompt(self) -> str:
-        """All that the model was given."""
-        return self.side.prompt.text
-
-    @property
-    def choices(self) -> tuple[Retain, ...]:
-        """The retains of the pool in the editor's order."""
-        return self.side.retains
-
-    @property
-    def fixed(self) -> tuple[Demonstration, ...]:
-        """The copies and updates, which are always shown."""
-        return tuple(d for d in self.side.prompt.demonstrations if d.role is not Role.RETAIN)
-
     def __rich__(self) -> RenderableType:
         from rich.console import Group
         from rich.text import Text
@@ -97,8 +82,9 @@ class Explanation:
 
     def _tables(self) -> list[Table]:
         tables = [_candidates_table(self.decision)] if self.decision.candidates else []
-        if self.choices:
-            fixed = tuple((f"{d.query} {d.answer}", d.role.value) for d in self.fixed)
+        if self.side.retains:
+            shown = (d for d in self.side.prompt.demonstrations if d.role is not Role.RETAIN)
+            fixed = tuple((f"{d.query} {d.answer}", d.role.value) for d in shown)
             tables.append(Table("Always shown", ("demonstration", "role"), fixed, wide=True))
             tables.append(self.side.table())
         return tables
@@ -107,9 +93,10 @@ class Explanation:
         lines = [f"{self.query} -> {self.answer}"]
         if not self.edits:
             return [*lines, f"No edit applies ({self.decision.reason}): the model gets the query alone."]
-        shown = [f"{len(self.fixed)} copies and updates", f"{self.side.prompt.shots} retains"]
-        if self.choices:
-            shown[1] = f"{sum(choice.kept for choice in self.choices)} of {len(self.choices)} retains"
+        prompt, retains = self.side.prompt, self.side.retains
+        shown = [f"{len(prompt.demonstrations) - prompt.shots} copies and updates", f"{prompt.shots} retains"]
+        if retains:
+            shown[1] = f"{sum(retain.kept for retain in retains)} of {len(retains)} retains"
         if self.prompt_tokens is not None:
             shown.append(f"{self.prompt_tokens} tokens")
         lines += [f"Edit: {edit.record.edit.fact}" for edit in self.edits]

@@ -16,8 +16,6 @@ from drike.prompts import Prompt
 from drike.stores.records import EditVersion, as_stored, conflict_keys
 from drike.words import mentions
 
-UNRELATED = "unrelated"
-
 
 class SimulatedStores:
     """For each case a store that holds its edits and others, of which none contradicts them.
@@ -160,7 +158,7 @@ def gate_records(
         for probe, decision in zip(case.asked, decisions, strict=True):
             yield _record(case.case_id, probe.aspect.value, decision, _asked(probe, own, index))
     for decision in route_each(gate, stores.whole, unrelated, model):
-        yield _record("", UNRELATED, decision, [])
+        yield _record("", "unrelated", decision, [])
 
 
 def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[EditVersion]) -> GateRecord:

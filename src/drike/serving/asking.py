@@ -175,8 +175,7 @@ class Client:
                     seconds, values = time.perf_counter() - began, _json(raw)
                     if reply.status == 200 and isinstance(values, dict):
                         ours = {n.decode(): v.decode("latin-1") for n, v in reply.headers if n.startswith(_OURS)}
-                        tokens = token_counts(values, name).prompt
-                        return values, ChatAnswer("", seconds, time.time(), tokens, ours)
+                        return values, ChatAnswer("", seconds, time.time(), token_counts(values, name).prompt, ours)
                     later = next((value for key, value in reply.headers if key == b"retry-after"), b"")
                     pause = min(float(later), _LONGEST_PAUSE) if later.isdigit() else pause
                     problem = f"{reply.status}: {error_message(values, str) or 'no answer in JSON'}"

@@ -158,16 +158,13 @@ class Gateway:
             edited.note(answer)
             self.metrics.overhead.observe(overhead)
 
-    async def _answer_webhook(
-        self, call: UpstreamCall, feed: EditFeed, request_id: str, send: Send, more: Headers
-    ) -> str:
+    async def _answer_webhook(self, call: UpstreamCall, feed: EditFeed, id: str, send: Send, more: Headers) -> str:
         """Answer a webhook; return what the gate decided."""
         decided = "none"
 
         async def edit(chat: bytes) -> bytes:  # asking nobody: a webhook has neither the model nor its key
             nonlocal decided
-            plain = replace(call, body=chat, headers=[])
-            edited = await self.editor.edit(Api.CHAT, plain, feed, request_id, ask=False)
+            edited = await self.editor.edit(Api.CHAT, replace(call, body=chat, headers=[]), feed, id, ask=False)
             decided = edited.scope
             edited.note(None)
             more.extend(_headers(edited))

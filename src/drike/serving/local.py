@@ -45,35 +45,33 @@ class LocalUpstream(Upstream):
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """Answer a call; a stream has an event for each word, and comes once the answer is written."""
+        yield await self._replied(call)
+
+    async def _replied(self, call: UpstreamCall) -> Reply:
         path = call.path.partition("?")[0]
         if (call.method, path) == ("GET", "/models"):
             entry = {"id": self.name, "object": "model", "created": self._began, "owned_by": "drike"}
-            yield _json_reply({"object": "list", "data": [entry]})
-            return
+            return _json_reply({"object": "list", "data": [entry]})
         if call.method != "POST" or path not in (CHAT, COMPLETION):
-            yield _json_reply(f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404)
-            return
+            return _json_reply(f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404)
         if self._waiting >= _MAX_WAITING:
             raise UpstreamError(f"{self._waiting} requests wait for {self.name}: try again in a second", 429)
         try:
             request = await in_daemon_thread(_read, path, call.body)
         except ValueError as problem:
-            yield _json_reply(str(problem), 400)
-            return
+            return _json_reply(str(problem), 400)
         self._waiting += 1
         try:
             completion = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, request)
         except ModelError as problem:
-            yield _json_reply(str(problem), 400)
-            return
+            return _json_reply(str(problem), 400)
         finally:
             self._waiting -= 1
         answers = _answers(request, completion, self.name)
-        if request.stream:
-            events = "".join(f"data: {text}\n\n" for text in (*map(json.dumps, answers), "[DONE]"))
-            yield Reply(200, [(b"content-type", b"text/event-stream")], in_one(events.encode()))
-        else:
-            yield _json_reply(next(answers))
+        if not request.stream:
+            return _json_reply(next(answers))
+        events = "".join(f"data: {text}\n\n" for text in (*map(json.dumps, answers), "[DONE]"))
+        return Reply(200, [(b"content-type", b"text/event-stream")], in_one(events.encode()))
 
     def _answer(self, request: _LocalRequest) -> Completion:
         if request.messages and self._reply:

@@ -109,10 +109,8 @@ async def add(call: AdminCall) -> Json:
     record = replace(record, author=author, move=None)
     if not (record.status.in_use or record.status in (Status.DRAFT, Status.PROPOSED)):
         call.require(KeyRole.APPROVE)
-    decides = principal.role.includes(KeyRole.APPROVE)
-    return await call.write(
-        lambda store: store.put(moves.entering(store, record, decides=decides), supersede=supersede)
-    )
+    may = principal.role.includes(KeyRole.APPROVE)
+    return await call.write(lambda store: store.put(moves.entering(store, record, decides=may), supersede=supersede))
 
 
 async def change(call: AdminCall) -> Json:
