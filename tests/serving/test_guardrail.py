@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving.guardrail import answer
+from drike.serving.gateway import webhook_answer
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import Mode
 from drike.stores.records import EditRecord
@@ -154,4 +154,4 @@ def test_an_edit_that_fails_passes_on_its_error() -> None:
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        asyncio.run(answer(litellms(["x"], [user("x")]), fail))
+        asyncio.run(webhook_answer(litellms(["x"], [user("x")]), fail))

@@ -169,10 +169,7 @@ class EditFeed:
             self.gate_problem = str(problem)
 
     def trying(self, edits: Sequence[EditVersion]) -> EditFeed:
-        """A feed of this moment in which these edits are in force, too, instead of those that they contradict.
-
-        It is not refreshed, and counts and records for itself.
-        """
+        """A feed of this moment, never refreshed, that counts for itself: these edits replace what they contradict."""
         state, keys = self._state, frozenset[str]().union(*(conflict_keys(edit.record) for edit in edits))
         rivals = [id for id, edit in self.index.edits.items() if keys & conflict_keys(edit.record)]
         tried = copy(self)

@@ -12,20 +12,22 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from drike.conversations.turns import Api, UnreadError
-from drike.serving import guardrail, relay
+from drike.conversations.rendering import defused
+from drike.conversations.turns import Api, UnreadError, read
+from drike.serving import relay
 from drike.serving.admission import FEEDBACK, PREFIX, WEBHOOKS, admit, normal_path
 from drike.serving.editing import RequestEditor, report
 from drike.serving.feed import EditFeed
 from drike.serving.keys import Keys, Principal
 from drike.serving.options import Mode
 from drike.serving.relay import Limits, PassingAnswer, RequestError, answered
-from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, EditedRequest, parse
+from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, SMALL, EditedRequest, parse
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Headers, Upstream, UpstreamCall, UpstreamError
 from drike.stores import reports
@@ -171,7 +173,7 @@ class Gateway:
             return edited.body
 
         try:
-            answer = await guardrail.answer(call.body, edit)
+            answer = await webhook_answer(call.body, edit)
             await relay.send_json(send, 200, json.dumps(answer, allow_nan=False).encode(), more)
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
@@ -204,6 +206,51 @@ def _headers(edited: EditedRequest) -> Headers:
     conflicts = ",".join(map(str, edited.contradicted))
     headers = {b"scope": edited.scope, b"mode": edited.mode, b"conflict": conflicts, b"edits": edits}
     return [(b"x-drike-" + name, value.encode()) for name, value in headers.items() if value]
+
+
+async def webhook_answer(body: bytes, edit: Callable[[bytes], Awaitable[bytes]]) -> dict[str, object]:
+    """The answer to another gateway's webhook, whose chat `edit` edits. Raises ValueError for another form.
+
+    LiteLLM posts {"texts": [...], "structured_messages": [...], "input_type": "request"} and reads {"action": "NONE"},
+    {"action": "GUARDRAIL_INTERVENED", "texts": [...]} with as many texts, or {"action": "BLOCKED", "blocked_reason"}.
+    agentgateway posts {"body": {"messages": [...]}} and reads {"action": {"reason"}}, {"action": {"body": {"messages":
+    [...]}, "reason"}} or {"action": {"body": "...", "status_code", "reason"}}. Answers of models pass unchanged, and so
+    do texts without messages: LiteLLM sends prompts to complete in the same form as texts to embed, speak or draw. What
+    `edit` refuses is refused with status 200: with another, the webhook could be taken for one that is down.
+    """
+    values = (parse(body) if len(body) <= SMALL else await in_daemon_thread(parse, body)) or {}
+    chat, texts = values.get("body"), values.get("texts")
+    messages: Any = values.get("structured_messages")
+    if isinstance(chat, dict):
+        messages = chat.get("messages")
+    elif not isinstance(texts, list):
+        raise ValueError('the body has neither "texts" nor "body": send the form of LiteLLM or of agentgateway')
+    elif values.get("input_type") == "response":
+        messages = None
+    edited = messages
+    try:
+        if isinstance(messages, list):
+            edited = json.loads(await edit(json.dumps({"messages": messages}).encode()))["messages"]
+    except RequestError as refusal:
+        if not isinstance(chat, dict):
+            return {"action": "BLOCKED", "blocked_reason": str(refusal)}
+        return {"action": {"body": str(refusal), "status_code": refusal.status, "reason": refusal.code}}
+    if isinstance(chat, dict):
+        change = {"body": {**chat, "messages": edited}, "reason": "facts were added"}
+        return {"action": {"reason": "no edit concerns this"} if edited == messages else change}
+    changed = texts if edited == messages else _changed(texts or [], messages, edited)
+    return {"action": "NONE"} if changed == texts else {"action": "GUARDRAIL_INTERVENED", "texts": changed}
+
+
+def _changed(texts: list[Any], messages: list[Any], edited: list[Any]) -> list[Any]:
+    """The texts as edited, each sought from the end, as LiteLLM leaves some out, and the last turn matters most."""
+    before, after = (read(Api.CHAT, {"messages": said}).texts for said in (messages, edited))
+    changed, place = [defused(text) if isinstance(text, str) else text for text in texts], len(texts)
+    for path, text in reversed(list(before.items())):
+        if text in texts[:place]:
+            place = max(i for i in range(place) if texts[i] == text)
+            changed[place] = after[path]
+    return changed
 
 
 async def _watched(chunks: AsyncIterator[bytes], edited: EditedRequest, answer: PassingAnswer) -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,6 +33,7 @@ _SENT, _SENDER = "notified", "notifier"  # settings of a store: what was sent, a
 _INTERVAL, _LEASE, _TIMEOUT = 1.0, 30.0, 10.0  # seconds
 _LONGEST_PAUSE, _LOOKS_AT_TRAFFIC = 60.0, 300.0  # seconds: after failures, and between looks at counts and reviews
 _DAYS = 7  # of traffic
+_MOVES = {Move.PROPOSE: "proposed", Move.APPROVE: "approved"}
 
 Send = Callable[[bytes, Mapping[str, str]], None]  # a body and headers; raises OSError unless they were taken
 
@@ -62,15 +63,6 @@ class Event:
         about = {"id": edit.id, "version": edit.version, "at": edit.created_at}
         about |= {name: getattr(edit.record, name) for name in names}
         return json.dumps({"event": self.name, "tenant": tenant, "edit": about, **self.more}).encode()
-
-
-def _of_moves(changes: Sequence[EditVersion], sent: Sent) -> Iterator[Event]:
-    """An event for each proposal, and each approval that put an edit in use."""
-    for change in changes:
-        move, waits = change.record.move, change.record.status is Status.PROPOSED
-        if move is Move.PROPOSE or (move is Move.APPROVE and not waits):
-            name = "proposed" if move is Move.PROPOSE else "approved"
-            yield Event(f"change-{change.number}", name, change, replace(sent, change=change.number))
 
 
 def _of_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
@@ -121,15 +113,18 @@ class Notifier:
             if sent.change and not changes:  # an older copy has taken the place of the store
                 sent = replace(sent, change=edits.revision)
             changes = [change for change in changes if change.number > sent.change]
-            for event in _of_moves(changes, sent):
-                sent = self._tell(tenant, store, event)
+            for change in changes:
+                move = change.record.move  # an approval is told once it puts an edit in use
+                if move is Move.PROPOSE or (move is Move.APPROVE and change.record.status is not Status.PROPOSED):
+                    name, told = _MOVES[move], replace(sent, change=change.number)
+                    sent = self._tell(tenant, store, Event(f"change-{change.number}", name, change, told))
             if time.monotonic() >= self._looked.get(tenant, 0.0):
                 for event in _of_attention(store, edits, sent, self._clock()):
                     sent = self._tell(tenant, store, event)
                 self._looked[tenant] = time.monotonic() + _LOOKS_AT_TRAFFIC
             sent = replace(sent, change=changes[-1].number if changes else sent.change)
-            if known != (told := json.dumps(asdict(sent))):
-                store.save_setting(_SENT, told)
+            if known != (text := json.dumps(asdict(sent))):
+                store.save_setting(_SENT, text)
 
     def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
         body, at = event.body(tenant), stamp(self._clock())

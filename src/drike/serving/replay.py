@@ -29,8 +29,7 @@ class ReplayedQuery:
 class Replay:
     """Decisions on logged requests, of which `matched` get an edit. unread: how many lines were left out, by reason.
 
-    matches: queries and edits that match, the least probable first. misses: queries without, and their best candidates,
-    the most probable first.
+    matches: queries and their edits, the least probable first. misses: the best candidates, the most probable first.
     """
 
     requests: int
@@ -46,14 +45,12 @@ def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
     unread: Counter[str] = Counter()
     for line in filter(bytes.strip, lines):
         try:
-            conversation = logged(line)
+            if conversation := logged(line):
+                requests[conversation] += 1
+            else:
+                unread["no text of a user at the end"] += 1
         except ValueError as problem:
             unread[str(problem)] += 1
-            continue
-        if conversation:
-            requests[conversation] += 1
-        else:
-            unread["no text of a user at the end"] += 1
     matched, matches, misses = 0, [], []
     for conversation, times in requests.items():
         decision = follower.follow(conversation).decision or Decision("")

@@ -85,10 +85,7 @@ class EditOutcome:
 
 @dataclass(frozen=True)
 class DeployedPath:
-    """The way of a request, which is edited here or, where `edit` is None, by the gateway that the client asks.
-
-    unedited: asks the model past the gateway, if that is possible.
-    """
+    """The way of a request, edited by `edit` or by the gateway that is asked. unedited: asks the model past it."""
 
     client: Client
     edit: EditCall | None
@@ -127,10 +124,7 @@ def by_concern(outcomes: Sequence[EditOutcome]) -> tuple[list[EditOutcome], list
 async def verify(
     path: DeployedPath, questions: Sequence[EditQuestion], *, samples: int = 1, at_once: int = 8
 ) -> AsyncGenerator[tuple[int, EditOutcome]]:
-    """Ask each question so many times; yield the outcomes as they come, each with the place of its question.
-
-    Raises ModelError, StoreError.
-    """
+    """Yield the outcomes as they come, each with the place of its question. Raises ModelError, StoreError."""
     slots = asyncio.Semaphore(at_once)
 
     async def ask(place: int, sample: int) -> tuple[int, EditOutcome]:
