@@ -43,7 +43,7 @@ def test_a_query_that_concerns_no_edit_reaches_the_model_byte_for_byte() -> None
         assert edited.prompt(query) == Prompt(query)
         edited.ask(query)
         assert asked.prompts[-1] == query
-        assert edited.explain(query).edits == () and asked.prompts[-1] == query
+        assert edited.explain(query).decision.applied == () and asked.prompts[-1] == query
 
 
 def test_edits_apply_only_to_queries_about_them() -> None:
@@ -104,7 +104,7 @@ def test_changes_of_a_store_take_effect_at_the_next_query(tmp_path: Path) -> Non
     assert edited.prompt(ONE.query) == Prompt(ONE.query)
     [stored] = store.put(EditRecord("Land1", ONE.query, "New1", "Old1", "capital", aliases=("Landfirst",)))
     assert edited.ask(ONE.query) == "New1"
-    assert edited.explain("The capital of Landfirst is").edits == (stored,)
+    assert edited.explain("The capital of Landfirst is").decision.applied == (stored,)
     retire(store, stored.id)
     assert edited.prompt(ONE.query) == Prompt(ONE.query)
     with closing(store):

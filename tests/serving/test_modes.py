@@ -15,8 +15,7 @@ from drike.conversations.turns import Conversation
 from drike.serving.editing import RequestEditor
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import Mode, Switch, switch, switches
-from drike.serving.replay import asked
-from drike.serving.requests import one_message
+from drike.serving.requests import asked, one_message
 from drike.stores.opening import open_store
 from drike.stores.records import StoreError
 from drike.stores.sqlite import SqliteStore

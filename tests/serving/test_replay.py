@@ -15,7 +15,7 @@ from drike.encoders.base import BULK
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json
 from drike.serving.feed import EditFeed
-from drike.serving.replay import replay
+from drike.serving.health import replay
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.commands import run

@@ -15,8 +15,8 @@ from drike.conversations.turns import Api, Conversation, Speaker
 from drike.errors import DataError
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
-from drike.serving.replay import logged, read_questions, replay
-from drike.serving.requests import one_message, parse, read_request
+from drike.serving.health import replay
+from drike.serving.requests import logged, one_message, parse, read_questions, read_request
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**30), 10**30)
 JSON = st.recursive(

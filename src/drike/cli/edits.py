@@ -132,7 +132,7 @@ def add(
     record = records.checked(EditRecord(subject, edit.query, edit.target_new, **given))
     questions: Sequence[str] = common_questions()
     if log is not None:
-        from drike.serving.replay import read_questions
+        from drike.serving.requests import read_questions
 
         questions = [asked.said for asked in read_questions(log)]
     writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)

@@ -17,10 +17,9 @@ from drike.errors import DataError, UsageError
 from drike.gates import drafting
 from drike.gates.index import EditIndex
 from drike.models import ApiOptions
-from drike.serving.health import AT_LEAST, EditHealth, shadow_report
+from drike.serving.health import AT_LEAST, EditHealth, ReplayedQuery, shadow_report
 from drike.serving.health import health as fared
-from drike.serving.replay import ReplayedQuery
-from drike.serving.replay import replay as decide_again
+from drike.serving.health import replay as decide_again
 from drike.stated import Stated
 from drike.stores import moves, reports
 from drike.stores.counts import Counts, counts_since

@@ -35,7 +35,7 @@ from drike.prompts import demonstration_block
 from drike.report import tables
 from drike.runs import evaluating, training
 from drike.runs.run import EVALUATIONS, PhaseStarted, Prepared, Setup, read_usage
-from drike.serving.replay import read_questions
+from drike.serving.requests import read_questions
 from drike.support.files import write_text
 from drike.support.table import as_markdown, as_text
 from drike.training.algorithm1 import Episode

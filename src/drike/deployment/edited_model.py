@@ -23,7 +23,7 @@ from drike.matching import first_line
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt, Role
 from drike.stores.log import EditStore
-from drike.stores.records import EditVersion, as_stored
+from drike.stores.records import as_stored
 from drike.support.table import Table, as_markdown, markdown_text, visible
 
 if TYPE_CHECKING:
@@ -63,11 +63,6 @@ class Explanation:
     prompt_tokens: int | None
     side: EditorColumn
 
-    @property
-    def edits(self) -> tuple[EditVersion, ...]:
-        """The edits in the prompt, the best first."""
-        return self.decision.applied
-
     def __rich__(self) -> RenderableType:
         from rich.console import Group
         from rich.text import Text
@@ -91,7 +86,7 @@ class Explanation:
 
     def _lines(self) -> list[str]:
         lines = [f"{self.query} -> {self.answer}"]
-        if not self.edits:
+        if not self.decision.applied:
             return [*lines, f"No edit applies ({self.decision.reason}): the model gets the query alone."]
         prompt, retains = self.side.prompt, self.side.retains
         shown = [f"{len(prompt.demonstrations) - prompt.shots} copies and updates", f"{prompt.shots} retains"]
@@ -99,7 +94,7 @@ class Explanation:
             shown[1] = f"{sum(retain.kept for retain in retains)} of {len(retains)} retains"
         if self.prompt_tokens is not None:
             shown.append(f"{self.prompt_tokens} tokens")
-        lines += [f"Edit: {edit.record.edit.fact}" for edit in self.edits]
+        lines += [f"Edit: {edit.record.edit.fact}" for edit in self.decision.applied]
         return [*lines, f"Why: {self.decision.reason}", f"Prompt: {', '.join(shown)}"]
 
 

@@ -1,4 +1,4 @@
-"""What is counted of requests and their answers, and how edits fare by it: gathered here, and kept in the store.
+"""How edits fare: by what is counted of requests and answers, gathered here and kept in the store, and by logs.
 
 A request only leaves a note. A thread judges the answer, forgets its text unless it is to be a sample, and adds the
 numbers to the store from time to time; a kill loses those since then.
@@ -11,14 +11,17 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from typing import TYPE_CHECKING
 
+from drike.conversations.following import Follower
+from drike.conversations.turns import Conversation
+from drike.gates.decision import Candidate, Decision
 from drike.serving.options import Mode
-from drike.serving.requests import EditedRequest
+from drike.serving.requests import EditedRequest, logged
 from drike.stated import Stated
 from drike.stores import counts, reports
 from drike.stores.counts import OTHER, Counted, Counts
@@ -256,6 +259,57 @@ def shadow_report(edits: Snapshot, counts: Counts, price_in: float | None = None
     if lost := requests["unread"] + requests["degraded"]:
         said.append(f"{counted(lost, 'request')} could not be read, or not be decided on in time.")
     return said, lines
+
+
+@dataclass(frozen=True)
+class ReplayedQuery:
+    """A query with a candidate for it, and how many requests asked it."""
+
+    query: str
+    candidate: Candidate
+    times: int
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Decisions on logged requests, of which `matched` get an edit. unread: how many lines were left out, by reason.
+
+    matches: queries and their edits, the least probable first. misses: the best candidates, the most probable first.
+    """
+
+    requests: int
+    matched: int
+    matches: tuple[ReplayedQuery, ...]
+    misses: tuple[ReplayedQuery, ...]
+    unread: Mapping[str, int]
+
+
+def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
+    """Decide on the requests of a log, whose lines are as `logged` reads them."""
+    requests: Counter[Conversation] = Counter()
+    unread: Counter[str] = Counter()
+    for line in filter(bytes.strip, lines):
+        try:
+            if conversation := logged(line):
+                requests[conversation] += 1
+            else:
+                unread["no text of a user at the end"] += 1
+        except ValueError as problem:
+            unread[str(problem)] += 1
+    matched, matches, misses = 0, [], []
+    for conversation, times in requests.items():
+        decision = follower.follow(conversation).decision or Decision("")
+        ids = {edit.id for edit in decision.matched}
+        replayed = [ReplayedQuery(decision.query, candidate, times) for candidate in decision.candidates]
+        if ids:
+            matched += times
+            matches += [query for query in replayed if query.candidate.edit.id in ids]
+        else:
+            misses += replayed[:1]
+    certainty = lambda asked: (asked.candidate.probability, asked.candidate.features.get("nearness", 0.0))  # noqa: E731
+    matches.sort(key=certainty)
+    misses.sort(key=certainty, reverse=True)
+    return Replay(requests.total(), matched, tuple(matches), tuple(misses), unread)
 
 
 def _percent(share: float, digits: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""Read bodies of requests, which may be large and hostile, as conversations, and write edits around their texts.
+"""Read requests, in bodies that may be large and hostile or in logs, and write edits around their texts.
 
 JSON is never written again: an edit replaces bytes of single texts (`text_spans`).
 """
@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 from operator import getitem
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, UnreadError, read
+from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, Text, Turn, UnreadError, read
+from drike.errors import DataError
 from drike.serving.options import Mode
 from drike.stores.records import EditVersion
+from drike.support.records import encodable
 
 if TYPE_CHECKING:  # logs of requests are read without what a gateway needs
     from drike.serving.relay import PassingAnswer
@@ -39,6 +42,8 @@ MAX_DEPTH = 64
 MAX_VALUES = 100_000  # of a body; so many take at most some 15 MB and 90 ms
 MAX_UNPACKED, _MAX_MEMBERS = 10 << 20, 16  # bytes of a compressed body, and pieces that it is made of
 _WINDOWS = {b"gzip": (31,), b"x-gzip": (31,), b"deflate": (15, -15)}  # zlib's; some deflate without zlib's header
+_LOGGED = ("body", "request")  # keys under which logs keep a request
+_QUESTIONS = ("query", "question")
 _SEPARATORS = (b",", b"[", b"{")
 _JSON, _BETWEEN = json.JSONDecoder(), re.compile(r"[ \t\r\n,:]*")
 _TOO_DEEP = f"the body is nested more than {MAX_DEPTH} levels deep: flatten it"
@@ -170,6 +175,76 @@ def read_object(body: bytes) -> tuple[bytes, dict[str, Any]]:
 def read_json(text: bytes | str) -> object:
     """JSON without NaN and Infinity, in 4 times its bytes, 8 with rare characters. ValueError, RecursionError."""
     return json.loads(text, parse_constant=_refuse)
+
+
+def asked(text: str) -> Conversation | None:
+    """The conversation in which a user asks this; None for a blank text."""
+    said = Text(("messages", 0, "content"), encodable(text))
+    return Conversation(Api.CHAT, (Turn(Speaker.USER, (said,)),)) if text.strip() else None
+
+
+def logged(line: bytes) -> Conversation | None:
+    """The conversation of a request in a log; None if no user asks at its end, or what is asked is blank.
+
+    A line is a request or a question as JSON: an object with `messages`, `prompt`, `input`, `query` or `question`, or
+    with such an object as its `body` or `request`, which may be JSON in a string; or a string. Raises ValueError for
+    another line, with the reason as a noun.
+    """
+    try:
+        values: object = parse(line)
+    except ValueError:
+        raise ValueError("too deep, or with too many messages") from None
+    values = _json_or_none(line) if values is None else values
+    for key in _LOGGED:
+        inner = values.get(key) if isinstance(values, dict) else None
+        inner = _json_or_none(inner) if isinstance(inner, str) else inner
+        values = inner if isinstance(inner, dict) else values
+    if isinstance(values, str):
+        return asked(values)
+    if not isinstance(values, dict):
+        raise ValueError("no JSON object")
+    forms = {"messages": Api.MESSAGES if "system" in values else Api.CHAT, "input": Api.RESPONSES}
+    api = next((api for key, api in forms.items() if key in values), Api.COMPLETIONS)
+    try:
+        conversation = read(api, values)
+        if conversation.said.strip():
+            return conversation
+    except UnreadError:
+        pass
+    except ValueError:
+        raise ValueError("too deep, or with too many messages") from None
+    question = next((values[key] for key in _QUESTIONS if isinstance(values.get(key), str)), None)
+    if question is None and not {"messages", "prompt", "input"} & values.keys():
+        raise ValueError("no messages, prompt, input, query or question")
+    return asked(question or "")
+
+
+def read_questions(path: Path) -> list[Conversation]:
+    """The different conversations of a file: .jsonl as `logged` reads it, or a question a line. Raises DataError."""
+    try:
+        if path.suffix.casefold() == ".jsonl":
+            said = []
+            for number, line in enumerate(path.read_bytes().splitlines(), 1):
+                try:
+                    said.append(logged(line) if line.strip() else None)
+                except ValueError as problem:
+                    remedy = "correct it, or name the file .txt"
+                    raise DataError(f"{path}, line {number} is not a request ({problem}): {remedy}") from None
+        else:
+            said = [asked(line.strip()) for line in path.read_text("utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise DataError(f"{path} cannot be read ({problem}): give a text file in UTF-8") from None
+    questions = list(dict.fromkeys(conversation for conversation in said if conversation))
+    if not questions:
+        raise DataError(f"{path} has no question: give one a line, or requests as JSON lines")
+    return questions
+
+
+def _json_or_none(text: bytes | str) -> object:
+    try:
+        return read_json(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def text_spans(text: bytes, paths: Iterable[JsonPath]) -> dict[JsonPath, tuple[int, int]]:
