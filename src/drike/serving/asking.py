@@ -21,10 +21,8 @@ from drike.support.records import parse, read
 TOKENS = 256  # of an answer, where the request does not say
 _ATTEMPTS, _FIRST_PAUSE, _LONGEST_PAUSE = 4, 0.5, 30.0  # of a request, and seconds between two
 _KEPT_SECONDS = 86_400.0  # after which an interrupted run asks again
-_OURS = b"x-drike-"
 _HEADERS: Headers = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
 
-Messages = Sequence[Mapping[str, str]]
 Settings = Mapping[str, object]  # further fields of a request
 EditCall = Callable[[UpstreamCall], Awaitable[EditedRequest]]
 
@@ -109,7 +107,7 @@ class Client:
     _asked: dict[str, asyncio.Future[ChatAnswer]] = field(default_factory=dict)
 
     async def ask(
-        self, messages: Messages, sample: int = 0, edit: EditCall | None = None
+        self, messages: Sequence[Mapping[str, str]], sample: int = 0, edit: EditCall | None = None
     ) -> tuple[ChatAnswer, EditedRequest | None]:
         """The answer to a chat, asked once for each sample, and its request as `edit` changed it. Raises ModelError."""
         while True:
@@ -174,7 +172,7 @@ class Client:
                         continue
                     seconds, values = time.perf_counter() - began, _json(raw)
                     if reply.status == 200 and isinstance(values, dict):
-                        ours = {n.decode(): v.decode("latin-1") for n, v in reply.headers if n.startswith(_OURS)}
+                        ours = {n.decode(): v.decode("latin-1") for n, v in reply.headers if n.startswith(b"x-drike-")}
                         return values, ChatAnswer("", seconds, time.time(), token_counts(values, name).prompt, ours)
                     later = next((value for key, value in reply.headers if key == b"retry-after"), b"")
                     pause = min(float(later), _LONGEST_PAUSE) if later.isdigit() else pause

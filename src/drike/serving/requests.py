@@ -30,13 +30,9 @@ if TYPE_CHECKING:  # logs of requests are read without what a gateway needs
 CHAT, COMPLETION, RESPONSES, MESSAGES = "/chat/completions", "/completions", "/responses", "/messages"
 COUNTS_TOKENS = (f"{RESPONSES}/input_tokens", f"{MESSAGES}/count_tokens")  # of a request that is not answered
 APIS: Mapping[str, Api] = {
-    CHAT: Api.CHAT,
-    COMPLETION: Api.COMPLETIONS,
-    RESPONSES: Api.RESPONSES,
-    MESSAGES: Api.MESSAGES,
-    COUNTS_TOKENS[0]: Api.RESPONSES,
-    COUNTS_TOKENS[1]: Api.MESSAGES,
-}
+    CHAT: Api.CHAT, COMPLETION: Api.COMPLETIONS, RESPONSES: Api.RESPONSES, MESSAGES: Api.MESSAGES,
+    COUNTS_TOKENS[0]: Api.RESPONSES, COUNTS_TOKENS[1]: Api.MESSAGES,
+}  # fmt: skip
 SMALL = 16 << 10  # bytes of a body that is read at once; larger ones are read in a thread
 MAX_DEPTH = 64
 MAX_VALUES = 100_000  # of a body; so many take at most some 15 MB and 90 ms

@@ -17,15 +17,13 @@ _MAX_WAITING = 256  # pieces of work; more than that would be late anyway
 _SECONDS_LATE = 10.0  # for which late work is remembered
 _GRACE = 1.0  # seconds; work that goes on for longer than its deadline and these is stuck
 
-_Job = tuple[Callable[[], Any], float | None, "Future[Any]"]
-
 
 class WorkThread:
     """A thread that does one piece of work after another, for one event loop. No end of a process waits for it."""
 
     def __init__(self, name: str) -> None:
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs = SimpleQueue[tuple[Callable[[], Any], float | None, Future[Any]] | None]()
         self._waiting = 0
         self._ended: deque[tuple[float, bool]] = deque(maxlen=1_000)  # when, and whether too late
         self._until: float | None = None  # of what is being done
