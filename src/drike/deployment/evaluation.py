@@ -112,13 +112,9 @@ def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequen
         stays = not any(mentions(probe.query, edit.record.subject) for edit in own)
     if not stays:
         return own
-    same_fact = [
-        edit
-        for edit in index.edits.values()
-        if edit.record.target_true is not None
-        and probe.target in (edit.record.target_true, edit.record.target_new)
-        and mentions(probe.query, edit.record.subject)
-    ]
+    known = (edit for edit in index.edits.values() if edit.record.target_true is not None)
+    stated = (edit for edit in known if probe.target in (edit.record.target_true, edit.record.target_new))
+    same_fact = [edit for edit in stated if mentions(probe.query, edit.record.subject)]
     return sorted(same_fact, key=lambda edit: (-len(edit.record.subject), edit.id))[:1]
 
 

@@ -46,6 +46,7 @@ from drike.stores.records import EditRecord, EditVersion, MissingStoreError, Sto
 STORE = "edits.db"
 EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
+_OpenEncoder = Callable[..., TextEncoder | None]  # of a gate, with more relations
 _WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
@@ -86,8 +87,8 @@ class Deployed(NamedTuple):
     chats: bool
 
 
-def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None] = encoder_of) -> Started:
-    """Open everything and listen. encoder: opens that of a gate, with more relations. Raises DrikeError."""
+def start(options: GatewayOptions, *, encoder: _OpenEncoder = encoder_of) -> Started:
+    """Open everything and listen. encoder: opens that of a gate. Raises DrikeError."""
     follow_parent()
     raise_file_limit()
     _check(options)
@@ -146,7 +147,7 @@ def start(options: GatewayOptions, *, encoder: Callable[..., TextEncoder | None]
 
 
 def deployed(
-    options: GatewayOptions, store: EditStore, *, encoder: Callable[..., TextEncoder | None] = encoder_of,
+    options: GatewayOptions, store: EditStore, *, encoder: _OpenEncoder = encoder_of,
     around: Callable[[Upstream], Upstream] = lambda upstream: upstream,
 ) -> Deployed:  # fmt: skip
     """The path of a gateway of these options, without the gateway. around: is put around the upstream. DrikeError."""
@@ -239,9 +240,7 @@ def _chosen(
     return chat if options.upstream else placement, placement  # here, a model that only completes continues its chats
 
 
-def _tenants(
-    options: GatewayOptions, keys: Keys | None, editor: Editor, encoder: Callable[..., TextEncoder | None]
-) -> Tenants:
+def _tenants(options: GatewayOptions, keys: Keys | None, editor: Editor, encoder: _OpenEncoder) -> Tenants:
     def loaded(gate: Gate) -> TextEncoder | None:
         """The encoder of a gate with its weights in memory."""
         if opened := encoder(gate, relations=tuple(options.relations or ())):

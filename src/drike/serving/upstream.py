@@ -126,14 +126,11 @@ class HttpUpstream:
     async def open(self) -> None:
         """Make the pool of connections; nothing is sent."""
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS), timeout=self._timeout,
             cookie_jar=aiohttp.DummyCookieJar(),  # one client's cookies are not another's
-            auto_decompress=self._secret is not None,
-            timeout=self._timeout,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-            max_line_size=_MAX_HEADERS,
-            max_field_size=_MAX_HEADERS,
-        )
+            auto_decompress=self._secret is not None, max_line_size=_MAX_HEADERS, max_field_size=_MAX_HEADERS,
+        )  # fmt: skip
 
     async def close(self) -> None:
         """Close all connections."""
@@ -151,12 +148,10 @@ class HttpUpstream:
             removed, added = removed | {b"accept-encoding"}, [header, (b"accept-encoding", b"identity")]
         kept = _without(call.headers, removed) + added
         try:
+            address = URL(self.name + call.path, encoded=True)
+            headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
             response = await self._session.request(
-                call.method,
-                URL(self.name + call.path, encoded=True),
-                headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept],
-                data=call.body or None,
-                allow_redirects=False,
+                call.method, address, headers=headers, data=call.body or None, allow_redirects=False
             )
         except (ClientError, TimeoutError, OSError, ValueError) as error:
             raise _as_upstream_error(error) from error
