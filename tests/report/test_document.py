@@ -67,7 +67,7 @@ def test_scores_without_measurements_are_named_and_the_next_metric_ranks_the_edi
     assert any(line.startswith("Not measured: PC, RR, as the test edits have no such probes") for line in gaps(group))
     assert group.headline == "ESR" and "the highest ESR" in verdict(group) and " S " not in verdict(group)
     drawn = pareto(group)
-    assert drawn is not None and drawn.caption.startswith("ESR against prompt tokens")
+    assert drawn is not None and drawn[1].startswith("ESR against prompt tokens")
     unjudged = {name: tuple(replace(o, correct=None) for o in of) for name, of in whole.outcomes.items()}
     [group] = grouped([replace(whole, outcomes=unjudged)])
     assert any("ESR, PC, RR, as the test edits have no such probes that the rule" in line for line in gaps(group))

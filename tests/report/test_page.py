@@ -94,15 +94,15 @@ def test_the_chart_of_s_against_tokens_names_every_editor_and_its_names_do_not_o
     many = ["IKE", *(f"DR-IKE (sigma .{i})" for i in range(10, 30))]
     for editors in (["IKE", "DR-IKE"], ["Nearest (size of DR-IKE-Q)", "Nearest (k of DR-IKE)", "DR-IKE"], many):
         drawn = pareto(grouped([run_of(0, editors=editors)])[0])
-        assert drawn is not None and drawn.svg.count('class="best"') == 2, "a circle and its name"
-        named = re.findall(r'<svg x="100%"[^>]*><text[^>]* y="([^"]+)"[^>]*>([^<]+)</text>', drawn.svg)
+        assert drawn is not None and drawn[0].count('class="best"') == 2, "a circle and its name"
+        named = re.findall(r'<svg x="100%"[^>]*><text[^>]* y="([^"]+)"[^>]*>([^<]+)</text>', drawn[0])
         lines = sorted(float(y) for y, _ in named)
         assert sorted(name for _, name in named) == sorted(editors) and all(b - a > 12 for a, b in pairwise(lines))
         assert all(-10 < y < 1.25 * 18 * max(15, len(editors)) for y in lines)
     [silent] = grouped([run_of(0, editors=["IKE", "DR-IKE"])])
     outcomes = {name: [replace(o, prompt_tokens=None) for o in of] for name, of in silent.outcomes.items()}
     drawn = pareto(replace(silent, runs=(replace(silent.runs[0], outcomes=outcomes),)))  # type: ignore[arg-type]
-    assert drawn is not None and drawn.caption.startswith("S against retains per prompt")
+    assert drawn is not None and drawn[1].startswith("S against retains per prompt")
     assert pareto(grouped([run_of(0, editors=["Unedited"])])[0]) is None
 
 

@@ -108,8 +108,7 @@ def this_command() -> str:
 
 def draw(*tables: Table) -> None:
     """Print tables with their notes."""
-    for table in tables:
-        console.print(table)
+    console.print(*tables)
 
 
 @contextmanager
@@ -144,5 +143,4 @@ class _Status(bars.ProgressColumn):
 
     def render(self, task: bars.Task) -> Text:
         live = task.fields.get("live")
-        figures = [str(task.fields.get("status", "")), live() if live else ""]
-        return Text("  ".join(filter(None, figures)), style="cyan")
+        return Text("  ".join(filter(None, (task.fields.get("status"), live and live()))), style="cyan")

@@ -51,10 +51,6 @@ class CountingModel(CustomModel):
             self.read += self.count(prompt)
             self.written += max_tokens + self._room
 
-    def repeat(self, times: int) -> None:
-        """Multiply what was counted so far."""
-        self.calls, self.read, self.written = times * self.calls, times * self.read, times * self.written
-
     def _filled(self, prompts: Prompts, max_tokens: int, stop: str | None) -> list[str]:
         for prompt in prompts:
             self.add(prompt, max_tokens)
@@ -73,10 +69,9 @@ def longest_answer(max_tokens: int = ANSWER_TOKENS) -> str:
 
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
     """Count the calls for the model's own answers to questions without one; they are assumed to have full length."""
-    answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
     asked = (tuple(replace(question, choices=()) for question in case.baseline_questions) for case in cases)
     usable = [replace(case, baseline_questions=of_case) for case, of_case in zip(cases, asked, strict=True)]
-    return with_baseline_answers(usable, answers)
+    return with_baseline_answers(usable, dict.fromkeys(baseline_answers(model, cases, rule), longest_answer()))
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple[str, ...]], int]:

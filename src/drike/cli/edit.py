@@ -41,11 +41,11 @@ def edit(
 ) -> None:  # fmt: skip
     """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
     base = running.open_trained_run(run) if run else None
+    trained, earlier = (base.trained, base.run) if base else (None, running.DEFAULTS)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
     if every_query and (gating.gate or gating.gate_threshold is not None):
         raise UsageError("--every-query asks no gate: leave it out, or --gate and --gate-threshold")
-    earlier = base.run if base else running.DEFAULTS
     setup = running.open_setup(
         running.data_settings(earlier, DataOptions(data, pool), encoder), train=0, test=0,
         split=base.split if base and data is pool is None else None,
@@ -53,7 +53,6 @@ def edit(
     )  # fmt: skip
     opened = running.open_model(model, api, earlier, at=RunOptions(dry_run=dry_run))
     name = editor.casefold() if editor else "dr-ike" if base else "ike" if every_query else NO_RETAINS
-    trained = base.trained if base else None
     chosen = make(name, pool=setup.pool, trained=trained, limit=opened.limit)
     edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
     policy = trained.per_query if trained and gating.gate is None and gating.gate_threshold is None else None
@@ -81,11 +80,10 @@ def _edits(
 ) -> list[Edit]:
     """The edits of --fact and --subject. Raises UsageError for facts that contradict each other or lack a subject."""
     edits = [parse_fact(text, cases) for text in facts]
-    for place, subject in enumerate(subjects or ()):
-        if not mentions(edits[place].query, subject):
-            where = repr(edits[place].query)
-            raise UsageError(f"--subject {subject!r} does not occur in {where}: copy the subject from there")
-        edits[place] = replace(edits[place], subject=subject)
+    for place, (made, subject) in enumerate(zip(edits, subjects or (), strict=False)):
+        if not mentions(made.query, subject):
+            raise UsageError(f"--subject {subject!r} does not occur in {made.query!r}: copy the subject from there")
+        edits[place] = replace(made, subject=subject)
     [(query, count), *_] = Counter(edit.query for edit in edits).most_common(1)
     if count > 1:
         raise UsageError(f"{query!r} is given two new objects: give one --fact for it")

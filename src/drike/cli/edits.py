@@ -41,9 +41,8 @@ def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
     """An edit from "QUERY -> OBJECT", with subject and relation of the cases that have the query. Raises UsageError."""
     parts = [part.strip() for part in _ARROW.split(text)]
     if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):
-        raise UsageError(
-            f'{text!r} is not a fact: write --fact "QUERY -> OBJECT", such as "The capital of Peru is -> Oslo"'
-        )
+        remedy = 'write --fact "QUERY -> OBJECT", such as "The capital of Peru is -> Oslo"'
+        raise UsageError(f"{text!r} is not a fact: {remedy}")
     query, target = parts
     target = target.rstrip(".") if target.count(".") == 1 else target
     known = next((case.edit for case in cases if query in {probe.query for probe in case.probes[:3]}), None)
@@ -197,8 +196,7 @@ def reworded(
 
     taken = frozenset[str]().union(*(records.conflict_keys(edit.record) for edit in in_force(store)))
     with metered(writer):
-        proposed = proposals(writer, [edit.record for edit in edits], count, taken)
-        for edit, of_edit in zip(edits, proposed, strict=True):
+        for edit, of_edit in zip(edits, proposals(writer, [edit.record for edit in edits], count, taken), strict=True):
             say(f"Edit {edit.id}: {edit.record.fact}")
             for number, proposal in enumerate(of_edit, 1):
                 problem = f" ({proposal.problem})" if proposal.problem else ""

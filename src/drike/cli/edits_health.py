@@ -68,9 +68,8 @@ def report(*, days: int = 7, price_in: float | None = None, page: Path | None = 
 
 
 def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
-    since = datetime.now(UTC).date() - timedelta(days=days - 1)
     with store_at(store) as opened:
-        return snapshot(opened), counts_since(opened, since)
+        return snapshot(opened), counts_since(opened, datetime.now(UTC).date() - timedelta(days=days - 1))
 
 
 def _table(title: str, edits: Sequence[EditHealth], *, shadow: bool = False) -> Table:
@@ -120,8 +119,7 @@ def inbox(
             say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
         elif draft:
             reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
-            index = EditIndex.of(in_force(opened))
-            changes = drafting.draft(opened, draft, index, author=author(), model=reader)
+            changes = drafting.draft(opened, draft, EditIndex.of(in_force(opened)), author=author(), model=reader)
             print_changes(changes)
             id = changes[-1].id
             say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")

@@ -22,10 +22,9 @@ def list_(
     limit: int | None = None, as_json: bool = False, retired: bool = False, store: str = FILE,
 ) -> None:  # fmt: skip
     """List the edits."""
-    wanted = Search(search or "", status or (ALL if retired else None), owner, subject)
     with store_at(store) as opened:
         snapshot, name = stores.snapshot(opened), opened.name
-    found = find(snapshot, wanted)
+    found = find(snapshot, Search(search or "", status or (ALL if retired else None), owner, subject))
     edits = sorted(found[:limit], key=lambda edit: edit.id)
     if as_json:
         values = ({"id": e.id, "version": e.version, "created_at": e.created_at} | to_values(e.record) for e in edits)
@@ -51,8 +50,7 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
         versions = [version for version in versions if moment(version.created_at) <= time]
         if not versions:
             raise StoreError(f"there was no edit {edit} at {at}: give a later time")
-        held = any(version.id == edit for version in stored)
-        say(f"edit {edit} was {'' if held else 'not '}in force at {at}")
+        say(f"edit {edit} was {'' if any(version.id == edit for version in stored) else 'not '}in force at {at}")
     latest = versions[-1] if at is None else stores.decided_version(versions)
     for name, value in to_values(latest.record).items():
         if value and (name != "approved_as" or latest.record.status is Status.PROPOSED):

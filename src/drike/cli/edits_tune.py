@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import starmap
 from pathlib import Path
 
 from drike.cli.console import draw, note, say
@@ -77,9 +78,7 @@ def _table(latest: tuning.Round, plan: tuning.Tuning, model: str) -> Table:
     def row(place: int, trial: tuning.Trial) -> tuple[str | Number, ...]:
         said = "chosen" if place == 0 else "left" if place < latest.left else f"out after {trial.asked:,}"
         rates = (Number(rate, ".2f") for rate in (*trial.rates, trial.s))
-        gain = Number(trial.gain if place else None, ".2f")
-        return trial.placement, *rates, Number(trial.tokens, ".0f"), gain, said
+        return trial.placement, *rates, Number(trial.tokens, ".0f"), Number(trial.gain if place else None, ".2f"), said
 
     header = ("placement", *plan.kinds, "S", "tokens", "may gain", "")
-    rows = tuple(row(place, trial) for place, trial in enumerate(latest.trials))
-    return Table(f"Placements of facts on {model}", header, rows)
+    return Table(f"Placements of facts on {model}", header, tuple(starmap(row, enumerate(latest.trials))))

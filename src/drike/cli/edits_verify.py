@@ -237,8 +237,7 @@ async def _ask(
         at_once = min(api.concurrency, _MOST_AT_ONCE) if options.upstream else 1
         with progress("verifying") as (bar, task):
             bar.update(task, total=plan.samples * len(questions))
-            answers = verifying.verify(path, questions, samples=plan.samples, at_once=at_once)
-            async with aclosing(answers) as outcomes:
+            async with aclosing(verifying.verify(path, questions, samples=plan.samples, at_once=at_once)) as outcomes:
                 async for outcome in outcomes:
                     placed.append(outcome)
                     bar.update(task, advance=1)
@@ -297,14 +296,13 @@ def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
 
     edit, (concerned, others) = outcomes[0].question.edit, by_concern(outcomes)
     stated = Counter(outcome.stated for outcome in concerned)
-    shares = [stated[state] / len(concerned) for state in _STATES]
     leaked = sum(bool(outcome.problem) for outcome in others) / len(others) if others else None
     tokens = [outcome.tokens for outcome in concerned if outcome.tokens is not None]
-    seconds = median(outcome.seconds for outcome in outcomes)
-    numbers = [Number(share, ".2f") for share in (*shares, leaked)]
+    shares = (*(stated[state] / len(concerned) for state in _STATES), leaked)
     added = Number(median(tokens) if tokens else None, "+,.0f")
     name = f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}"
-    return name, Number(len(outcomes)), *numbers, added, f"{seconds:.2f} s"
+    seconds = f"{median(outcome.seconds for outcome in outcomes):.2f} s"
+    return name, Number(len(outcomes)), *(Number(share, ".2f") for share in shares), added, seconds
 
 
 def _cut(text: str) -> str:

@@ -64,7 +64,7 @@ def train(
         check_possible(guarantee, setup.split.validation)
     opened = running.open_model(model, api, running.DEFAULTS, at=at)
     method = replace(method, judge=Judge(opened.model, method.rule).rule.name)
-    if count_only(opened.model, api, lambda counting: _count_training(counting, setup, method, opened)):
+    if count_only(opened.model, api, lambda counting: _count_training(counting, setup, method, opened.limit)):
         return
     settings = options | {
         "data": of_data.data, "model": opened.name, "seed": of_data.seed, "encoder": of_data.encoder,
@@ -99,15 +99,13 @@ def _checked(method: training.Method, replicas: int) -> Guarantee | None:
     return Guarantee.parse(method.promise)
 
 
-def _count_training(
-    counting: CountingModel, setup: Setup, method: training.Method, opened: running.OpenedModel
-) -> None:
+def _count_training(counting: CountingModel, setup: Setup, method: training.Method, limit: TokenLimit | None) -> None:
     """Count the most calls that all epochs can take, and those for the answers under each mix.
 
     An epoch tries every prefix of every edit's retains, the longest retains first, or with a limit as many prefixes as
     fit with the shortest retains.
     """
-    style, limit = method.style, opened.limit
+    style = method.style
     questions = {case.edits: training.scored_probes(method, case) for case in setup.split.train}
     for candidates in setup.pool.for_groups(list(questions)):
         probes = questions[candidates.edits]
@@ -121,7 +119,8 @@ def _count_training(
         for j in range(1, count + 1):
             for prompt, probe in zip(style.show(candidates, longest[:j], queries), probes, strict=True):
                 counting.add(f"{prompt.text} {probe.target}")
-    counting.repeat(method.epochs)
+    done = counting.calls, counting.read, counting.written
+    counting.calls, counting.read, counting.written = (method.epochs * number for number in done)
     if method.is_per_query:
         rule = Judge(counting, method.rule).rule
         resolved = count_own_answers(counting, training_cases(setup.split.train, setup.pool.seed), rule)
@@ -299,9 +298,8 @@ def watch_evaluation(
     data, rule, summaries = f"{setup.split.ids.title}, {len(evaluation.cases)}", evaluation.rule, evaluation.summaries
     title = f"{data} test edits, model {model.info.name}, judged by {rule.name}"
     differing = [tables.disagreement(evaluation.both_ways)] if evaluation.both_ways else []
-    first = tables.table1(summaries, title, rule.caption, *differing)
     others = tables.aspects(summaries, *notes), tables.hops(summaries), tables.costs(summaries)
-    shown = [table for table in (first, *others) if table]
+    shown = [table for table in (tables.table1(summaries, title, rule.caption, *differing), *others) if table]
     shown += tables.paired(evaluation.counts, tables.compared(list(evaluation.counts)), "Paired differences")
     write_text(folder / TABLES, "\n".join(map(as_markdown, shown)))
     draw(*shown)
@@ -334,8 +332,7 @@ def watch_deployed(
     size, cases = f"{deployment.size:,} edits in force", f"{len(paper.cases)} test edits"
     title = f"{size}, {cases}, model {model.info.name}, gate {deployment.name}"
     shown = tables.deployed_tables(paper.outcomes, deployed.outcomes, deployed.decisions, title, paper.rule.caption)
-    text = (folder / TABLES).read_text("utf-8")
-    write_text(folder / TABLES, "\n".join([text, *map(as_markdown, shown)]))
+    write_text(folder / TABLES, "\n".join([(folder / TABLES).read_text("utf-8"), *map(as_markdown, shown)]))
     draw(*shown)
 
 

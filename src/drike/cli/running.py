@@ -260,10 +260,7 @@ def recorded_at(
     folder: Path, setup: Setup, opened: OpenedModel, settings: Mapping[str, object], options: Mapping[str, object], *,
     command: str, at: RunOptions, base: TrainedRun | None = None,
 ) -> Iterator[None]:  # fmt: skip
-    """`alone_at` a run's folder, write its run.json, and print what its model used. Raises RunError.
-
-    Of a resumed run it checks that data and model are the same, and notes changed packages.
-    """
+    """`alone_at` a folder: write run.json, or check a resumed run's; print what the model used. Raises RunError."""
     policy = base.trained_sha256 if base else None
     with alone_at(folder, command):
         if at.resume is None:

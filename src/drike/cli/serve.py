@@ -23,6 +23,9 @@ def serve(*, options: GatewayOptions, workers: int = 1) -> None:
 
     started = start(options, encoder=watched_encoder)
     feed = started.tenants.feeds["default"]
+    body = json.dumps({"model": "any", "messages": [{"role": "user", "content": started.example}]}, ensure_ascii=False)
+    quoted = body.replace("'", "'\\''")
+    header = " -H 'Authorization: Bearer KEY'" if started.keys is not None else ""
     lines = (
         f"Serving {started.upstream.name}",
         f"  API     {started.url}",
@@ -32,7 +35,7 @@ def serve(*, options: GatewayOptions, workers: int = 1) -> None:
         f"  keys    {'needed' if started.keys else 'none: open to this machine'}",
         *(f"  note    {note}" for note in started.notes),
         "Try it:",
-        f"  {_curl(started.url, started.example, key=started.keys is not None)}",
+        f"  curl {started.url}/chat/completions -H 'Content-Type: application/json'{header} -d '{quoted}'",
     )
     say("\n".join(lines))
     try:
@@ -53,14 +56,6 @@ def _serve_together(workers: int, options: GatewayOptions) -> None:
     # The last of an option counts.
     command = [sys.executable, "-P", "-m", "drike", *sys.argv[1:], "--workers", "1", "--reuse-port"]
     raise SystemExit(run_workers([[*command, "--admin-port", str(admin_port + i)] for i in range(workers)], complain))
-
-
-def _curl(url: str, question: str, *, key: bool) -> str:
-    """A command that asks one question."""
-    body = json.dumps({"model": "any", "messages": [{"role": "user", "content": question}]}, ensure_ascii=False)
-    quoted = body.replace("'", "'\\''")
-    header = " -H 'Authorization: Bearer KEY'" if key else ""
-    return f"curl {url}/chat/completions -H 'Content-Type: application/json'{header} -d '{quoted}'"
 
 
 _Role = Literal["report", "use", "propose", "approve", "admin", "edit"]  # edit: the former name of approve

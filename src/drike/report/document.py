@@ -1,7 +1,4 @@
-"""Put a report together: a summary, every table, the settings of the runs. No sentence claims more than its interval.
-
-Nothing here knows HTML: `page` writes a document as a page, `markdown` its tables.
-"""
+"""Put a report together, which `page` writes as HTML: tables, and sentences that claim no more than their intervals."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -131,10 +128,8 @@ def _settings(runs: Sequence[ReportedRun]) -> Table:
     rows += [(what, *(run.identity.get(name, "n/a")[:16] for run in runs)) for name, what in weights.items()]
     rows += [("seed", *(str(run.seed) for run in runs))]
     rows += [(name, *(run.settings.get(name, "default") for run in runs)) for name in names]
-    programs = ("drike", "torch", "transformers")
-    rows += [(name, *(run.versions.get(name, "n/a") for run in runs)) for name in programs]
-    header = ("", *(f"run {i}" for i in range(1, len(runs) + 1)))
-    return Table("Settings of the runs", header, tuple(rows), wide=True)
+    rows += [(name, *(run.versions.get(name, "n/a") for run in runs)) for name in ("drike", "torch", "transformers")]
+    return Table("Settings of the runs", ("", *(f"run {i + 1}" for i in range(len(runs)))), tuple(rows), wide=True)
 
 
 def gaps(group: Group) -> Iterator[str]:
@@ -200,10 +195,7 @@ def overall(groups: Sequence[Group]) -> str:
 
 
 def scores(group: Group) -> list[Table]:
-    """The main scores of editors, their differences of the headline metric from the baseline, and their costs.
-
-    Then the aspects that S does not count, where they were asked.
-    """
+    """Scores and costs of editors, with their headline metric minus the baseline's; then aspects S does not count."""
     metric, summaries = group.headline, group.summaries
     against = BASELINE if {BASELINE} < summaries.keys() - {UNEDITED} else ""
     header = ("Editor", *SCORES, *([f"{metric} minus {against}"] if against else []), "retains/prompt", "tokens/prompt")

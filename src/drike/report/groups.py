@@ -1,8 +1,7 @@
 """Read the folders of runs for a report, and group those that can share a table.
 
-Runs of a group differ in nothing but their seed (an edit that several seeds test counts as one case). Other settings in
-which runs of a table differ must be named by `across`. An evaluation of a training run (`drike evaluate --run`)
-includes that run's episodes and settings if its folder still exists.
+An edit that several seeds of a group test counts as one case. Settings in which runs of a table differ must be named by
+`across`. An evaluation of a training run includes that run's episodes and settings if its folder still exists.
 """
 
 import json
@@ -152,10 +151,8 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
 
 def conflict(run: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str:
     """Why two runs can neither be pooled nor be rows of one table; "" if they can."""
-    shared = [name for name in run.settings if name in other.settings]
-    differing = [name for name in shared if run.settings[name] != other.settings[name]]
-    if barring := [name for name in differing if name not in across]:
-        name = barring[0]
+    differing = [name for name, value in run.settings.items() if other.settings.get(name, value) != value]
+    if name := next((name for name in differing if name not in across), ""):
         what = f"differ in {name} ({run.settings[name]}; {other.settings[name]}) and cannot share a table"
         return f"{what}: report them separately, or compare them deliberately with --across {name}"
     same_seed = run.seed == other.seed
@@ -167,17 +164,14 @@ def conflict(run: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str
     for name in run.identity.keys() & other.identity.keys():
         if run.identity[name] != other.identity[name]:
             return f"differ in the {name} of model {run.model} and cannot share a table: report them separately"
-    twice = [editor for editor in run.outcomes if editor in other.outcomes]
-    if same_seed and twice:
-        return f"both measured {twice[0]} with seed {run.seed} on {run.model}: report only one of them"
+    if same_seed and (twice := next((editor for editor in run.outcomes if editor in other.outcomes), "")):
+        return f"both measured {twice} with seed {run.seed} on {run.model}: report only one of them"
     return ""
 
 
 def read_folders(folders: Sequence[Path], across: Sequence[str] = ()) -> tuple[list[ReportedRun], list[str]]:
-    """The runs of a report, those in the folders themselves and in their `evaluations`, and notes on what is left out.
-
-    Of the latter, newest first, a run that cannot share tables with the others is left out. Raises RunError.
-    """
+    """Runs in folders, and in their `evaluations` if they can share tables; notes on the others. Raises RunError."""
+    # The newest first, so that these are kept.
     within = (folder for run in folders for folder in sorted((run / files.EVALUATIONS).glob("*"), reverse=True))
     others = [run for run in within if any((run / files.OUTCOMES).glob("*.jsonl"))]
     kept, notes = list[ReportedRun](), list[str]()
@@ -271,8 +265,7 @@ def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds
 
 def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
     """Read every editor's outcomes, which must cover the same probes of all test edits. Raises RunError."""
-    by_editor: dict[str, tuple[Outcome, ...]] = {}
-    folder = run.folder
+    by_editor, folder = dict[str, tuple[Outcome, ...]](), run.folder
     resumable = run.record.options is not None and not (folder / _EPISODES).exists()
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
     paths = sorted((folder / files.OUTCOMES).glob("*.jsonl"))
@@ -315,5 +308,4 @@ def _prompts(folder: Path, editor: str) -> dict[str, files.CasePrompts]:
 
 
 def _text(value: object) -> str:
-    shown = "none" if value is None else value
-    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
+    return value if isinstance(value, str) else "none" if value is None else json.dumps(value, ensure_ascii=False)

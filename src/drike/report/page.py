@@ -112,14 +112,6 @@ def _with_best(rows: list[Row]) -> list[Row]:
     ]  # fmt: skip
 
 
-class Figure(NamedTuple):
-    """A chart as inline SVG: the same input gives the same bytes. alt: what it says to readers who cannot see it."""
-
-    svg: str
-    caption: str
-    alt: str
-
-
 class _Point(NamedTuple):
     size: float  # of an editor's prompts
     value: float
@@ -128,10 +120,10 @@ class _Point(NamedTuple):
     editor: str
 
 
-def pareto(group: Group) -> Figure | None:
-    """The headline metric against prompt tokens (retains where tokens are not counted), each editor with its name.
+def pareto(group: Group) -> tuple[str, str, str] | None:
+    """The headline metric against prompt tokens (retains where tokens are not counted); None if none was measured.
 
-    The best editor is marked; a dashed line is the best value up to each length. None if nothing was measured.
+    Returns the chart as inline SVG (the same input gives the same bytes), its caption, and what it says in words.
     """
     ranked, metric = group.ranked, group.headline
     if not ranked:
@@ -159,7 +151,7 @@ def pareto(group: Group) -> Figure | None:
     places = "; ".join(f"{point.editor} {point.value:.2f} at {point.size:,.4g} {unit}" for point in points)
     alt = f"{metric} against {unit}: {places}. Best for their length: {', '.join(point.editor for point in front)}."
     caption = f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length"
-    return Figure(drawn.replace("\n", ""), caption, alt)
+    return drawn.replace("\n", ""), caption, alt
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -251,5 +243,4 @@ class _Packing:
             return -1
         *blocks, (_, last) = (saved.blocks[i] for i in numbers)
         flat = tuple(number for role, text in blocks for number in (_ROLES.index(role), self.at(text)))
-        pair = (self.shown.setdefault(flat, len(self.shown)), self.at(last))
-        return self.prompts.setdefault(pair, len(self.prompts))
+        return self.prompts.setdefault((self.shown.setdefault(flat, len(self.shown)), self.at(last)), len(self.prompts))

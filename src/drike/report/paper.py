@@ -85,9 +85,8 @@ def by_model(groups: Sequence[Group]) -> Table | None:
     if len({group.model for group in groups if METHOD in group.summaries}) < 2:
         return None
     suffixes = {group.label.removeprefix(group.model) for group in groups}
-    alike = len(suffixes) == 1
-    named = {group.model if alike else group.label: group for group in groups}
-    suffix = suffixes.pop() if alike else ""
+    suffix = suffixes.pop() if len(suffixes) == 1 else ""
+    named = {group.label.removesuffix(suffix): group for group in groups}
     blocks = [
         (f"{editor}{suffix}", {name: (group, editor) for name, group in named.items()}) for editor in (METHOD, BASELINE)
     ]
@@ -109,9 +108,8 @@ def with_published(paper: PaperTable, blocks: Iterable[Block], first_column: str
             name = row.variant or (row.model if models_as_rows else row.editor)
             rows.append((name, *(_published(row, column) for column in columns)))
     computed = "S of published rows: computed here from their ESR, PC and RR."
-    notes = (*([_SECONDS] if "s/query" in columns else []), *([computed] if models_as_rows else []))
-    title = f"Table {paper.number} of the paper: {paper.about}"
-    return Table(title, (first_column, *columns), tuple(rows), (INTERVALS, _CAUTION, *notes))
+    notes = (INTERVALS, _CAUTION, *[_SECONDS] * ("s/query" in columns), *[computed] * models_as_rows)
+    return Table(f"Table {paper.number} of the paper: {paper.about}", (first_column, *columns), tuple(rows), notes)
 
 
 def _measured(group: Group, editor: str, column: str) -> Cell:

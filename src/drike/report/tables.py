@@ -83,17 +83,15 @@ def hops(summaries: Sequence[Summary]) -> Table | None:
     return _shares("Multi-hop questions by hops", numbers, by_editor, note) if len(numbers) > 1 else None
 
 
-def _shares(
-    title: str, names: Sequence[str], by_editor: Mapping[str, Mapping[str, Share]], note: str, *notes: str
-) -> Table:
+def _shares(title: str, names: Sequence[str], by_editor: Mapping[str, Mapping[str, Share]], *notes: str) -> Table:
     """Named shares of each editor, and how many probes and edits each has."""
     none = Share(Estimate(None), 0, 0)
     cells = {editor: [shares.get(name, none) for name in names] for editor, shares in by_editor.items()}
     rows: list[tuple[Cell, ...]] = [(editor, *(of.estimate for of in shares)) for editor, shares in cells.items()]
     largest = [max(column, key=lambda share: share.probes) for column in zip(*cells.values(), strict=True)]
     counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in zip(names, largest, strict=True))
-    own = (note, f"Probes (edits) of each: {counts}.", INTERVALS)
-    return Table(title, ("Editor", *map(str, names)), tuple(rows), (*own, *notes))
+    notes = (notes[0], f"Probes (edits) of each: {counts}.", INTERVALS, *notes[1:])
+    return Table(title, ("Editor", *map(str, names)), tuple(rows), notes)
 
 
 def work(usages: Mapping[str, Usage]) -> Table:
@@ -127,8 +125,7 @@ def compared(editors: Sequence[str]) -> list[tuple[str, str]]:
 def paired(counts: Mapping[str, Counts], pairs: Iterable[tuple[str, str]], title: str) -> list[Table]:
     """A row for each pair of editors: the paired differences of every metric; no table without pairs."""
     rows: tuple[tuple[Cell, ...], ...] = tuple((f"{a} minus {b}", *differences(counts[a], counts[b])) for a, b in pairs)
-    notes = ("Paired bootstrap over the same edits.", STARRED)
-    return [Table(title, ("", *COLUMNS), rows, notes)] if rows else []
+    return [Table(title, ("", *COLUMNS), rows, ("Paired bootstrap over the same edits.", STARRED))] if rows else []
 
 
 @dataclass(frozen=True)
@@ -238,11 +235,10 @@ def by_epoch(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:
         of_epoch = list(group)
         kept = [min(episode.kept, episode.k) for episode in of_epoch]
         esr = fmean(episode.correct[k - 1] for episode, k in zip(of_epoch, kept, strict=True))
-        reward = fmean(fmean(episode.rewards) for episode in of_epoch)
+        means = (esr, fmean(fmean(episode.rewards) for episode in of_epoch), fmean(kept))
         tokens = [episode.prompt_tokens for episode in of_epoch]
         read, last = None if None in tokens else sum(filter(None, tokens)), of_epoch[-1]
         calls, seconds = sum(episode.k for episode in of_epoch), sum(episode.seconds for episode in of_epoch)
-        means = (esr, reward, fmean(kept))
         epochs.append(Epoch(number, len(of_epoch), *means, last.sigma, last.share, calls, read, seconds))
     return tuple(epochs)
 

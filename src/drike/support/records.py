@@ -116,11 +116,9 @@ def _tuple_reader(readers: list[Reader], *, any_length: bool) -> Reader:
 
 def _record_reader(kind: Any) -> Reader:
     hints = get_type_hints(kind)
-    optional = {field.name for field in fields(kind) if field.metadata.get("added")}
-    if getattr(kind, "sparse", False):
-        optional |= {field.name for field in fields(kind) if field.default is not MISSING}
-    required = {field.name for field in fields(kind)} - optional
     readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
+    needed = (field for field in fields(kind) if not field.metadata.get("added"))
+    required = {field.name for field in needed if field.default is MISSING or not getattr(kind, "sparse", False)}
 
     def read_record(value: Any) -> Any:
         if type(value) is not dict:
