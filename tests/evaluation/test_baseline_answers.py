@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from drike.cli.dry_run import CountingModel, count_own_answers
-from drike.cli.experiments import baseline_sentence
 from drike.editors.catalog import FactPrompt, Unedited
 from drike.edits import Aspect, BaselineQuestion, EditCase
 from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
@@ -102,6 +101,6 @@ def test_baseline_answers_are_recorded_and_asked_for_once_per_run(
 ) -> None:
     model, cases = ScriptedModel(ages), [*map(with_question, CAPITALS[:4])]
     first = answered_cases(tmp_path, model, cases)
-    assert first is not None and "4 questions were put to the unedited model first" in baseline_sentence(first)
+    assert first is not None and first.asked == 4
     assert answered_cases(tmp_path, ScriptedModel(lambda prompt: "else"), cases) == first
     assert answered_cases(tmp_path / "other", model, CAPITALS[:4]) is None

@@ -269,8 +269,7 @@ def import_(
         imported = Imported((), 0, tuple(map(str, rows)), tuple(range(len(rows))))
     else:
         imported = _imported(rows, store, supersede=supersede, dry_run=dry_run)
-    for problem in imported.refused:
-        say(f"Refused: {as_flags(str(problem))}")
+    say_lines(f"Refused: {as_flags(str(problem))}" for problem in imported.refused)
     counts = f"{len(imported.added):,} added, {imported.repeated:,} in force already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}" + (" (nothing was changed)" if dry_run else ""))
     if ambiguous := ambiguous_names(imported.added):
@@ -328,8 +327,7 @@ def sync(folder: Path, *, retire_missing: bool = False, store: str = FILE) -> No
     with store_at(store, create=True, watched=True) as opened:
         synced = portable.sync(opened, folder, author=author(), retire_missing=retire_missing)
     print_changes(synced.changes)
-    for name in synced.left:
-        say(f"Left alone: {as_flags(name)}")
+    say_lines(f"Left alone: {as_flags(name)}" for name in synced.left)
     written, taken = counted(len(synced.written), "file"), counted(len(synced.changes), "change")
     say(f"{folder}: {written} written, {taken} taken over")
     if left := len(synced.left):

@@ -54,8 +54,7 @@ def report(*, days: int = 7, price_in: float | None = None, page: Path | None = 
     if page:
         page_name(page)
     sentences, edits = shadow_report(*_read(store, days), price_in)
-    for sentence in sentences:
-        say(sentence)
+    say_lines(sentences)
     table = _table("Edits in shadow, the most asked first", edits[:_MOST_ROWS], shadow=True)
     if edits:
         draw(table)
@@ -100,8 +99,7 @@ def inbox(
     with store_at(store, create=import_ is not None) as opened:
         if import_:
             read, refused = reports.read_reports(import_)
-            for problem in refused:
-                say(f"Left out: {problem}")
+            say_lines(f"Left out: {problem}" for problem in refused)
             added = reports.add(opened, read, author()) if read else ()
             say(f"{import_}: {counted(len(added), 'report')} added, {len(refused):,} left out")
         elif report:
@@ -131,8 +129,7 @@ def _list(store: EditStore, state: ReportState | None) -> None:
     found = reports.reports(store, state)
     for group in drafting.grouped(found[: drafting.MOST_SHOWN], EditIndex.of(in_force(store))):
         say(f"About edit {group.edit.id}: {group.edit.record.fact}" if group.edit else "About no edit in force")
-        for each in group.reports:
-            say(f"  {_line(each)}")
+        say_lines(f"  {_line(each)}" for each in group.reports)
     if len(found) > drafting.MOST_SHOWN:
         note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
     say(f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}")
@@ -182,8 +179,7 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
             raise DataError(f"{log} cannot be read ({problem.strerror}): check the path") from None
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
-    for reason, count in result.unread.items():
-        say(f"Left out: {count:,} lines with {reason}")
+    say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())
     share = result.matched / result.requests
     say(f"{counted(result.requests, 'request')}, {result.matched:,} would get an edit ({share:.1%})")
     for title, queries in (("Matches, the least certain first", result.matches), ("Near misses", result.misses)):

@@ -172,5 +172,4 @@ def approvals(number: int | None = None, *, store: str = FILE) -> None:
             require_approvals(opened, number, author())
         needed, made = required_approvals(opened), opened.history(APPROVALS_SET)
     say(f"{counted(needed, 'approval')} needed" if needed else "No approval is needed")
-    for each in made:
-        say(f"  {each['at']} {each['author'] or 'someone'}: {each['needed']}")
+    say_lines(f"  {each['at']} {each['author'] or 'someone'}: {each['needed']}" for each in made)

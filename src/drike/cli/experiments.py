@@ -289,7 +289,11 @@ def watch_evaluation(
 
     def show(event: evaluating.EvaluationEvent) -> None:
         if isinstance(event, AnsweredCases):
-            say(baseline_sentence(event))
+            say(
+                f"{event.asked} questions were put to the unedited model first, whose answer is right or shows what it "
+                f"knows; left out are {event.unusable} without an answer that can be judged, {event.unknown} whose "
+                f"facts it does not know and {event.new} answered with the new object"
+            )
         elif isinstance(event, Prepared):
             show_prepared(event, "edits")
 
@@ -310,15 +314,6 @@ def watch_evaluation(
     if cached:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds do not measure the model")
     return evaluation
-
-
-def baseline_sentence(resolved: AnsweredCases) -> str:
-    """What came of the questions that the unedited model was asked first."""
-    return (
-        f"{resolved.asked} questions were put to the unedited model first, whose answer is right or shows what it "
-        f"knows; left out are {resolved.unusable} without an answer that can be judged, {resolved.unknown} whose facts "
-        f"it does not know and {resolved.new} answered with the new object"
-    )
 
 
 def watch_deployed(

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from drike import tinyfacts
-from drike.cli.console import draw, note, progress, say
+from drike.cli.console import draw, note, progress, say, say_lines
 from drike.cli.options import VALUES_OF_DATA, VALUES_OF_MODEL, as_flags, command, page_name
 from drike.datasets import TINYFACTS, Paraphrases, Target, description
 from drike.datasets import load as load_data
@@ -114,8 +114,7 @@ def _local(name: str) -> Iterator[Finding]:
 @command(VALUES_OF_DATA)
 def inspect(sources: list[str], *, zsre_target: Target = "alt", paraphrases: Paraphrases | None = None) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
-    for line in description(load_data(*sources, target=zsre_target, paraphrases=paraphrases)):
-        say(line)
+    say_lines(description(load_data(*sources, target=zsre_target, paraphrases=paraphrases)))
 
 
 @command()
@@ -136,8 +135,7 @@ def report(runs: list[Path], *, out: Path | None = None, across: list[str] | Non
     written = {page: html(document), page.with_suffix(".md"): made.markdown(document)}
     for path, text in written.items():
         write_text(path, text)
-    for sentence in document.sections[0].text:
-        say(sentence)
+    say_lines(document.sections[0].text)
     if models := by_model(groups):
         draw(models)
     say(f"\nThe report is in {', '.join(map(str, written))}")
@@ -158,7 +156,6 @@ def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     encoder = watched_encoder(gate)
     with progress("asking the embedded model"):
         edited = EditedModel(load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate, encoder=encoder)
-        page = html(edited, cases[: len(TOURED)])
-    write_text(out, page)
+        write_text(out, html(edited, cases[: len(TOURED)]))
     opened = not no_open and webbrowser.open(out.resolve().as_uri())
     say(f"The tour is in {out}" + ("" if opened else ": open it in a browser"))

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from drike.cli.console import complain, say
+from drike.cli.console import complain, say, say_lines
 from drike.cli.options import FILE, VALUES_OF_MODEL, command
 from drike.errors import UsageError
 from drike.serving.keys import KeyRole, Keys, open_keys
@@ -82,8 +82,7 @@ def add(
 def list_(*, store: str = FILE, keys: Path | None = None) -> None:
     """List the keys."""
     with _open(store, keys) as opened:
-        for key in opened.keys:
-            say(f"{key.id} {key.role} {key.tenant} {key.created_at} {key.name}".rstrip())
+        say_lines(f"{key.id} {key.role} {key.tenant} {key.created_at} {key.name}".rstrip() for key in opened.keys)
 
 
 @command()

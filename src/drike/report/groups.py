@@ -204,6 +204,10 @@ def read_run(folder: Path) -> ReportedRun:
         usage = {name: used for name, used in files.read_usage(trained).items() if name == "training"} | usage
     own = {name: value for name, value in run.record.settings.items() if value is not None or name not in inherited}
     merged = inherited | own
+    shared = {"probes": "published"}  # the default of runs that do not record it
+    shared |= {name: _text(value) for name, value in merged.items() if name not in _IGNORED}
+    shared |= {"data": f"{split.dataset} {run.record.data_fingerprint[:8]}", "test": f"{len(split.test)} edits"}
+    shared |= {"edits": f"{len(training.train)} edits"} if training.train else {}
     outcomes = _outcomes(run, split)
     summary = files.read_json(folder / "summary.json", Mapping[str, Summary], "remove it, or evaluate again")
     expected, evaluated = [*(run.editors or ()), *(summary or {})], {files.slug(editor) for editor in outcomes}
@@ -215,7 +219,7 @@ def read_run(folder: Path) -> ReportedRun:
         model=run.model,
         data=split.title,
         seed=run.seed,
-        settings=_comparable(merged, split, training, run.record.data_fingerprint),
+        settings=shared,
         identity={name: _text(model[name]) for name in ("weights_sha256", "dtype") if name in model},
         test=split.test,
         outcomes=outcomes,
@@ -253,14 +257,6 @@ def _trained_by(run: Run) -> Path | None:
     within = [here.parents[1]] if here.parent.name == files.EVALUATIONS else []
     places = (*within, Path(run.run), here.parent / Path(run.run).name)
     return next((place.resolve() for place in places if (place / "run.json").exists()), None)
-
-
-def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds, fingerprint: str) -> dict[str, str]:
-    """The settings that rows of a table must share, by the names that --across accepts."""
-    shared = {"probes": "published"}  # the default of runs that do not record it
-    shared |= {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
-    shared |= {"data": f"{split.dataset} {fingerprint[:8]}", "test": f"{len(split.test)} edits"}
-    return shared | ({"edits": f"{len(training.train)} edits"} if training.train else {})
 
 
 def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
