@@ -48,8 +48,7 @@ class SafeConsole(Console):
         """Escape every text before it is laid out."""
         if isinstance(renderable, Text | str):
             text = renderable if isinstance(renderable, Text) else self.render_str(renderable)
-            shown = visible(text.plain).encode(self.encoding, "drike").decode(self.encoding)
-            if shown != text.plain:
+            if (shown := visible(text.plain).encode(self.encoding, "drike").decode(self.encoding)) != text.plain:
                 renderable = Text(shown, text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)
         return super().render(renderable, options)
 
@@ -139,8 +138,6 @@ class _Bar(bars.Progress):
 
 
 class _Status(bars.ProgressColumn):
-    """The figures after a progress bar."""
-
     def render(self, task: bars.Task) -> Text:
         live = task.fields.get("live")
         return Text("  ".join(filter(None, (task.fields.get("status"), live and live()))), style="cyan")

@@ -29,9 +29,8 @@ def count_only(model: LanguageModel, api: ApiOptions, work: Callable[[CountingMo
 class CountingModel(CustomModel):
     """A model that only counts: distinct calls, their prompt tokens, and the most tokens they could generate.
 
-    It gives the answers that cause the most further calls: of full length, or "Yes" to a yes-or-no question. If the
-    server may score given texts, every target and every distractor takes a call.
-    Raises ModelError for an invalid address.
+    Its answers cause the most further calls: of full length, or "Yes" to a yes-or-no question. If the server may score
+    given texts, every target and every distractor takes a call. Raises ModelError for an invalid address.
     """
 
     def __init__(self, name: str, template: str, api: ApiOptions) -> None:

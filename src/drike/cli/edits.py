@@ -109,8 +109,7 @@ class EditFields:
 
 def days_in(text: str) -> int:
     """A number of days, as "90d". Raises UsageError."""
-    match = re.fullmatch(r"(\d{1,4})d?", text)
-    if match is None:
+    if (match := re.fullmatch(r"(\d{1,4})d?", text)) is None:
         raise UsageError(f"{text!r} is no number of days: write 90d")
     return int(match[1])
 
@@ -152,9 +151,8 @@ def add(
     for name, ids in report.ambiguous.items():
         shared = f" ({' and '.join(f'edit {id}' for id in ids[:3])} may be meant)" if ids else ""
         note(f'"{name}" may mean something else{shared}: {AMBIGUOUS}')
-    named = naming(changes[-1], questions)
-    kind = "common" if log is None else "logged"
-    if named:
+    if named := naming(changes[-1], questions):
+        kind = "common" if log is None else "logged"
         share = f"{len(named):,} of {len(questions):,} {kind} questions, such as {named[0]!r}"
         remedy = "if they do not concern it, give a longer name, or such questions as --never"
         note(f"a subject or alias of this edit is named in {share}: {remedy}")
@@ -202,8 +200,7 @@ def reworded(
                 problem = f" ({proposal.problem})" if proposal.problem else ""
                 say(f"  {'-' if problem else number}  {proposal.text}{problem}")
             usable = [proposal.text for proposal in of_edit if not proposal.problem]
-            picked = _picked(usable) if ask and usable else usable
-            if not picked:
+            if not (picked := _picked(usable) if ask and usable else usable):
                 say("  none is stored")
                 continue
             record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author())
@@ -211,7 +208,6 @@ def reworded(
 
 
 def _picked(texts: Sequence[str]) -> list[str]:
-    """The texts that the user picks by number."""
     while True:
         answer = typer.prompt("Which ones should be stored? Numbers, all or none", default="all").casefold()
         numbers = range(1, len(texts) + 1) if answer == "all" else map(int, re.findall(r"[0-9]+", answer))

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from drike.cli.console import say, say_lines
@@ -14,6 +15,8 @@ from drike.stores.approvals import APPROVALS_SET, require_approvals, required_ap
 from drike.stores.finding import ALL, Search, difference, find
 from drike.stores.records import LISTS, Status, StoreError, moment, to_values
 from drike.support.table import counted
+
+_json = partial(json.dumps, ensure_ascii=False)
 
 
 @command()
@@ -47,8 +50,7 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
     from drike.gates.naming import name_report
 
     if at is not None:
-        versions = [version for version in versions if moment(version.created_at) <= time]
-        if not versions:
+        if not (versions := [version for version in versions if moment(version.created_at) <= time]):
             raise StoreError(f"there was no edit {edit} at {at}: give a later time")
         say(f"edit {edit} was {'' if any(version.id == edit for version in stored) else 'not '}in force at {at}")
     latest = versions[-1] if at is None else stores.decided_version(versions)
@@ -56,9 +58,8 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
         if value and (name != "approved_as" or latest.record.status is Status.PROPOSED):
             say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
     report = name_report(latest, stored)
-    for name, forms in (("short forms", report.short), ("ambiguous", report.ambiguous)):
-        if forms:
-            say(f"{name}: {' | '.join(forms)}")
+    names = {"short forms": report.short, "ambiguous": report.ambiguous}
+    say_lines(f"{name}: {' | '.join(forms)}" for name, forms in names.items() if forms)
     print_changes(versions)
 
 
@@ -72,14 +73,9 @@ def diff(begin: str, end: str, *, store: str = FILE) -> None:
         gone = one.after.record.status is Status.RETIRED
         kind = "added" if one.before is None else "retired" if gone and "status" in one.fields else "changed"
         say(f"{kind} {one.after.id}@{one.after.version}: {one.after.record.fact}")
-        for name, (old, new) in one.fields.items():
-            if kind == "changed":
-                say(f"  {name}: {_json(old)} -> {_json(new)}")
+        if kind == "changed":
+            say_lines(f"  {name}: {_json(old)} -> {_json(new)}" for name, (old, new) in one.fields.items())
     say(f"{counted(len(differences), 'edit')} differ")
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 @command()

@@ -83,9 +83,9 @@ def verify(
         if address is None and samples > 1:
             raise UsageError("a model that runs here answers greedily: leave --samples out, or give --upstream")
         options = GatewayOptions(
-            upstream=address, allow_http=_unencrypted(address, api), model=None if address else model, mode=Mode.ON,
-            timeout=api.deadline, deadline_ms=_DEADLINE_MS, device=device, run=str(run) if run else None,
-            demonstrations=demonstrations, ask=ask, **vars(gating),
+            upstream=address, allow_http=urlsplit(address).hostname if address and api.allow_http else None,
+            model=None if address else model, mode=Mode.ON, timeout=api.deadline, deadline_ms=_DEADLINE_MS,
+            device=device, run=str(run) if run else None, demonstrations=demonstrations, ask=ask, **vars(gating),
         )  # fmt: skip
         name = model or (None if address else EMBEDDED)
         plan = VerifyPlan(api, options, gateway, name, samples, dry_run, _headers(header or ()), chosen, tried)
@@ -131,10 +131,6 @@ def _headers(given: Iterable[str]) -> dict[str, str]:
     if wrong := next((name for name, value in pairs if not (name.strip() and value.strip())), None):
         raise UsageError(f"--header {wrong} is no header: write it as x-region=eu")
     return {name.strip().lower(): value.strip() for name, value in pairs}
-
-
-def _unencrypted(url: str | None, api: ApiOptions) -> str | None:
-    return urlsplit(url).hostname if url and api.allow_http else None
 
 
 def _chosen(store: stores.EditStore, edits: Sequence[int] | None) -> tuple[list[EditVersion], list[EditVersion]]:
@@ -213,7 +209,8 @@ async def _ask(
         if cache:
             stack.callback(cache.close)
         if running:
-            asked = around(GatewayUpstream(running, allow_http=_unencrypted(running, api), timeout=api.deadline))
+            host = urlsplit(running).hostname if api.allow_http else None
+            asked = around(GatewayUpstream(running, allow_http=host, timeout=api.deadline))
         for upstream in {asked, above}:
             stack.push_async_callback(upstream.close)
             await upstream.open()
@@ -318,7 +315,6 @@ def _values(outcome: EditOutcome) -> dict[str, object]:
 
 
 def _junit(outcomes: Sequence[EditOutcome]) -> str:
-    """The outcomes as a test suite of JUnit."""
     failures = str(sum(bool(outcome.problem) for outcome in outcomes))
     suite = ElementTree.Element("testsuite", name="drike edits verify", tests=str(len(outcomes)), failures=failures)
     for outcome in outcomes:

@@ -161,8 +161,7 @@ def watch_training(
     try:
         running.watch(events, show, model)
     finally:
-        used = read_usage(folder).get("training", Usage())
-        if used.tokens:
+        if (used := read_usage(folder).get("training", Usage())).tokens:
             draw(tables.work({"training": used}))
 
 
@@ -191,8 +190,7 @@ def watch_query_policy(
                 if event.done:
                     say(f"Recovered {event.done} of {event.total} edits")
             case Expected():
-                absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in event.means]
-                if absent:
+                if absent := [aspect.value for aspect in ASPECTS_OF_S if aspect not in event.means]:
                     note(f"no training edit has a {' or a '.join(absent)} probe, so the policy learns from none")
                 means = ", ".join(f"{aspect.value} {mean:.3f}" for aspect, mean in event.means.items())
                 tokens = f"{event.tokens:.0%} of the tokens of all demonstrations"
@@ -273,7 +271,6 @@ def evaluate(
 def _count_asked(
     counting: CountingModel, cases: Sequence[EditCase], editors: Sequence[Editor], rule: Rule, *, write: bool
 ) -> None:
-    """Count the calls of an evaluation."""
     resolved = count_own_answers(counting, cases, rule)
     for editor in editors:
         list(outcomes_of(editor, counting, resolved.cases, rule=rule, write=write, allow_trained=True))
@@ -310,8 +307,7 @@ def watch_evaluation(
     usages = {name: used for name, used in read_usage(folder).items() if name in evaluation.outcomes}
     if any(used.tokens for used in usages.values()):
         draw(tables.work(usages))
-    cached = [name for name, used in usages.items() if model.info.served and used.cached]
-    if cached:
+    if cached := [name for name, used in usages.items() if model.info.served and used.cached]:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds do not measure the model")
     return evaluation
 

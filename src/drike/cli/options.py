@@ -117,8 +117,7 @@ class Command(SafeHelp, TyperCommand):
 
     def get_help_option(self, ctx: Any) -> Any:
         """--help, which works and is not listed."""
-        help_option = super().get_help_option(ctx)
-        if help_option is not None:
+        if (help_option := super().get_help_option(ctx)) is not None:
             help_option.hidden = True
         return help_option
 
@@ -155,8 +154,7 @@ def _option(parameter: Parameter, settings: Mapping[str, Any]) -> Parameter:
     """A parameter that typer reads as an option, or as an argument, which help does not list."""
     kind, default, shown = parameter.annotation, parameter.default, dict(settings)
     choices, limits = shown.pop("choices", ()), (shown.pop("min", None), shown.pop("max", None))
-    literal = next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)
-    if literal is not None:
+    if (literal := next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)) is not None:
         choices, kind = get_args(literal), str if kind is literal else str | None
     if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in shown["help"]:
         shown["help"] += f" (default: {default})"

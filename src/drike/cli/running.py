@@ -215,8 +215,7 @@ class Resumable(Command):
         named = {name for name in known | {"out"} if ctx.get_parameter_source(name).name == "COMMANDLINE"}
         for name in sorted(named - _CHANGEABLE):
             raise UsageError(f"--resume keeps the run's options: leave {flags[name]} out, or start a new run")
-        began = Run.open(folder).record.options
-        if began is None:
+        if (began := Run.open(folder).record.options) is None:
             raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
         if "editors" in known and "epochs" in began:
             again = f"evaluate it with --run {folder}, or continue training with drike train --resume {folder}"

@@ -171,7 +171,8 @@ def verdict(group: Group) -> str:
     if ranked[0].cases < MIN_EDITS:
         return f"{best} has {metric} {values[best]} on {where}, too few to tell editors apart."
     compared = [*others, *([] if known == NOT_MEASURED else [UNEDITED])]
-    above = {other: group.above(best, other, metric) for other in compared}
+    differences = {other: group.difference(best, other, metric) for other in compared}
+    above = {other: of and of.significant and (of.estimate.value or 0) > 0 for other, of in differences.items()}
     if above.get(UNEDITED) is False:
         none = f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}"
         return f"{none}; the best is {best} with {values[best]}."

@@ -109,11 +109,6 @@ class Group:
             return None
         return Difference(paired_differences(self.counts[ours], self.counts[theirs])[metric])
 
-    def above(self, ours: str, theirs: str, metric: str) -> bool | None:
-        """Whether our metric is significantly above theirs; None if that cannot be said."""
-        difference = self.difference(ours, theirs, metric)
-        return None if difference is None else difference.significant and (difference.estimate.value or 0) > 0
-
     def seeds(self, editor: str | None = None) -> tuple[int, ...]:
         """The seeds that measured an editor, or any editor."""
         return tuple(sorted({run.seed for run in self.runs if editor is None or editor in run.outcomes}))
@@ -264,15 +259,13 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
     by_editor, folder = dict[str, tuple[Outcome, ...]](), run.folder
     resumable = run.record.options is not None and not (folder / _EPISODES).exists()
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
-    paths = sorted((folder / files.OUTCOMES).glob("*.jsonl"))
-    if not paths:
+    if not (paths := sorted((folder / files.OUTCOMES).glob("*.jsonl"))):
         first = f" yet: {remedy}" if resumable else f": evaluate it first, with `drike evaluate --run {folder}`"
         raise RunError(f"{folder} has no outcomes{first}")
     probes: dict[tuple[str, Aspect, str], str] = {}
     for path in paths:
         outcomes = tuple(files.read_outcomes(path))
-        done = {outcome.case_id for outcome in outcomes}
-        if not set(split.test) <= done:
+        if not set(split.test) <= (done := {outcome.case_id for outcome in outcomes}):
             remedy = f"{remedy}, or remove the file to report the other editors"
             raise RunError(f"{path} holds {len(done)} of {len(split.test)} test edits: {remedy}")
         asked = {(o.case_id, o.aspect, o.query): o.target for o in outcomes}

@@ -139,8 +139,7 @@ class Distribution:
 
 def distribution_of(outcomes: Sequence[Outcome]) -> Distribution:
     """Count one editor's retains, every edit once. Raises ValueError if there is no outcome of a rewrite probe."""
-    shots = [outcome.shots for outcome in outcomes if outcome.aspect is Aspect.REWRITE]
-    if not shots:
+    if not (shots := [outcome.shots for outcome in outcomes if outcome.aspect is Aspect.REWRITE]):
         raise ValueError("no outcome of a rewrite probe: retains are counted once per edit, at its rewrite probe")
     return Distribution(dict(sorted(Counter(shots).items())), fmean(shots), pstdev(shots))
 
