@@ -152,9 +152,8 @@ def _refuse_unusable(arguments: Sequence[str]) -> None:
     """Fail where an argument is empty or is no text."""
     for argument in arguments:
         if _BROKEN.search(argument):  # neither a terminal nor a run's folder could hold it
-            remedy = "write it, or rename the file, in UTF-8"
-            if sys.getfilesystemencoding() != "utf-8":
-                remedy = "set PYTHONUTF8=1, since this locale is not UTF-8"
+            utf8, other = "write it, or rename the file, in UTF-8", "set PYTHONUTF8=1, since this locale is not UTF-8"
+            remedy = utf8 if sys.getfilesystemencoding() == "utf-8" else other
             _fail(f"the argument {argument!a} is not UTF-8 text: {remedy}", code=2)
         if _EMPTY.fullmatch(argument):
             _fail("an argument is empty: give it a value, or leave its option out", code=2)

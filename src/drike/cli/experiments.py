@@ -149,11 +149,10 @@ def watch_training(
                 names = f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}"
                 console.print(names, style="bold")
             case Episode():
-                epoch.append(event)
-                status = _epoch_so_far(epoch, finished=len(epoch) == cases)
                 if len(epoch) == cases:
                     epoch.clear()
-                return status
+                epoch.append(event)
+                return _epoch_so_far(epoch, finished=len(epoch) == cases)
         return None
 
     past = training.recovered_episodes(folder)

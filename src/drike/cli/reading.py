@@ -80,10 +80,9 @@ def _encoders() -> Iterator[Finding]:
     for name in (MINILM, SMALL_BERT):
         try:
             source = locate(name)
+            yield f"encoder {name}", "ok", f"{source.kind}: {source.detail}"
         except EncoderError as problem:
             yield f"encoder {name}", "missing" if name == MINILM else "optional", str(problem)
-        else:
-            yield f"encoder {name}", "ok", f"{source.kind}: {source.detail}"
 
 
 def _served(name: str, template: Template | None, api: ApiOptions) -> Iterator[Finding]:

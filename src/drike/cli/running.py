@@ -226,8 +226,7 @@ class Resumable(Command):
             gone = " and ".join(f"--{name.replace('_', '-')}" for name in used)
             remedy = "start a new run, or continue it with the version of drike in its run.json"
             raise RunError(f"{folder} cannot be resumed, since drike no longer has {gone}: {remedy}")
-        began = {name: value for name, value in began.items() if name not in _RETIRED}
-        if began.keys() != known:
+        if (began := {name: value for name, value in began.items() if name not in _RETIRED}).keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
         parameters = signature(self.callback).parameters  # type: ignore[arg-type]
         for param in self.params:  # the options as the command line would take them

@@ -117,11 +117,6 @@ class Group:
         """Whether two editors were measured on the same edits under the same seeds."""
         return {ours, theirs} <= self.outcomes.keys() and self.seeds(ours) == self.seeds(theirs)
 
-    @property
-    def scores(self) -> bool:
-        """Whether the model gives probabilities."""
-        return any(outcome.logit_gap is not None for outcomes in self.outcomes.values() for outcome in outcomes)
-
 
 def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Group, ...]:
     """Group runs by model and the settings in `across`, pooling seeds. Raises ReportError with what bars it."""
@@ -156,9 +151,8 @@ def conflict(run: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str
         return f"have seed {run.seed} but different test edits and cannot share a table: {remedy}"
     if differing or run.model != other.model:
         return ""
-    for name in run.identity.keys() & other.identity.keys():
-        if run.identity[name] != other.identity[name]:
-            return f"differ in the {name} of model {run.model} and cannot share a table: report them separately"
+    if name := next((name for name, value in run.identity.items() if other.identity.get(name, value) != value), ""):
+        return f"differ in the {name} of model {run.model} and cannot share a table: report them separately"
     if same_seed and (twice := next((editor for editor in run.outcomes if editor in other.outcomes), "")):
         return f"both measured {twice} with seed {run.seed} on {run.model}: report only one of them"
     return ""

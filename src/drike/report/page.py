@@ -104,12 +104,9 @@ def _with_best(rows: list[Row]) -> list[Row]:
     """The rows with the best value of each column marked, where it has several; values shown as equal are all best."""
     columns = zip(*(cells for _, cells in rows), strict=True)
     ranks = [[cell.rank for cell in column if cell.rank is not None] for column in columns]
-    best = [max(column) if len(column) > 1 else None for column in ranks]
-    return [
-        (name, [replace(cell, kind="best") if top is not None and cell.rank == top else cell
-                for cell, top in zip(cells, best, strict=True)])
-        for name, cells in rows
-    ]  # fmt: skip
+    tops = [max(column) if len(column) > 1 else math.nan for column in ranks]
+    pairs = ((name, zip(cells, tops, strict=True)) for name, cells in rows)
+    return [(name, [replace(one, kind="best") if one.rank == top else one for one, top in row]) for name, row in pairs]
 
 
 class _Point(NamedTuple):

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import ClassVar
 
 from drike.evaluation.metrics import harmonic_mean
 from drike.report.groups import BASELINE, METHOD, Group
 from drike.report.tables import INTERVALS, cell
+from drike.support.records import read
 from drike.support.table import Cell, Number, Table
 
 _BY_MODEL = 3  # the table whose rows are models; it gets S, too
@@ -25,6 +26,7 @@ _SECONDS = (
 class Published:
     """A row of the paper: its coordinates, and its values by column, without those that the paper does not print."""
 
+    sparse: ClassVar[bool] = True
     model: str
     editor: str
     values: Mapping[str, float]
@@ -44,14 +46,8 @@ class PaperTable:
     rows: tuple[Published, ...]
 
 
-def _table(columns: list[str], rows: list[dict[str, Any]], **others: Any) -> PaperTable:
-    for row in rows:
-        row["values"] = {name: value for name, value in zip(columns, row["values"], strict=True) if value != "n/a"}
-    return PaperTable(columns=tuple(columns), rows=tuple(Published(**row) for row in rows), **others)
-
-
 _PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text("utf-8"))
-TABLES = tuple(_table(**table) for table in _PAPER["table"])
+TABLES = tuple(read(PaperTable, table) for table in _PAPER["table"])
 # By model: mean and standard deviation of retains per prompt of DR-IKE, on 100 test edits (appendix); seconds per epoch
 # of training without and with the budget controller (section 5.3).
 RETAIN_BUDGETS: dict[str, tuple[float, float]] = {row["model"]: (row["mean"], row["std"]) for row in _PAPER["retains"]}
@@ -71,7 +67,7 @@ def paper_tables(groups: Sequence[Group]) -> Iterator[Table]:
         yield models
     about = {group.label: f"{group.data} {group.runs[0].form}".casefold() for group in groups}
     alike = {
-        3: [group for group in groups if not group.scores],
+        3: [group for group in groups if all(o.logit_gap is None for of in group.outcomes.values() for o in of)],
         4: [group for group in groups if any(word in about[group.label] for word in ("zsre", "wiki"))],
         7: [group for group in groups if any(word in about[group.label] for word in ("temporal", "numer"))],
     }
