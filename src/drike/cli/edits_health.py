@@ -17,9 +17,7 @@ from drike.errors import DataError, UsageError
 from drike.gates import drafting
 from drike.gates.index import EditIndex
 from drike.models import ApiOptions
-from drike.serving.health import AT_LEAST, EditHealth, ReplayedQuery, shadow_report
-from drike.serving.health import health as fared
-from drike.serving.health import replay as decide_again
+from drike.serving import health as live
 from drike.stated import Stated
 from drike.stores import moves, reports
 from drike.stores.counts import Counts, counts_since
@@ -34,10 +32,9 @@ _FIELDS = ("question", "answer", "correction", "comment", "conversation", "model
 
 
 @command()
-def health(*, days: int = 7, at_least: float = AT_LEAST, json_: bool = False, store: str = FILE) -> None:
+def health(*, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = False, store: str = FILE) -> None:
     """Show how often answers in live traffic took each edit; fails where that is below --at-least."""
-    edits, counts = _read(store, days)
-    lines = fared(edits, counts, at_least)
+    lines = live.health(*_read(store, days), at_least)
     if json_:
         say(json.dumps({"days": days, "at_least": at_least, "edits": [line.values for line in lines]}))
     elif lines:
@@ -53,7 +50,7 @@ def report(*, days: int = 7, price_in: float | None = None, page: Path | None = 
     """Show what came while edits were in shadow, and what switching them on would do."""
     if page:
         page_name(page)
-    sentences, edits = shadow_report(*_read(store, days), price_in)
+    sentences, edits = live.shadow_report(*_read(store, days), price_in)
     say_lines(sentences)
     table = _table("Edits in shadow, the most asked first", edits[:_MOST_ROWS], shadow=True)
     if edits:
@@ -71,10 +68,10 @@ def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
         return snapshot(opened), counts_since(opened, datetime.now(UTC).date() - timedelta(days=days - 1))
 
 
-def _table(title: str, edits: Sequence[EditHealth], *, shadow: bool = False) -> Table:
+def _table(title: str, edits: Sequence[live.EditHealth], *, shadow: bool = False) -> Table:
     outcomes = [outcome for outcome in (*Stated, "unread") if outcome is not Stated.NEW]
 
-    def row(line: EditHealth) -> tuple[Cell, ...]:
+    def row(line: live.EditHealth) -> tuple[Cell, ...]:
         verdict = "" if shadow else f", {line.words}"
         numbers = (Number(line.numbers[outcome]) for outcome in outcomes)
         asked, tokens = Number(line.numbers["matched"]), Number(line.tokens_a_day, ",.0f")
@@ -165,7 +162,7 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
     from drike.gates.store_gate import open_gate
     from drike.serving.feed import EditFeed
 
-    def row(asked: ReplayedQuery) -> tuple[str, ...]:
+    def row(asked: live.ReplayedQuery) -> tuple[str, ...]:
         edit, named, p = asked.candidate.edit, asked.candidate.name or "", f"{asked.candidate.probability:.3f}"
         return str(asked.times), shown(asked.query), f"{edit.id}: {shown(edit.record.edit.fact)}", named, p
 
@@ -174,7 +171,7 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
         feed = EditFeed(opened, gate, encoder=partial(watched_encoder, relations=gating.relations))
         try:
             with log.open("rb") as lines:
-                result = decide_again(lines, feed.follower(AsBlock()))
+                result = live.replay(lines, feed.follower(AsBlock()))
         except OSError as problem:
             raise DataError(f"{log} cannot be read ({problem.strerror}): check the path") from None
     if not result.requests:

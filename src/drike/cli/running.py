@@ -19,8 +19,7 @@ from drike.editors.pool import Pool
 from drike.encoders import MINILM
 from drike.errors import RunError, UsageError
 from drike.evaluation.evaluate import CaseAnswers
-from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, template_for
-from drike.models import load as load_model
+from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, load, template_for
 from drike.report.groups import trained_run
 from drike.runs import run as files
 from drike.runs.evaluating import CaseEvaluated
@@ -138,7 +137,7 @@ def open_model(
     template = template_for(name, options.template or base.template)
     api = replace(api, tokenizer=api.tokenizer or (base.tokenizer if name == base.model else None))
     left = api.after(files.total_usage(at.resume)) if at.resume else api
-    model = CountingModel(name, template, api) if at.dry_run else load_model(
+    model = CountingModel(name, template, api) if at.dry_run else load(
         name, template=template, device=options.device, replicas=at.replicas, api=left, cache=cache
     )  # fmt: skip
     tokens, count = options.prompt_tokens or base.prompt_tokens, model.count_tokens

@@ -20,7 +20,6 @@ from drike.edits import Aspect
 from drike.evaluation.metrics import Outcome
 from drike.prompts import Role
 from drike.report import document as texts
-from drike.report.document import Document
 from drike.report.groups import UNEDITED, Group, ReportedRun
 from drike.report.tables import COLUMNS, SCORES, STARRED
 from drike.runs.run import CasePrompts
@@ -53,7 +52,7 @@ Row = tuple[str, list[PageCell]]
 Block = tuple[str, list[Row]]
 
 
-def html(document: Document) -> str:
+def html(document: texts.Document) -> str:
     """Write the page of a report; the same input gives the same text."""
     script = (_HERE / "viewer.js").read_text("utf-8")
     groups = document.groups

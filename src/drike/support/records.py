@@ -13,7 +13,7 @@ Record = TypeVar("Record")
 Reader = Callable[[Any], Any]
 
 ADDED = {"added": True}  # metadata of a field with a default that records of earlier versions lack
-_MAXIMUM = {int: 2**63 - 1, float: 1e100}  # sums and squares of such numbers are finite
+_NUMBERS = {int: ((int,), 0, 2**63 - 1), float: ((float, int), -1e100, 1e100)}  # sums and squares are finite
 
 
 def parse(text: str | bytes) -> Any:
@@ -85,9 +85,8 @@ def _reader(hint: Any) -> Reader:
     return reader
 
 
-def _number_reader(kind: type) -> Reader:
-    kinds, maximum = {int: (int,), float: (float, int)}[kind], _MAXIMUM[kind]
-    minimum = 0 if kind is int else -maximum
+def _number_reader(kind: type[int | float]) -> Reader:
+    kinds, minimum, maximum = _NUMBERS[kind]
 
     def read_number(value: Any) -> Any:
         if type(value) not in kinds or not minimum <= value <= maximum:  # nan is in no range
