@@ -53,7 +53,7 @@ def test_edit_with_another_model_uses_the_runs_template(
         opened.append(options["template"])
         raise ModelError("not here")
 
-    monkeypatch.setattr("drike.cli.running.load_model", refuse)
+    monkeypatch.setattr("drike.cli.running.load", refuse)
     fact = ("--fact", "It is -> green")
     assert run("edit", "--run", str(folder), "--model", "transformers:m@http://127.0.0.1:9/v1", *fact) == 1
     assert opened == ["plain"]
