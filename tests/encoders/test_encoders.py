@@ -25,8 +25,7 @@ from hypothesis.extra import numpy as arrays
 from drike import encoders
 from drike.encoders import MINILM, HashingEncoder, load_encoder, locate
 from drike.encoders.base import BULK, FloatArray, directions, nearest
-from drike.encoders.frozen import FeatureStore, Forward, FrozenEncoder
-from drike.encoders.onnx import BertFolder
+from drike.encoders.frozen import BertFolder, FeatureStore, Forward, FrozenEncoder
 from drike.errors import DrikeError, EncoderError
 from drike.support.huggingface import pinned
 

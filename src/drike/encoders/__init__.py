@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from drike.encoders.base import HASHING, FloatArray, HashingEncoder, Progress, TextEncoder, hashing_encoder
-from drike.encoders.frozen import FeatureStore, FrozenEncoder, by_torch
-from drike.encoders.onnx import by_onnx
+from drike.encoders.frozen import FeatureStore, FrozenEncoder, by_onnx, by_torch
 from drike.errors import EncoderError
 from drike.support.files import cache_folder, sha256
 from drike.support.huggingface import pinned, quiet

@@ -163,13 +163,10 @@ def _places(text: str, seed: int) -> NDArray[np.int64]:
 def _places_of_word(word: str, seed: int) -> NDArray[np.int64]:
     marked = f"<{word}>"
     grams = [marked[i : i + n] for n in (3, 4) for i in range(len(marked) - n + 1)]
-    # Mixed once more: CRC is linear, so similar words have similar low bits.
-    return np.array([_mix(zlib.crc32(gram.encode(), seed)) for gram in [marked, marked, *grams]], np.int64)
-
-
-def _mix(number: int) -> int:
-    number = (number ^ number >> 16) * 0x45D9F3B & 0xFFFFFFFF
-    return (number ^ number >> 16) * 0x45D9F3B & 0xFFFFFFFF
+    numbers = np.array([zlib.crc32(gram.encode(), seed) for gram in [marked, marked, *grams]], np.int64)
+    for _ in range(2):  # mixed once more: CRC is linear, so similar words have similar low bits
+        numbers = (numbers ^ numbers >> 16) * 0x45D9F3B & 0xFFFFFFFF
+    return numbers
 
 
 def hashing_encoder(name: str) -> HashingEncoder:
