@@ -29,10 +29,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from drike import tinyfacts
 from drike.models.local import scoring
+from drike.models.local.attention import build_tree
 from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
 from drike.models.local.scoring import PrefixCache, TokenScores, bytes_to_keep
 from drike.models.local.tokens import Encoded
-from drike.models.local.tree import build_tree
 from lib import pages
 
 TITLE = "Scoring on a GPU"

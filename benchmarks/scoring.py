@@ -31,10 +31,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
 from drike.models.local import scoring
+from drike.models.local.attention import build_tree
 from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
 from drike.models.local.scoring import PrefixCache
 from drike.models.local.tokens import Encoded
-from drike.models.local.tree import build_tree
 from lib import pages
 
 TITLE = "One edit, every scoring strategy"

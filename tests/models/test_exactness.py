@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from drike.models.local import scoring as ways
+from drike.models.local.attention import TokenTree
 from drike.models.local.tokens import Encoded, encode_requests
-from drike.models.local.tree import TokenTree
 from drike.models.protocols import Request
 from tests.worlds.zoo import (
     ALONE,
@@ -62,7 +62,7 @@ def test_scores_equal_plain_forwards(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         scores = model.score(requests)
-    assert model.plan.strategy == PLANNED[name]
+    assert model._scorer.plan.strategy == PLANNED[name]
     expected = alone(model, requests)
     assert off(scores, expected) < 1e-4
     assert [score.greedy for score in scores] == [reading.greedy for reading in expected]
@@ -109,7 +109,7 @@ def test_every_slower_strategy_is_exact(name: str, strategy: Any) -> None:
         pytest.skip("its state cannot be continued by several tokens at once: see attention.plan")
     model = wrap(MAKE[name], strategy=strategy)
     assert off(model.score(episode(2)), alone(model, episode(2))) < 1e-4
-    assert model.plan.strategy == strategy
+    assert model._scorer.plan.strategy == strategy
 
 
 @pytest.mark.parametrize("name", ["Mamba", "Jamba"])
@@ -118,7 +118,7 @@ def test_the_check_detects_models_whose_state_cannot_be_forked(name: str) -> Non
     with pytest.warns(UserWarning, match="not exact"):
         scores = model.score(episode(2))
     assert off(scores, alone(model, episode(2))) < 1e-4
-    assert model.plan.strategy == "naive"
+    assert model._scorer.plan.strategy == "naive"
 
 
 def test_dynamic_rope_models_are_scored_one_prompt_at_a_time() -> None:
@@ -136,7 +136,7 @@ def test_longrope_models_pack_short_and_long_texts_separately() -> None:
     model = wrap(TREES["Phi-3, longrope"])
     requests = episode(2)
     assert off(model.score(requests), alone(model, requests)) < 1e-4
-    assert model.plan.strategy == "tree"
+    assert model._scorer.plan.strategy == "tree"
     assert model.usage.forwards < len(requests)
 
 
@@ -150,7 +150,7 @@ def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
     with pytest.warns(UserWarning, match="not exact"):
         scores = model.score(episode(3))
     assert off(scores, expected) < 1e-4
-    assert model.plan.strategy == "naive" and "check" in model.plan.reason
+    assert model._scorer.plan.strategy == "naive" and "check" in model._scorer.plan.reason
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert off(model.score(episode(4)), alone(model, episode(4))) < 1e-4
@@ -163,7 +163,7 @@ def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> Non
         for keys, _ in trunk.layers:
             keys.mul_(-1)
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
-    assert model.plan.strategy == "tree"
+    assert model._scorer.plan.strategy == "tree"
     assert not len(model._scorer.prefixes)
 
 
@@ -198,5 +198,5 @@ def test_half_precision_agrees_with_plain_forwards_and_has_no_ties(dtype: torch.
     model = wrap(lambda: llama().to(dtype))
     scores = model.score(episode(1))
     assert off(scores, alone(model, episode(1))) < 0.1
-    assert model.plan.strategy == "tree"
+    assert model._scorer.plan.strategy == "tree"
     assert all(score.logit_gap != 0 for score in scores)

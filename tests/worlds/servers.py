@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest.mock import patch
 
 from drike.models.protocols import LanguageModel, Request, Template
 from drike.models.served import ApiOptions, openai
@@ -102,7 +103,8 @@ def connect(
     **options,  # type: ignore[no-untyped-def]
 ) -> ServedModel:
     """Connect to a served model, with `ApiOptions` as keywords."""
-    return openai.ServedModel(name, ApiOptions(**options), template=template, attempts=attempts)
+    with patch.object(openai, "ATTEMPTS", attempts):
+        return openai.ServedModel(name, ApiOptions(**options), template=template)
 
 
 # A working server

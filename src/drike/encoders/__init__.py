@@ -128,15 +128,14 @@ def _cached(name: str) -> Path | None:
 @cache
 def _hub_has(name: str) -> bool:
     """Whether the hub has a model; it is asked once in a process, for a few seconds at most."""
-    if find_spec("huggingface_hub") is None:
-        return False
-    from huggingface_hub import HfApi
+    try:
+        from huggingface_hub import HfApi
 
-    repository, revision = pinned(name)
-    ask = partial(HfApi().file_exists, repository, "config.json", revision=revision)
-    try:  # a resolver without a network may take half a minute, whatever a request's own timeout
+        repository, revision = pinned(name)
+        ask = partial(HfApi().file_exists, repository, "config.json", revision=revision)
+        # A resolver without a network may take half a minute, whatever a request's own timeout.
         return run_with_timeout(_PROBE_SECONDS, ask)
-    except Exception:  # a name or an address that is none, no network, or a proxy for which a package is missing
+    except Exception:  # a missing package, also of a proxy; a name or an address that is none; or no network
         return False
 
 

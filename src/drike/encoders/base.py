@@ -114,8 +114,7 @@ def word_weights() -> dict[str, float]:
 
 def _weights(lines: NDArray[Any], total: int) -> FloatArray:
     rarity = np.log((total + 1) / (1 + np.minimum(lines, total))) / np.log(total)
-    weights: FloatArray = np.clip(rarity, _LEAST, 1).astype(np.float32) ** _POWER
-    return weights
+    return np.asarray(np.clip(rarity, _LEAST, 1).astype(np.float32) ** _POWER)
 
 
 @cache

@@ -164,8 +164,7 @@ def by_torch(folder: Path) -> Forward:
 
         counts = weights()[row["input_ids"]]
         summed = (normalize(row["token_embeddings"], dim=-1) * counts[..., None]).sum(-2)
-        pooled: FloatArray = (summed / counts.sum(-1, keepdim=True).clamp(min=1e-9)).cpu().numpy()
-        return pooled
+        return np.asarray((summed / counts.sum(-1, keepdim=True).clamp(min=1e-9)).cpu(), np.float32)
 
     def vectors(texts: Sequence[str], salient: bool) -> FloatArray:
         options: dict[str, Any] = {"batch_size": BATCH, "show_progress_bar": False}
@@ -260,8 +259,7 @@ class _Model:
         inputs = np.full((len(rows), max(map(len, rows)), len(_INPUTS)), (0, 0, -1), np.int64)
         for row, filled in zip(rows, inputs, strict=True):
             filled[: len(row)] = row
-        parts: dict[str, Any] = {name: inputs[..., i] for i, name in enumerate(_INPUTS)}
-        vectors: FloatArray = self._session.run(None, parts)[0]
+        vectors: FloatArray = self._session.run(None, {name: inputs[..., i] for i, name in enumerate(_INPUTS)})[0]
         return vectors[inputs[..., -1] >= 0]
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from drike.errors import ModelError, UsageError
 from drike.models.protocols import LanguageModel, Template, Usage
-from drike.models.served import SERVICES, ApiOptions, is_served, service_for
+from drike.models.served import SERVICES, ApiOptions, is_served
 
 __all__ = ["EMBEDDED", "READER", "SERVICES", "ApiOptions", "LanguageModel", "Template", "Usage", "load", "template_for"]
 
 EMBEDDED, READER = "embedded", "reader"
+_FIRST_LETTERS = {"openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"), "gemini": ("gemini-",)}
 
 
 def load(
@@ -89,5 +90,9 @@ def _refuse_misspelled(name: str) -> None:
         form = f"SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, with SERVICE one of {', '.join(SERVICES)}"
         raise ModelError(f"{name} is no folder{meant}: a model behind an API is {form}")
     near = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)
-    if near or (service := service_for(name)):
-        raise ModelError(f"there is no model {name!r}: did you mean {near[0] if near else f'{service}:{name}'}?")
+    if "/" not in name:
+        near += [
+            f"{service}:{name}" for service in _FIRST_LETTERS if name.casefold().startswith(_FIRST_LETTERS[service])
+        ]
+    if near:
+        raise ModelError(f"there is no model {name!r}: did you mean {near[0]}?")

@@ -148,9 +148,9 @@ class BayesianReader:
         wording, _, new = next((part for part in parts if self._asked.get(part[0]) == asked), parts[0])
         kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
         anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[relation]]), form)
-        met = [m for m in map(self._parse_block, shown) if m is not None]
-        relations, answers, adopted = (np.array([m[i] for m in met], dtype=np.int64) for i in range(3))
-        seen = DemonstrationArrays(relations, answers, adopted.astype(bool))
+        met = [block for block in map(self._parse_block, shown) if block is not None]
+        relations, answers, adopted = np.array(met, dtype=np.int64).reshape(-1, 3).T
+        seen = DemonstrationArrays(relations, answers, adopted > 0)
         k = self.observer.weights(kind, self._number[relation], self._number[true], seen)
         share = (anchor * mu + k[seen.adopted].sum()) / (anchor + k.sum())
         return ParsedPrompt(true, new, float(self.observer.sharpen(share)[0]))

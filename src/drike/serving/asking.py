@@ -10,9 +10,8 @@ from hashlib import sha256
 from typing import Any
 
 from drike.errors import RefusedError, ServerError, UsageError
-from drike.models.served import CHARACTERS_PER_TOKEN, Meter
+from drike.models.served import CHARACTERS_PER_TOKEN, Meter, error_message, token_counts
 from drike.models.served.cache import AnswerCache
-from drike.models.served.response import error_message, token_counts
 from drike.serving.relay import RequestError, text_of
 from drike.serving.requests import CHAT, EditedRequest
 from drike.serving.upstream import Headers, HttpUpstream, Reply, Upstream, UpstreamCall, UpstreamError, in_one, whole

@@ -25,10 +25,9 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.errors import ModelError, reason
 from drike.models.local import attention, tokens
-from drike.models.local.attention import Plan, Strategy
+from drike.models.local.attention import Strategy, build_tree
 from drike.models.local.scoring import PrefixCache, Scorer, forward
 from drike.models.local.tokens import Tokens
-from drike.models.local.tree import build_tree
 from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
 from drike.support.huggingface import commit_of, like, pinned, quiet
 
@@ -106,14 +105,10 @@ class HuggingFaceModel:
         self.usage = Usage()
 
     @property
-    def plan(self) -> Plan:
-        """How `score` works with this model, and why; a failed self-check changes it."""
-        return self._scorer.plan
-
-    @property
     def info(self) -> ModelInfo:
         """The model's properties; identity contains hashes of its config and of a sample of every tensor."""
-        scoring = f"{self.plan.strategy}: {self.plan.reason}"
+        plan = self._scorer.plan  # a failed self-check changes it
+        scoring = f"{plan.strategy}: {plan.reason}"
         return ModelInfo(self._name, 1, scoring, self._identity, turns=self.template == "chat")
 
     @cached_property

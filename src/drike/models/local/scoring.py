@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -23,9 +24,8 @@ from transformers import DynamicCache, PreTrainedModel
 
 from drike.errors import ModelError
 from drike.models.local import attention
-from drike.models.local.attention import STRATEGIES, Plan, Strategy, encoding_of, tree_inputs
+from drike.models.local.attention import STRATEGIES, Ids, Plan, Strategy, TokenTree, build_tree, encoding_of, packs
 from drike.models.local.tokens import Encoded, Tokens
-from drike.models.local.tree import Ids, TokenTree, build_tree, packs, shared_prefix
 from drike.models.protocols import Usage
 
 _CACHES = ("past_key_values", "cache_params", "state")  # models' names for the state they continue from
@@ -106,11 +106,11 @@ def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: Pr
     tree, rows, places = _tree(requests)
     first = 0
     if prefixes is None:
-        logits = forward(model, rows, **tree_inputs(model, tree)).logits[0]
+        logits = forward(model, rows, **attention.tree_inputs(model, tree)).logits[0]
     else:
         prompt = tree.ids[: min(tree.trunk, int(rows[0]))]
         first, cache = prefixes.recall(prompt)
-        inputs = tree_inputs(model, tree, first)
+        inputs = attention.tree_inputs(model, tree, first)
         logits = forward(model, rows - first, use_cache=True, past_key_values=cache, **inputs).logits[0]
         prefixes.keep(prompt, cache)
     scores = _token_scores(logits, requests, places)
@@ -135,12 +135,9 @@ def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
 def forward(model: PreTrainedModel, rows: Ids, *, use_cache: bool = False, **inputs: Any) -> Any:
     """Output of a forward, with float32 logits [batch, len(rows), V] of the given rows only."""
     chosen = torch.from_numpy(rows).to(model.device)
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        output: Any = model(**inputs, use_cache=use_cache, logits_to_keep=chosen)
-    else:
-        output = model(**inputs, use_cache=use_cache)
-        output.logits = output.logits[:, chosen]
-    output.logits = output.logits.float()
+    chooses = "logits_to_keep" in inspect.signature(model.forward).parameters
+    output: Any = model(**inputs, use_cache=use_cache, **({"logits_to_keep": chosen} if chooses else {}))
+    output.logits = (output.logits if chooses else output.logits[:, chosen]).float()
     return output
 
 
@@ -152,15 +149,13 @@ def _token_scores(logits: torch.Tensor, requests: Sequence[Encoded], rows: Seque
     best = logits.topk(2, dim=-1).values
     first = logits.argmax(dim=-1)  # as generation chooses, also between equals
     chosen = logits[at, target]
-    logprob = (chosen - logits.logsumexp(dim=-1)[at]).tolist()
+    logprob = chosen - logits.logsumexp(dim=-1)[at]
     is_first = first[at] == target
-    gap = (chosen - torch.where(is_first, best[at, 1], best[at, 0])).tolist()
-    greedy, first_ids = is_first.tolist(), first.tolist()
-    scores, begin = [], 0
-    for request, own in zip(requests, rows, strict=True):
-        of = slice(begin, begin + len(request.ids) - request.start)
-        scores.append(TokenScores(tuple(logprob[of]), all(greedy[of]), min(gap[of]), first_ids[own[-1]]))
-        begin = of.stop
+    gap = chosen - torch.where(is_first, best[at, 1], best[at, 0])
+    tokens, scores = zip(logprob.tolist(), is_first.tolist(), gap.tolist(), strict=True), []
+    for own, following in zip(rows, first[[own[-1] for own in rows]].tolist(), strict=True):
+        logprobs, greedy, gaps = zip(*islice(tokens, len(own) - 1), strict=True)
+        scores.append(TokenScores(logprobs, all(greedy), min(gaps), following))
     return scores
 
 
@@ -261,7 +256,7 @@ class PrefixCache:
         # Most trunks differ from `ids` within a few tokens, so a comparison of these rules them out.
         few = ids[:WORTH_KEEPING]
         near = [i for i, trunk in enumerate(self._kept) if np.array_equal(trunk.ids[:WORTH_KEEPING], few)]
-        matches = ((i, shared_prefix(self._kept[i].ids, ids)) for i in near)
+        matches = ((i, attention.shared_prefix(self._kept[i].ids, ids)) for i in near)
         return max(matches, key=lambda match: match[1], default=(0, 0))
 
 
@@ -360,8 +355,7 @@ class Scorer:
         except _UNSUPPORTED as error:
             return Scored([], Usage(), 0), f"it raised {type(error).__name__}"
         continued = answer.spanned > answer.usage.tokens_computed
-        plain = len(requests) == 1 and not continued
-        if plain or answer.spanned <= 2 * self._checked[continued]:
+        if (len(requests) == 1 and not continued) or answer.spanned <= 2 * self._checked[continued]:
             return answer, None
         ends = [lengths.index(min(lengths)), lengths.index(max(lengths))]
         oracle = score_naively(model, [requests[i] for i in ends])

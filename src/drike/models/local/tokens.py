@@ -81,7 +81,7 @@ def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template:
         starts = map(partial(_start_by_offsets, tokenizer), rendered, ids, offsets)
     else:
         before, _ = encode(tokenizer, [request.prompt for request in rendered], template)
-        starts = map(_start_after, before, ids)
+        starts = map(lambda own, whole: len(own) if whole[: len(own)] == own else None, before, ids)
     return list(map(_checked, rendered, ids, starts))
 
 
@@ -132,11 +132,6 @@ def _start_by_offsets(tokenizer: Tokenizer, request: Request, ids: Tokens, offse
     # Byte-level tokenizers leave white space out of a token's offsets, so a merged space shows only in its text.
     indented = _indent(decode(tokenizer, ids[start:])) > _indent(request.continuation)
     return None if indented or (start < len(ids) and offsets[start][0] < boundary) else start
-
-
-def _start_after(prompt: Tokens, ids: Tokens) -> int | None:
-    """Where the tokens after the prompt's own start; None if the whole text does not begin with these."""
-    return len(prompt) if ids[: len(prompt)] == prompt else None
 
 
 def _checked(request: Request, ids: Tokens, start: int | None) -> Encoded:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from drike.errors import ModelError, SpendingLimitError
+from drike.errors import ModelError, ServerError, SpendingLimitError
 from drike.models.protocols import Usage
+from drike.support.records import encodable
 
 # Service -> where its API begins, and the variable that holds its key ("" for servers that users run themselves).
 SERVICES = {
@@ -31,9 +32,9 @@ SERVICES = {
     "ollama": ("http://localhost:11434/v1", ""),
 }
 KEY = "DRIKE_API_KEY"
-_FIRST_LETTERS = {"openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"), "gemini": ("gemini-",)}
 CHARACTERS_PER_TOKEN = 4
 _CAUTIOUS = 3  # characters a token while an answer is awaited, so that a limit is not exceeded
+_MOST_TOKENS = 10**9  # that a server's count may be
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,6 @@ def is_served(name: str) -> bool:
     """Whether a name is that of a model behind an API."""
     service, colon, _ = name.partition(":")
     return bool(colon) and service.casefold() in SERVICES
-
-
-def service_for(name: str) -> str | None:
-    """The service that has models with names like `name`; None if no such service is known."""
-    known = {} if "/" in name else _FIRST_LETTERS
-    return next((service for service, starts in known.items() if name.casefold().startswith(starts)), None)
 
 
 def is_loopback(host: str | None) -> bool:
@@ -148,6 +143,32 @@ class TokenCounts(NamedTuple):
     prompt: int | None = None
     completion: int | None = None
     cached: int | None = None
+
+
+def token_counts(body: Mapping[str, Any], url: str) -> TokenCounts:
+    """The token counts of an answer. Raises ServerError for one that cannot be right."""
+    usage = next((part for part in (body.get("usage"), body.get("meta_info")) if isinstance(part, dict)), {})
+    details = usage.get("prompt_tokens_details")
+    cached = (details if isinstance(details, dict) else usage).get("cached_tokens")  # the latter is SGLang's own form
+    counts = TokenCounts(usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+    for name, value in zip(("prompt", "completion", "cached"), counts, strict=True):
+        if value is not None and not (type(value) is int and 0 <= value <= _MOST_TOKENS):
+            shown = value if isinstance(value, int | float) else type(value).__name__
+            raise ServerError(f"{url} reports {shown} {name} tokens: is it the address of an API?")
+    return counts
+
+
+def error_message(body: object, hide: Callable[[str], str]) -> str:
+    """The server's own error message, without the key, then shortened; "" if it sends none in the API's form."""
+    if isinstance(body, list) and len(body) == 1:  # Gemini's form
+        [body] = body
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    text = body.get("message") or body.get("detail") if isinstance(body, dict) else None
+    if not isinstance(text, str):
+        return ""
+    line = encodable(" ".join(hide(text).split()))
+    return line if len(line) <= 200 else f"{line[:200]}..."
 
 
 class Meter:

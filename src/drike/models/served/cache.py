@@ -73,13 +73,10 @@ class CachedModel:
                 known |= {key: answer for key, row in rows.items() if (answer := _read(kind, row)) is not None}
                 missing = [keys.index(key) for key in ours if key not in known]
                 cached -= len(missing)
-                try:
-                    for i, answer in ask([asked[i] for i in missing]) if missing else ():
-                        key = keys[missing[i]]
-                        known[key] = answer
-                        self.store.put(key, json.dumps(asdict(answer)).encode())
-                finally:
-                    self.store.settle(ours)
+                for i, answer in ask([asked[i] for i in missing]) if missing else ():
+                    key = keys[missing[i]]
+                    known[key] = answer
+                    self.store.put(key, json.dumps(asdict(answer)).encode())
             self.store.wait_for([key for key in unknown if key not in known])
         with self._counting:
             self._cached += cached
@@ -119,20 +116,19 @@ class AnswerCache:
         return remembered | self._file.get([key for key in keys if key not in remembered])
 
     def put(self, key: str, answer: bytes) -> None:
-        """Keep an answer; it is written soon (see `settle`), with those that could not be written before."""
+        """Keep an answer; it is written soon (see `asking`), with those that could not be written before."""
         with self._changed:
             self._memory[key] = self._unsaved[key] = answer
             self._asking.discard(key)
             self._changed.notify_all()
         self._writer.submit(self._write)
 
-    def settle(self, keys: Collection[str]) -> None:
-        """Wait until the answers to `keys` are written, or cannot be. Raises as `wait_for`."""
-        self._wait_until(lambda: self._failed > 0 or self._unsaved.keys().isdisjoint(keys))
-
     @contextmanager
     def asking(self, keys: Collection[str]) -> Iterator[list[str]]:
-        """Claim those of `keys` that no other thread has; others wait for them until they are put or this ends."""
+        """Claim those of `keys` that no other thread has; others wait for them until they are put or this ends.
+
+        It ends when their answers are written, or cannot be. Raises as `wait_for`.
+        """
         ours: list[str] = []
         try:
             with self._changed:
@@ -143,6 +139,7 @@ class AnswerCache:
             with self._changed:
                 self._asking.difference_update(ours)
                 self._changed.notify_all()
+            self._wait_until(lambda: self._failed > 0 or self._unsaved.keys().isdisjoint(ours))
 
     def wait_for(self, keys: Collection[str]) -> None:
         """Wait until nobody asks for any of `keys`. Raises StoppedError if the caller's group is abandoned before."""

@@ -1,4 +1,4 @@
-"""Requests to an OpenAI-compatible server, and the error that each kind of failure becomes.
+"""Requests to an OpenAI-compatible server, its responses, of which nothing is trusted, and the error of each failure.
 
 The `openai` client retries failures that may pass (no connection, a reset, 408, 409, 429, 5xx, an answer that is not
 JSON) as Retry-After says. Requests run on an event loop in a thread of their own: only there can one that waits or
@@ -6,12 +6,15 @@ hangs be cancelled at its deadline or at Ctrl-C.
 """
 
 import asyncio
+import json
 import os
 import queue
 import threading
 import weakref
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,7 +22,7 @@ import httpx2
 import openai
 
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.models.served import Address, ApiOptions, Meter, TokenCounts, is_loopback, response
+from drike.models.served import Address, ApiOptions, Meter, TokenCounts, error_message, is_loopback, token_counts
 from drike.support.parallel import POLL_SECONDS, StoppedError, TaskGroup, current_group
 from drike.support.records import encodable
 
@@ -28,6 +31,11 @@ T = TypeVar("T")
 SHARED = 1000  # characters; prompts that share a beginning this long are worth a server's prefix cache
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 2.0
+_BODY_LIMIT = 16 * 1024 * 1024  # bytes, decoded; log-probabilities of a long prompt take about a quarter of it
+_NOT_JSON, _EMPTY = "answers with something that is not JSON", "gives an empty answer"
+_SECOND_ANSWER = "answers a request twice on one connection"
+_SHORTEST_KEY = 8  # characters; a shorter one is a placeholder, and may stand in any text
+_LONGEST_INTEGER = 18  # digits; a longer one is read as a float, which no count accepts
 _TOO_LONG = ("context length", "context window", "too long", "maximum context")
 # Parameters that some models refuse, with 400 and the parameter's name, and what to send instead.
 _INSTEAD = {"max_tokens": "max_completion_tokens", "temperature": None}
@@ -51,6 +59,11 @@ def families(texts: Sequence[str]) -> list[list[int]]:
     return [sorted(group, key=lambda i: -len(texts[i])) for group in groups.values()]
 
 
+def _hiding(key: str | None) -> Callable[[str], str]:
+    """Return a function that replaces `key` in a text."""
+    return (lambda text: text.replace(key, "[key]")) if key and len(key) >= _SHORTEST_KEY else str
+
+
 class Connection:
     """A connection to one server, for threads to share. key: None sends none. attempts: most requests for an answer."""
 
@@ -59,7 +72,7 @@ class Connection:
         self._url, self._key_variable = address.url, address.key_variable
         self._deadline, self._attempts = options.deadline, attempts
         self._process = os.getpid()
-        self._hide_key = response.hiding(key)
+        self._hide_key = _hiding(key)
         self._unwanted: set[str] = set()
         self._slots = asyncio.Semaphore(options.concurrency)
         self._loop = asyncio.new_event_loop()
@@ -75,7 +88,7 @@ class Connection:
                 follow_redirects=False,
                 trust_env=not is_loopback(url.host),
                 verify=url.scheme != "http",  # without encryption, certificates are not read: they take 40 ms
-                event_hooks={"request": [_outgoing(key, self.meter)], "response": [response.read_body]},
+                event_hooks={"request": [_outgoing(key, self.meter)], "response": [_read_body]},
                 limits=httpx2.Limits(max_connections=most, max_keepalive_connections=most),
             ),
         )
@@ -131,7 +144,7 @@ class Connection:
                 with self.meter.reserved(call.text, call.max_tokens):
                     body, counts = await self._post(call), TokenCounts()
                     try:  # an estimate, if the server's counts are refused
-                        counts = response.token_counts(body, self._url)
+                        counts = token_counts(body, self._url)
                     finally:
                         self.meter.answered(call.text, counts, call.max_tokens)
                 return read(body)
@@ -171,7 +184,7 @@ class Connection:
                     sent = {name: value for name, value in named if name is not None}
                     try:
                         answer = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
-                        return response.json_object(answer.extensions["json"], self._url, self._hide_key)
+                        return _json_object(answer.extensions["json"], self._url, self._hide_key)
                     except openai.BadRequestError as error:
                         refused = {name for name in _INSTEAD.keys() & sent.keys() if name == error.param}
                         if not refused or "unsupported" not in str(error.code):
@@ -182,7 +195,7 @@ class Connection:
             late = f"{self._url} gave no whole answer within {self._deadline:g} seconds"
             raise ServerError(f"{late}: {remedy}") from None
         except openai.OpenAIError as error:
-            message = response.error_message(getattr(error, "body", None), self._hide_key)
+            message = error_message(getattr(error, "body", None), self._hide_key)
             raise self._explained(error, message, f"{call.path} for {call.body.get('model')}") from None
 
     def _explained(self, error: openai.OpenAIError, message: str, asked: str) -> ModelError:
@@ -192,7 +205,7 @@ class Connection:
             silence = f"{self._deadline / times:g} seconds, {times} times"
             return ServerError(f"{url} was silent for {silence}: is it up, and is `deadline` long enough for it?")
         if not isinstance(error, openai.APIStatusError):
-            if str(error.__cause__) in (response.EMPTY, response.NOT_JSON, response.SECOND_ANSWER):
+            if str(error.__cause__) in (_EMPTY, _NOT_JSON, _SECOND_ANSWER):
                 return ServerError(f"{url} {error.__cause__}, {times} times: is it the address of an API?")
             reason = type(error.__cause__ or error).__name__
             return ServerError(f"{url} cannot be reached ({reason}): start the server, or correct the address")
@@ -228,6 +241,84 @@ def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:
         request.headers["User-Agent"] = "drike"
 
     return prepare
+
+
+async def _read_body(response: httpx2.Response) -> None:
+    """Read and decode a response, and keep its JSON as its extension "json"; for use as an event hook.
+
+    One that should be JSON and is not becomes a failed connection, so that it is retried. Raises RefusedError if the
+    body is too large, in memory or decoded, or oddly compressed, or if the account has no money left.
+    """
+    stream = response.extensions["network_stream"]
+    _count_reads(stream)
+    if stream.reads == stream.reads_before:
+        # Nothing was read since the last response, so this one came with it, before the request was sent.
+        await stream.aclose()
+        raise httpx2.RemoteProtocolError(_SECOND_ANSWER, request=response.request)
+    response.stream = httpx2.ByteStream(await _decoded(response))
+    response.headers.pop("content-encoding", None)
+    response.encoding = "utf-8"  # whatever its headers say
+    await response.aread()
+    stream.reads_before = stream.reads
+    status = response.status_code
+    if response.is_success:
+        try:
+            number = lambda digits: (int if len(digits) <= _LONGEST_INTEGER else float)(digits)  # noqa: E731
+            response.extensions["json"] = json.loads(response.content.decode(), parse_int=number)
+        except (ValueError, RecursionError):
+            kind = _NOT_JSON if response.content.strip() else _EMPTY
+            raise httpx2.RemoteProtocolError(kind, request=response.request) from None
+    elif status == 402 or (status == 429 and b"insufficient_quota" in response.content):
+        raise RefusedError(f"the account has no money left ({status}): top it up, or use another key", status)
+
+
+async def _decoded(response: httpx2.Response) -> bytes:
+    """The body without its compression; b"", as an empty answer, for a damaged one."""
+    where, encoding = response.request.url.copy_with(query=None), response.headers.get("content-encoding", "identity")
+
+    def check_size(body: bytes | bytearray) -> None:
+        if len(body) > _BODY_LIMIT:
+            raise RefusedError(f"{where} answers with more than {_BODY_LIMIT >> 20} MB: is it the right address?")
+
+    body = bytearray()
+    raw: Any = response.stream
+    async with aclosing(raw) as stream:
+        async for chunk in stream:
+            body += chunk
+            check_size(body)
+    if not body or encoding.strip().casefold() == "identity":
+        return bytes(body)
+    if encoding.strip().casefold() not in ("gzip", "deflate"):
+        what = f"{where} compresses its answers ({encoding[:40]!r}) although asked not to"
+        raise RefusedError(f"{what}: correct the address, or the proxy before it")
+    try:
+        plain = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, _BODY_LIMIT + 1)
+    except zlib.error:
+        return b""
+    check_size(plain)
+    return plain
+
+
+def _count_reads(stream: Any) -> None:
+    """Count in `stream.reads` how often a connection is read from, beginning with its first response."""
+    if hasattr(stream, "reads"):
+        return
+    read = stream.read
+
+    async def counted(*args: Any, **kwargs: Any) -> Any:
+        stream.reads += 1
+        return await read(*args, **kwargs)
+
+    stream.read, stream.reads, stream.reads_before = counted, 0, -1
+
+
+def _json_object(body: object, url: str, hide: Callable[[str], str]) -> dict[str, Any]:
+    """The JSON object of an answer. Raises ServerError for another value, and for an error sent with status 200."""
+    if not isinstance(body, dict):
+        raise ServerError(f"{url} answered with something that is no JSON object: is it the address of an API?")
+    if isinstance(body.get("error"), dict) and not body.get("choices"):
+        raise ServerError(f"{url} failed ({error_message(body, hide)}): try again later")
+    return body
 
 
 def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: openai.AsyncOpenAI) -> None:

@@ -28,15 +28,14 @@ from drike.models.protocols import (
     cut,
     is_logprob,
 )
-from drike.models.served import KEY, ApiOptions, key_in, parse_address
+from drike.models.served import KEY, ApiOptions, key_in, parse_address, token_counts
 from drike.models.served.client import ApiCall, Connection
-from drike.models.served.response import token_counts
 from drike.prompts import chat_messages
 from drike.support.records import encodable
 
 T = TypeVar("T")
 
-ATTEMPTS = 4
+ATTEMPTS = 4  # at most, for an answer
 # Any language model continues a repeated text.
 PROBE = "red green blue, red green blue, red green blue, red green blue, red green"
 OBVIOUS, ODD = " blue", " Wednesday"
@@ -45,21 +44,19 @@ _CHOICES = 2  # the best two tokens at each place: the target's rival is among t
 
 
 class ServedModel:
-    """A model behind an API; threads may share it. name: as `parse_address` reads it. attempts: most for an answer.
+    """A model behind an API; threads may share it. name: as `parse_address` reads it.
 
     With template "plain" two to six short requests probe whether its server rates continuations; only then does it
     score. Raises ModelError.
     """
 
-    def __init__(
-        self, name: str, options: ApiOptions | None = None, *, template: Template = "chat", attempts: int = ATTEMPTS
-    ) -> None:
+    def __init__(self, name: str, options: ApiOptions | None = None, *, template: Template = "chat") -> None:
         self._options = options = options or ApiOptions()
         self._address = address = parse_address(name, allow_http=options.allow_http)
         key = key_in(address.key_variable)
         if key is None and address.key_variable != KEY:
             raise ModelError(f"{address.service} needs a key: set ${address.key_variable}")
-        self._connection = Connection(address, key, options, attempts)
+        self._connection = Connection(address, key, options, ATTEMPTS)
         self.close = self._connection.close
         self._template = template
         self._form: ScoreForm | None = None
