@@ -256,9 +256,8 @@ class _Model:
             if not rows or len(rows[-1]) + len(encoding.ids) > length:
                 rows.append([])
             rows[-1] += [(id, place, number) for place, id in enumerate(encoding.ids)]
-        inputs = np.full((len(rows), max(map(len, rows)), len(_INPUTS)), (0, 0, -1), np.int64)
-        for row, filled in zip(rows, inputs, strict=True):
-            filled[: len(row)] = row
+        width = max(map(len, rows))
+        inputs = np.array([row + [(0, 0, -1)] * (width - len(row)) for row in rows], np.int64)
         vectors: FloatArray = self._session.run(None, {name: inputs[..., i] for i, name in enumerate(_INPUTS)})[0]
         return vectors[inputs[..., -1] >= 0]
 

@@ -12,7 +12,7 @@ from drike.models.served import SERVICES, ApiOptions, is_served
 __all__ = ["EMBEDDED", "READER", "SERVICES", "ApiOptions", "LanguageModel", "Template", "Usage", "load", "template_for"]
 
 EMBEDDED, READER = "embedded", "reader"
-_FIRST_LETTERS = {"openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"), "gemini": ("gemini-",)}
+_STARTS = {"openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"), "gemini": ("gemini-",)}  # of names
 
 
 def load(
@@ -91,8 +91,6 @@ def _refuse_misspelled(name: str) -> None:
         raise ModelError(f"{name} is no folder{meant}: a model behind an API is {form}")
     near = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)
     if "/" not in name:
-        near += [
-            f"{service}:{name}" for service in _FIRST_LETTERS if name.casefold().startswith(_FIRST_LETTERS[service])
-        ]
+        near += [f"{service}:{name}" for service, starts in _STARTS.items() if name.casefold().startswith(starts)]
     if near:
         raise ModelError(f"there is no model {name!r}: did you mean {near[0]}?")

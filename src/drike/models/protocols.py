@@ -14,7 +14,6 @@ Answers = TypeVar("Answers")
 
 ANSWER_TOKENS = 16  # at most
 MAX_REASONING_TOKENS = 128
-_LARGEST = 1e6  # nats; a larger value is no log-probability
 
 Template = Literal["plain", "chat"]
 Turns = tuple[str, ...]  # a conversation, from the user's first turn to the last: user, model, user, ...
@@ -126,11 +125,6 @@ class Score:
     def mean_probability(self) -> float:
         """Geometric mean of the token probabilities: 1 / perplexity, IKE's measure."""
         return math.exp(self.logprob / len(self.logprobs))
-
-
-def is_logprob(value: object) -> bool:
-    """Whether a value is a number that a log-probability, or a difference of two, can have."""
-    return type(value) in (int, float) and abs(value) <= _LARGEST  # type: ignore[arg-type]  # false for NaN
 
 
 class LanguageModel(Protocol):

@@ -148,8 +148,7 @@ def _depth_first(tokens: Sequence[Ids]) -> list[int]:
     lengths = [len(tokens[i]) for i in ordered]
     shared = [0] + [shared_prefix(tokens[a], tokens[b]) for a, b in pairwise(ordered)]
     result: list[int] = []
-    # A stack instead of recursion: k nested prompts are k forks deep.
-    stack = [(0, len(ordered))]
+    stack = [(0, len(ordered))]  # instead of recursion: k nested prompts are k forks deep
     while stack:
         low, high = stack.pop()
         if high - low <= 1:

@@ -310,9 +310,8 @@ def _read(name_or_path: str, dtype: torch.dtype | None, *, local: bool) -> tuple
         remedy = "download it again"
         raise ModelError(f"{name_or_path} has {layers} layers by its config.json, which must be damaged: {remedy}")
     tokenizer = AutoTokenizer.from_pretrained(name, **where)
-    opened: Any = AutoModelForCausalLM.from_pretrained(
-        name, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
-    )
+    options = where | {"dtype": dtype or "auto", "use_safetensors": True, "output_loading_info": True}
+    opened: Any = AutoModelForCausalLM.from_pretrained(name, **options)
     return opened[0], tokenizer, sorted(opened[1]["missing_keys"])
 
 

@@ -13,10 +13,10 @@ import random
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -46,8 +46,7 @@ WORTH_KEEPING = 32  # tokens; shorter prefixes are read again as fast as they ar
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class TokenScores:
+class TokenScores(NamedTuple):
     """The scores of one continuation's tokens, as those of `protocols.Score`; following: the token written next."""
 
     logprobs: tuple[float, ...]
@@ -56,8 +55,7 @@ class TokenScores:
     following: int
 
 
-@dataclass(frozen=True)
-class Scored:
+class Scored(NamedTuple):
     """Scores in order, and the work they took. spanned: number of tokens processed or taken from the prefix cache."""
 
     scores: list[TokenScores]
@@ -363,4 +361,4 @@ class Scorer:
         if not off <= (1e-3 if model.dtype == torch.float32 else 0.25):  # so that nan fails too
             return answer, f"log-probabilities were off by {off:.2g}"
         self._checked[continued] = answer.spanned
-        return replace(answer, usage=answer.usage + oracle.usage), None
+        return answer._replace(usage=answer.usage + oracle.usage), None

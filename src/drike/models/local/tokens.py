@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drike.errors import ModelError, reason, require_unicode
 from drike.models.protocols import Prompts, Request, Template, Turns
@@ -27,8 +26,7 @@ Offsets = Sequence[tuple[int, int]]  # of tokens: begin and end in the text
 _TEMPLATE_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class Encoded:
+class Encoded(NamedTuple):
     """Tokens of prompt and continuation; the continuation's are ids[start:], and start is at least 1."""
 
     ids: Tokens

@@ -34,6 +34,7 @@ SERVICES = {
 KEY = "DRIKE_API_KEY"
 CHARACTERS_PER_TOKEN = 4
 _CAUTIOUS = 3  # characters a token while an answer is awaited, so that a limit is not exceeded
+_LARGEST = 1e6  # nats; a larger value is no log-probability
 _MOST_TOKENS = 10**9  # that a server's count may be
 
 
@@ -135,6 +136,11 @@ class ApiOptions:
 def estimated_tokens(text: str) -> int:
     """Tokens of a text at four characters each, rounded up."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
+
+
+def is_logprob(value: object) -> bool:
+    """Whether a value is a number that a log-probability, or a difference of two, can have."""
+    return type(value) in (int, float) and abs(value) <= _LARGEST  # type: ignore[arg-type]  # false for NaN
 
 
 class TokenCounts(NamedTuple):

@@ -18,7 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from drike.models.protocols import ANSWER_TOKENS, Completion, Prompts, Request, Score, Turns, Usage, is_logprob
+from drike.models.protocols import ANSWER_TOKENS, Completion, Prompts, Request, Score, Turns, Usage
+from drike.models.served import is_logprob
 from drike.support.files import KeyValueFile, cache_folder
 from drike.support.parallel import POLL_SECONDS, StoppedError, current_group
 from drike.support.records import parse, read

@@ -15,8 +15,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 import openai
@@ -41,9 +40,8 @@ _TOO_LONG = ("context length", "context window", "too long", "maximum context")
 _INSTEAD = {"max_tokens": "max_completion_tokens", "temperature": None}
 
 
-@dataclass(frozen=True)
-class ApiCall:
-    """A request: its path below the address, its JSON, the text it costs, and the most tokens of an answer."""
+class ApiCall(NamedTuple):
+    """A request: its path below the address, its JSON without None, the text it costs, and an answer's most tokens."""
 
     path: str
     body: Mapping[str, object]
@@ -181,7 +179,7 @@ class Connection:
             async with asyncio.timeout(self._deadline):
                 while True:
                     named = ((_INSTEAD[key] if key in self._unwanted else key, call.body[key]) for key in call.body)
-                    sent = {name: value for name, value in named if name is not None}
+                    sent = {name: value for name, value in named if name is not None and value is not None}
                     try:
                         answer = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
                         return _json_object(answer.extensions["json"], self._url, self._hide_key)
@@ -250,7 +248,14 @@ async def _read_body(response: httpx2.Response) -> None:
     body is too large, in memory or decoded, or oddly compressed, or if the account has no money left.
     """
     stream = response.extensions["network_stream"]
-    _count_reads(stream)
+    if not hasattr(stream, "reads"):  # the connection's first response: from now on, what is read is counted
+        read = stream.read
+
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            stream.reads += 1
+            return await read(*args, **kwargs)
+
+        stream.read, stream.reads, stream.reads_before = counted, 0, -1
     if stream.reads == stream.reads_before:
         # Nothing was read since the last response, so this one came with it, before the request was sent.
         await stream.aclose()
@@ -297,19 +302,6 @@ async def _decoded(response: httpx2.Response) -> bytes:
         return b""
     check_size(plain)
     return plain
-
-
-def _count_reads(stream: Any) -> None:
-    """Count in `stream.reads` how often a connection is read from, beginning with its first response."""
-    if hasattr(stream, "reads"):
-        return
-    read = stream.read
-
-    async def counted(*args: Any, **kwargs: Any) -> Any:
-        stream.reads += 1
-        return await read(*args, **kwargs)
-
-    stream.read, stream.reads, stream.reads_before = counted, 0, -1
 
 
 def _json_object(body: object, url: str, hide: Callable[[str], str]) -> dict[str, Any]:

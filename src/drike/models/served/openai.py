@@ -15,20 +15,8 @@ from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.models.protocols import (
-    ANSWER_TOKENS,
-    Completion,
-    ModelInfo,
-    Prompts,
-    Request,
-    Score,
-    Template,
-    Turns,
-    Usage,
-    cut,
-    is_logprob,
-)
-from drike.models.served import KEY, ApiOptions, key_in, parse_address, token_counts
+from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
+from drike.models.served import KEY, ApiOptions, is_logprob, key_in, parse_address, token_counts
 from drike.models.served.client import ApiCall, Connection
 from drike.prompts import chat_messages
 from drike.support.records import encodable
@@ -147,10 +135,9 @@ class ServedModel:
                 reasons.append(f"{form.name}: it does not find the obvious continuation more probable than an odd one")
         return None, "text only: " + "; ".join(reasons)
 
-    def _call(self, prompt: str | Turns, max_tokens: int) -> ApiCall:
+    def _call(self, prompt: str | tuple[str, ...], max_tokens: int) -> ApiCall:
         body: dict[str, object] = {"model": self._address.model, "max_tokens": max_tokens, "temperature": 0}
-        if self._options.reasoning_effort is not None:
-            body["reasoning_effort"] = self._options.reasoning_effort
+        body["reasoning_effort"] = self._options.reasoning_effort  # None is not sent
         if isinstance(prompt, str) and self._template == "plain":
             prompt = encodable(prompt)
             return ApiCall("completions", {**body, "prompt": prompt}, prompt, max_tokens)
