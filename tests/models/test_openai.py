@@ -241,7 +241,6 @@ def test_each_service_gets_only_its_own_key() -> None:
         ("openai:", "names no model"),
         ("openai:m@https://", "names no model"),
         ("openai:m@http://[", "is no address"),
-        ("nowhere:m", "is no service"),
     ],
 )  # fmt: skip
 def test_insecure_or_incomplete_addresses_are_refused(name: str, message: str) -> None:

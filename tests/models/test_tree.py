@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,11 +82,6 @@ def test_sequences_with_a_shared_prefix_are_packed_together() -> None:
 def test_nesting_may_be_thousands_deep() -> None:
     tree = build_tree([[7] * n for n in range(1, 3000)])
     assert len(tree) == tree.trunk == 2999
-
-
-def test_an_empty_sequence_is_refused() -> None:
-    with pytest.raises(ValueError, match="empty sequence"):
-        build_tree([[1], []])
 
 
 @given(SEQUENCES)

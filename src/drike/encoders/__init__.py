@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from drike.encoders.base import HASHING, FloatArray, HashingEncoder, Progress, TextEncoder, hashing_encoder
+from drike.encoders.base import HASHING, FloatArray, HashingEncoder, Identity, Progress, TextEncoder, hashing_encoder
 from drike.encoders.frozen import FeatureStore, FrozenEncoder, by_onnx, by_torch
 from drike.errors import EncoderError
 from drike.support.files import cache_folder, sha256
@@ -59,10 +59,9 @@ def load_encoder(
     folder = source.path or download(source.name)
     own = identity(folder)
     model = str(own["sha256"])
-    load = partial(by_onnx if onnx else by_torch, folder)
     # Kept apart, as they differ in the last digits: training is repeated exactly.
     store = FeatureStore(features or features_folder(), f"onnx-{model}" if onnx else model) if keep else None
-    return FrozenEncoder(source.name, own, load, features=store, bulk=bulk)
+    return FrozenEncoder(source.name, own, partial(by_onnx if onnx else by_torch, folder), features=store, bulk=bulk)
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def _offline_extra() -> EncoderSource | None:
     return EncoderSource(MINILM, "offline", folder, f"offline extra, all files verified by sha256: {folder}")
 
 
-def identity(folder: Path) -> dict[str, str | None]:
+def identity(folder: Path) -> Identity:
     """The SHA-256 of the files of an encoder that decide a vector, and its revision on the hub."""
     files: list[Path] = []
     for part in (folder, *folder.glob("[0-9]*_*")):

@@ -20,6 +20,7 @@ from drike.errors import EncoderError, require_unicode
 Number = TypeVar("Number", np.float32, np.float64)
 FloatArray = NDArray[np.float32]
 Progress = Callable[[int, int], None]  # texts done, texts to do
+Identity = Mapping[str, str | None]  # what tells an encoder from others of its name, "sha256" above all
 
 BULK = 64  # texts at once from which a server keeps vectors; what a user wrote is encoded in smaller parts
 HASHING = "hashing"
@@ -43,8 +44,8 @@ class TextEncoder(Protocol):
         """Numbers per text."""
 
     @property
-    def identity(self) -> Mapping[str, str | None]:
-        """What tells it from others of its name, "sha256" above all; {} if the name says it all."""
+    def identity(self) -> Identity:
+        """What tells it from others of its name; {} if the name says it all."""
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Vectors [n, d] of `texts`, float32."""
@@ -136,7 +137,7 @@ class HashingEncoder:
     def __init__(self, dim: int = 256, *, seed: int = 0) -> None:
         self.name = HASHING if (dim, seed) == (256, 0) else f"{HASHING}:{dim}:{seed}"
         self.dim = dim
-        self.identity: dict[str, str | None] = {}
+        self.identity: Identity = {}
         self._seed = seed
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:

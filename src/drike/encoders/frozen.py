@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.encoders.base import FloatArray, Progress, salience_version, token_weights, unit
+from drike.encoders.base import FloatArray, Identity, Progress, salience_version, token_weights, unit
 from drike.errors import EncoderError, require_unicode
 from drike.support.files import KeyValueFile
 from drike.support.huggingface import quiet
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # The forward pass of a model: its own vectors [n, d] of texts, one at least, or where this is true the salient ones.
 Forward = Callable[[Sequence[str], bool], FloatArray]
+Load = Callable[[], Forward]
 
 BATCH = 64  # texts
 _CHUNK = 1024
@@ -82,13 +83,7 @@ class FrozenEncoder:
     """
 
     def __init__(
-        self,
-        name: str,
-        identity: Mapping[str, str | None],
-        load: Callable[[], Forward],
-        *,
-        features: FeatureStore | None = None,
-        bulk: int = 0,
+        self, name: str, identity: Identity, load: Load, *, features: FeatureStore | None = None, bulk: int = 0
     ) -> None:
         self.name, self.identity = name, identity
         self._load, self._features, self._bulk = cache(load), features, bulk
@@ -134,8 +129,7 @@ class FrozenEncoder:
     def salient(self) -> FrozenEncoder:
         """The encoder with the same model that gives salient vectors."""
         features = self._features.beside(f"salient {salience_version()}") if self._features else None
-
-        forward: Callable[[], Forward] = lambda: lambda texts, _: self._forward(texts, True)  # noqa: E731
+        forward: Load = lambda: lambda texts, _: self._forward(texts, True)  # noqa: E731
         return FrozenEncoder(self.name, self.identity, forward, features=features, bulk=self._bulk)
 
     @property
@@ -231,8 +225,7 @@ class _Model:
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         tokens_of = lambda word: self._tokenizer.encode(word, add_special_tokens=False).ids  # noqa: E731
         self._weights = token_weights(tokens_of, self._tokenizer.get_vocab_size())
-        added = self._tokenizer.get_added_tokens_decoder().items()
-        self._weights[[id for id, token in added if token.special]] = 0
+        self._weights[[id for id, token in self._tokenizer.get_added_tokens_decoder().items() if token.special]] = 0
 
     def vectors(self, texts: Sequence[str], salient: bool) -> FloatArray:
         """The model's own vectors [n, d] of some texts, or their salient vectors."""
@@ -265,8 +258,7 @@ class _Model:
 def _means(vectors: FloatArray, weights: FloatArray, starts: NDArray[np.int64]) -> FloatArray:
     """The means of vectors [tokens, d] with weights [tokens], of the tokens from each of `starts` on."""
     sums: FloatArray = np.add.reduceat(vectors * weights[:, None], starts)
-    totals = np.maximum(np.add.reduceat(weights, starts), 1e-9)
-    return np.asarray(sums / totals[:, None], np.float32)
+    return np.asarray(sums / np.maximum(np.add.reduceat(weights, starts), 1e-9)[:, None], np.float32)
 
 
 @dataclass(frozen=True)

@@ -162,8 +162,7 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
     folder = Path(name_or_path).is_dir()
     where = str(Path(name_or_path).resolve()) if folder else name_or_path
     # Only a gated model needs it, and it is not sent over a network.
-    here = is_loopback(ray.util.get_node_ip_address())
-    hub_token = os.environ.get("HF_TOKEN") if here and not folder else None
+    hub_token = os.environ.get("HF_TOKEN") if is_loopback(ray.util.get_node_ip_address()) and not folder else None
     options["name"] = options.get("name") or name_or_path
     actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(_Worker)
     actors = [actor.remote(where, options, hub_token) for _ in range(replicas)]

@@ -72,8 +72,7 @@ class Observer:
 
     def sharpen(self, share: Floats) -> Floats:
         """P(new) of a share in (0, 1)."""
-        odds = self.sharpness * (np.log(share) - np.log1p(-share))
-        return np.asarray(1 / (1 + np.exp(-odds)))
+        return np.asarray(1 / (1 + np.exp(-(self.sharpness * (np.log(share) - np.log1p(-share))))))
 
 
 def firmness_of(relations: Sequence[str]) -> dict[str, float]:

@@ -54,8 +54,7 @@ class TokenTree:
     @property
     def runs(self) -> list[tuple[int, int, int]]:
         """The runs (branches without forks), depth first: packed begin and end, and which run it continues, or -1."""
-        continues = np.append(self.end[1:] == self.end[:-1], False)
-        ends = (np.flatnonzero(~continues) + 1).tolist()
+        ends = (np.flatnonzero(np.append(self.end[1:] != self.end[:-1], True)) + 1).tolist()
         runs: list[tuple[int, int, int]] = []
         open_runs: list[int] = []
         for begin, end in zip([0, *ends[:-1]], ends, strict=True):
@@ -78,10 +77,8 @@ class TokenTree:
 
 
 def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
-    """Pack `sequences`; equal ones share all their tokens. Raises ValueError for an empty sequence."""
+    """Pack `sequences`, none of which is empty; equal ones share all their tokens."""
     tokens = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
-    if not all(map(len, tokens)):
-        raise ValueError("a tree cannot contain an empty sequence")
     runs: list[Ids] = []
     depths: list[Ids] = []
     paths: dict[int, Ids] = {}
@@ -256,8 +253,7 @@ def use_given_masks(model: PreTrainedModel) -> None:
             model.set_attn_implementation("sdpa")
         except ValueError:
             model.set_attn_implementation("eager")
-    sdpa = config._attn_implementation == "sdpa" and model._supports_attention_backend
-    if sdpa and _obstacle(model, config) is None:
+    if config._attn_implementation == "sdpa" and model._supports_attention_backend and not _obstacle(model, config):
         AttentionInterface.register(_SPLIT, _split_attention)
         AttentionMaskInterface.register(_SPLIT, sdpa_mask)
         model.set_attn_implementation(_SPLIT)
@@ -291,10 +287,9 @@ def tree_inputs(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> dict
     types = sorted(set(getattr(config, "layer_types", None) or ()))
     masks = {}
     for kind in types or [""]:
-        masks[kind] = torch.from_numpy(_seen(config, kind, tree, first)).to(model.device)[None, None]
+        masks[kind] = seen = torch.from_numpy(_seen(config, kind, tree, first)).to(model.device)[None, None]
         if config._attn_implementation == "eager":
-            added = torch.zeros_like(masks[kind], dtype=model.dtype)
-            masks[kind] = added.masked_fill_(~masks[kind], torch.finfo(model.dtype).min)
+            masks[kind] = torch.zeros_like(seen, dtype=model.dtype).masked_fill_(~seen, torch.finfo(model.dtype).min)
     # Only models with several layer types accept a dict; all accept a single mask.
     attention = masks if len(types) > 1 else next(iter(masks.values()))
     return {"input_ids": ids, "position_ids": depth, "attention_mask": attention}
@@ -327,5 +322,4 @@ def _rope_kinds(config: PreTrainedConfig) -> set[str]:
 def _ropes(config: PreTrainedConfig) -> list[dict[str, Any]]:
     """Rope settings of a config, one dict per layer type."""
     settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-    nested = [value for value in settings.values() if isinstance(value, dict)]
-    return nested or [settings]
+    return [value for value in settings.values() if isinstance(value, dict)] or [settings]

@@ -69,10 +69,10 @@ def load(
 class HuggingFaceModel:
     """A loaded transformers model, which is frozen, with its tokenizer. Not safe to share between threads.
 
-    template: "plain" passes prompts on as they are, "chat" as a user's turn. remember: keep scores in memory, so that a
-    repeated request costs nothing. budget: most tokens in one forward; None is as many as the memory holds. strategy:
-    of scoring (tree, fork, naive); None is the fastest that is exact for the model. keep: bytes of keys and values kept
-    between calls; None is a share of the memory. Without `remember` and `keep` a score depends on its own call only.
+    template: as of `models.load`. remember: keep scores in memory, so that a repeated request costs nothing. budget:
+    most tokens in one forward; None is as many as the memory holds. strategy: of scoring; None is the fastest exact
+    one. keep: bytes of keys and values kept between calls; None is a share of the memory. Without `remember` and `keep`
+    a score depends on its own call only.
     """
 
     def __init__(
@@ -116,19 +116,14 @@ class HuggingFaceModel:
         weights = hashlib.sha256()
         for _, tensor in sorted(self._model.state_dict().items()):
             weights.update(tensor.flatten()[:64].float().cpu().numpy().tobytes())
+        config = hashlib.sha256(self._model.config.to_json_string().encode())
         return {
-            "name": self._name,
-            "architecture": type(self._model).__name__,
-            "parameters": self._model.num_parameters(),
-            "config_sha256": hashlib.sha256(self._model.config.to_json_string().encode()).hexdigest(),
-            "weights_sha256": weights.hexdigest(),
-            "revision": commit_of(self._name),
-            "dtype": str(self._model.dtype).removeprefix("torch."),
-            "device": str(self._model.device),
-            "template": self.template,
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        }
+            "name": self._name, "architecture": type(self._model).__name__, "parameters": self._model.num_parameters(),
+            "config_sha256": config.hexdigest(), "weights_sha256": weights.hexdigest(),
+            "revision": commit_of(self._name), "dtype": str(self._model.dtype).removeprefix("torch."),
+            "device": str(self._model.device), "template": self.template,
+            "torch": torch.__version__, "transformers": transformers.__version__,
+        }  # fmt: skip
 
     def forget(self) -> None:
         """Drop cached scores and prefixes."""
@@ -160,8 +155,7 @@ class HuggingFaceModel:
 
     def reply(self, messages: list[dict[str, str]], max_tokens: int) -> Completion:
         """Answer a conversation of messages with role and content, greedily. Raises ModelError."""
-        text = tokens.render_chat(self._tokenizer, messages)
-        [ids], _ = tokens.encode(self._tokenizer, [text], "chat")
+        [ids], _ = tokens.encode(self._tokenizer, [tokens.render_chat(self._tokenizer, messages)], "chat")
         self._check_length(len(ids), max_tokens, "to be written")
         return self._write([ids], max_tokens, None)[0]
 
@@ -204,9 +198,8 @@ class HuggingFaceModel:
 
         attention.forget_length(model)
         with torch.inference_mode():
-            cache, read = None, sum(map(len, prompts))
-            if prefixes is not None:
-                cache, read = _shared_cache(model, prompts, prefixes)
+            alone = None, sum(map(len, prompts))
+            cache, read = alone if prefixes is None else _shared_cache(model, prompts, prefixes)
             inputs = {"attention_mask": real.to(model.device), "pad_token_id": _PAD, "past_key_values": cache}
             output = model.generate(ids.to(model.device), max_new_tokens=max_tokens, stopping_criteria=[over], **inputs)
         completions = []

@@ -13,7 +13,6 @@ import random
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -180,8 +179,7 @@ def tokens_that_fit(model: PreTrainedModel, limit: int, free: int | None = None)
     linear = states + logits + kept_bytes(model)  # bytes a token: the states of one layer, the keys of all
     # Bytes per pair of tokens: the mask, and in eager attention the scores before and after the softmax.
     pair = 2.0 + (8 * getattr(config, "num_attention_heads", 1) if config._attn_implementation == "eager" else 0)
-    fitting = (math.sqrt(linear**2 + 4 * pair * half) - linear) / (2 * pair)
-    return max(_FEWEST, min(limit, int(fitting)))
+    return max(_FEWEST, min(limit, int((math.sqrt(linear**2 + 4 * pair * half) - linear) / (2 * pair))))
 
 
 def kept_bytes(model: PreTrainedModel) -> int:
@@ -199,8 +197,7 @@ def bytes_to_keep(model: PreTrainedModel) -> int:
     return free // 3 if model.device.type == "cuda" else min(_MOST_KEPT, free // 4)
 
 
-@dataclass(frozen=True, eq=False)
-class Trunk:
+class Trunk(NamedTuple):
     """Token ids [T] and, for every layer, keys and values [1, heads, T, size of a head], of `bytes` in all."""
 
     ids: Ids

@@ -102,9 +102,8 @@ def encode(
 
 def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
     """The text that `token` adds to the tokens before it; "" for a special token, as those end the text."""
-    before = decode(tokenizer, written)
     # Decoded together: alone, a token of a tokenizer that marks word starts would lose its space.
-    return decode(tokenizer, [*written, token])[len(before) :]
+    return decode(tokenizer, [*written, token])[len(decode(tokenizer, written)) :]
 
 
 def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

@@ -71,11 +71,9 @@ def key_in(variable: str) -> str | None:
 
 
 def parse_address(name: str, *, allow_http: bool = False) -> Address:
-    """Parse SERVICE:MODEL[@ADDRESS]. Raises ModelError, also for unencrypted ones elsewhere unless `allow_http`."""
+    """Parse a name that `is_served`. Raises ModelError, also for unencrypted ones elsewhere unless `allow_http`."""
     service, _, rest = name.partition(":")
     service = service.casefold()
-    if service not in SERVICES:
-        raise ModelError(f"{service!r} is no service: choose one of {', '.join(SERVICES)}")
     begins, variable = SERVICES[service]
     model, at, where = rest.rpartition("@http")
     model, where = (model, f"http{where}") if at else (rest, begins)
@@ -157,7 +155,7 @@ def token_counts(body: Mapping[str, Any], url: str) -> TokenCounts:
     details = usage.get("prompt_tokens_details")
     cached = (details if isinstance(details, dict) else usage).get("cached_tokens")  # the latter is SGLang's own form
     counts = TokenCounts(usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-    for name, value in zip(("prompt", "completion", "cached"), counts, strict=True):
+    for name, value in counts._asdict().items():
         if value is not None and not (type(value) is int and 0 <= value <= _MOST_TOKENS):
             shown = value if isinstance(value, int | float) else type(value).__name__
             raise ServerError(f"{url} reports {shown} {name} tokens: is it the address of an API?")

@@ -58,7 +58,7 @@ def families(texts: Sequence[str]) -> list[list[int]]:
 
 
 def _hiding(key: str | None) -> Callable[[str], str]:
-    """Return a function that replaces `key` in a text."""
+    """Return a function that replaces `key` in a text; as no attribute has the key, no dump of them shows it."""
     return (lambda text: text.replace(key, "[key]")) if key and len(key) >= _SHORTEST_KEY else str
 
 

@@ -4,13 +4,14 @@ With template "chat" a prompt is one user turn of chat/completions, or several t
 completions. Answers are cut here: the server is not asked to stop at a line break, as chat models may begin with one.
 
 Many servers ignore a request to rate a given text, or rate only what they write themselves (llama.cpp, all chats), so
-each of three forms is used only after a probe: an obvious continuation must be far more probable than an odd one.
+each of three forms is used only after a probe, two short requests: an obvious continuation must be far more probable
+than an odd one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,11 +33,7 @@ _CHOICES = 2  # the best two tokens at each place: the target's rival is among t
 
 
 class ServedModel:
-    """A model behind an API; threads may share it. name: as `parse_address` reads it.
-
-    With template "plain" two to six short requests probe whether its server rates continuations; only then does it
-    score. Raises ModelError.
-    """
+    """A model behind an API; threads may share it. name: as `parse_address` reads it. Raises ModelError."""
 
     def __init__(self, name: str, options: ApiOptions | None = None, *, template: Template = "chat") -> None:
         self._options = options = options or ApiOptions()
@@ -182,8 +179,7 @@ _NOTHING = Token("", None, ())
 RatedText = tuple[Sequence[Token], str | None]
 
 
-@dataclass(frozen=True)
-class ScoreForm:
+class ScoreForm(NamedTuple):
     """A form of request: its path, its JSON, and how its answer is read (raises ValueError, KeyError, TypeError...)."""
 
     name: str
@@ -279,8 +275,7 @@ def _read_generate(answer: Mapping[str, Any], text: str) -> RatedText:
     meta = answer["meta_info"]
     tokens = []
     for (logprob, number, shown), best in zip(meta["input_token_logprobs"], meta["input_top_logprobs"], strict=True):
-        rivals = tuple(value for value, other, _ in best or () if other != number)
-        tokens.append(Token(shown or "", logprob, rivals))
+        tokens.append(Token(shown or "", logprob, tuple(value for value, other, _ in best or () if other != number)))
     return [*tokens, _NOTHING], answer["text"]
 
 
