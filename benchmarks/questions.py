@@ -45,7 +45,7 @@ from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
-from drike.stores.importing import import_edits, read_edits
+from drike.stores.importing import edits_of, import_edits, scan
 from drike.stores.log import snapshot
 from drike.stores.opening import open_store
 from drike.support.table import Cell, Estimate, Number
@@ -107,7 +107,7 @@ def stored_index(file: Path, encoder: TextEncoder) -> EditIndex:
     """The edits of a file as a gateway sees them. Raises ValueError where a store refuses one."""
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"{folder}/edits.db")
-        imported = import_edits(store, read_edits(file))
+        imported = import_edits(store, edits_of(scan(file)[0]))
         if imported.refused or imported.repeated:
             raise ValueError(f"{imported.repeated} rows repeat others, refused: {'; '.join(imported.refused)}")
         return EditIndex.of(snapshot(store).in_force(AT), encoder)

@@ -1,7 +1,4 @@
-"""Errors that a user can put right: each message is one sentence and ends with the remedy.
-
-Programming mistakes raise ValueError or TypeError, as everywhere in Python.
-"""
+"""Errors that a user can put right, each in one sentence with the remedy; others are ValueError or TypeError."""
 
 from collections.abc import Iterable
 

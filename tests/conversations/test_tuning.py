@@ -149,7 +149,7 @@ def test_no_gain_is_below_what_the_answers_show(pairs: list[tuple[bool, bool]]) 
     tried = [[pair[i] for pair in pairs] for i in range(2)]
     s_of = {place: trial_of("", kinds, right, 0).s for place, right in enumerate(tried)}
     other, best = sorted(s_of, key=s_of.__getitem__)
-    most = gain(kinds, tried[best], tried[other], level=0.99)
+    most = gain(kinds, tried[best], tried[other], level=0.99, dearer=0.0)
     assert s_of[best] - s_of[other] >= -most
     if tried[best] == tried[other]:
         assert most > 0

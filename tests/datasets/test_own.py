@@ -15,7 +15,7 @@ from drike.datasets import load, own
 from drike.edits import Edit
 from drike.errors import DataError
 from drike.serving.start import _open_editor
-from drike.stores.importing import read_edits
+from drike.stores.importing import edits_of, scan
 from drike.stores.records import EditRecord
 from tests.datasets.test_datasets import flat_row, written
 from tests.worlds.commands import run
@@ -76,7 +76,7 @@ def test_one_fact_is_the_same_in_every_format_and_under_every_name_of_its_fields
 
 def test_a_table_serves_evaluation_and_a_store_of_edits_alike(tmp_path: Path) -> None:
     path = file(tmp_path, HEADER + PERU + CHILE.replace("Rome,", "Rome,Chile").replace(",,\n", ",Chili|Cile,draft\n"))
-    [peru, chile] = [row[1] for row in read_edits(path) if isinstance(row, tuple)]
+    [peru, chile] = [row[1] for row in edits_of(scan(path)[0]) if isinstance(row, tuple)]
     [first, second] = load(path).cases
     assert (peru.query, peru.target_new, peru.subject, peru.target_true) == (
         first.edit.query, first.edit.target_new, first.edit.subject, first.edit.target_true,

@@ -33,7 +33,7 @@ from drike.encoders import HashingEncoder
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.index import EditIndex
 from drike.gates.naming import common_questions
-from drike.stores.importing import read_edits
+from drike.stores.importing import edits_of, scan
 from drike.stores.records import EditRecord, holds_at, stamp
 from drike.support.table import Number
 from drike.words import Words
@@ -48,7 +48,7 @@ def cells(file: Path) -> list[dict[str, str]]:
 
 
 def records() -> list[EditRecord]:
-    return [row[1] for row in read_edits(EDITS) if not isinstance(row, str)]
+    return [row[1] for row in edits_of(scan(EDITS)[0]) if not isinstance(row, str)]
 
 
 def fingerprint(text: str) -> object:

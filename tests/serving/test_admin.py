@@ -17,7 +17,7 @@ import pytest
 from drike.gates.by_name import Named
 from drike.gates.decision import Gate
 from drike.serving.relay import Limits
-from drike.stores.importing import import_edits, read_edits
+from drike.stores.importing import edits_of, import_edits, scan
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord
 from tests.worlds.gateways import (
@@ -235,5 +235,5 @@ def test_an_author_who_reads_like_a_mark_of_drike_is_quoted(gateway: Running, tm
     path = tmp_path / "facts.jsonl"
     path.write_text(json.dumps({**entry, "author": "admin port, default"}) + "\n")
     with closing(open_store(tmp_path / "other.db")) as store:
-        [added] = import_edits(store, read_edits(path), author="eve").added
+        [added] = import_edits(store, edits_of(scan(path)[0]), author="eve").added
     assert added.record.author == '"admin port, default" (imported by eve)'

@@ -13,7 +13,7 @@ import pytest
 
 from drike.errors import DataError
 from drike.stores.approvals import require_approvals
-from drike.stores.importing import edits_of, import_edits, read_edits, scan, write_refused
+from drike.stores.importing import edits_of, import_edits, scan, write_refused
 from drike.stores.log import EditStore, snapshot
 from drike.stores.records import EditRecord, Status, to_json
 from drike.stores.sqlite import SqliteStore
@@ -22,7 +22,7 @@ from tests.worlds.stores import PERU, Opener
 
 def imported(store: EditStore, path: Path, text: str, **options: Any) -> tuple[int, int, tuple[str, ...]]:
     path.write_text(text, "utf-8")
-    done = import_edits(store, read_edits(path), **options)
+    done = import_edits(store, edits_of(scan(path)[0]), **options)
     return len(done.added), done.repeated, done.refused
 
 
@@ -115,7 +115,8 @@ def test_counterfact_rows_give_edits_without_their_probes(store: EditStore, tmp_
     [stored] = store.changes()
     assert (stored.record.relation, stored.record.target_true, stored.record.paraphrases) == ("P1", "Po", ())
     assert stored.record.source == f"{tmp_path / 'cf.json'}, row 0 (case_id 1)"
-    assert import_edits(store, read_edits(tmp_path / "cf.json"), supersede=True).added[-1].record.target_new == "Rhine"
+    superseding = import_edits(store, edits_of(scan(tmp_path / "cf.json")[0]), supersede=True)
+    assert superseding.added[-1].record.target_new == "Rhine"
 
 
 @pytest.mark.reliability
@@ -152,7 +153,7 @@ def test_a_column_has_the_other_names_of_the_object(tmp_path: Path) -> None:
     path.write_text(
         "subject,query,target_new,object_aliases\nPeru,Peru's capital is,Oslo,Christiania|Kristiania\n", "utf-8"
     )
-    [row] = read_edits(path)
+    [row] = edits_of(scan(path)[0])
     assert isinstance(row, tuple) and row[1].object_aliases == ("Christiania", "Kristiania")
 
 
@@ -162,7 +163,7 @@ def test_rows_with_long_facts_and_names_are_refused_with_their_length(tmp_path: 
         {"subject": "Peru " * 12 + "Lima", "query": "The capital of " + "Peru " * 12 + "Lima is", "target_new": "Oslo"},
     ]
     (path := tmp_path / "edits.json").write_text(json.dumps(rows), "utf-8")
-    fact, name = read_edits(path)
+    fact, name = edits_of(scan(path)[0])
     assert "row 0: query and target_new have 523 characters: shorten them to 512" in fact
     assert "row 1: subject" in name and "has 13 words: shorten it to 12 words" in name
 

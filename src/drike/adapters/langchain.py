@@ -31,12 +31,9 @@ class EditsMiddleware(AgentMiddleware):
 
     def _corrected(self, request: ModelRequest) -> ModelRequest:
         messages = [*filter(None, [request.system_message]), *request.messages]
-        roles = [getattr(message, "role", _ROLES.get(message.type, message.type)) for message in messages]
-        chat = [{"role": role, "content": message.content} for role, message in zip(roles, messages, strict=True)]
+        chat = [{"role": getattr(m, "role", _ROLES.get(m.type, m.type)), "content": m.content} for m in messages]
         corrected = self._corrections.apply({"messages": chat}, api="chat").request["messages"]
-        contents = [message["content"] for message in corrected]
-        new = [
-            m if c is m.content else m.model_copy(update={"content": c})
-            for m, c in zip(messages, contents, strict=True)
-        ]
+        contents = (message["content"] for message in corrected)
+        pairs = zip(messages, contents, strict=True)
+        new = [m if c is m.content else m.model_copy(update={"content": c}) for m, c in pairs]
         return request.override(system_message=new.pop(0) if request.system_message else None, messages=new)

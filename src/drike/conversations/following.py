@@ -38,29 +38,23 @@ _TO_MODEL = frozenset(("you", "your", "i", "my", "me", "we", "du", "sie", "tu", 
 
 @dataclass(frozen=True)
 class Standing:
-    """What a turn is read with. topic: the last turn of the user that stood alone, and those after it.
+    """What a turn is read with."""
 
-    edits: of the last question. stated: of all questions, the last ones. of_system: ids of those that the system names.
-    """
-
-    topic: tuple[str, ...] = ()
-    edits: tuple[EditVersion, ...] = ()
-    stated: tuple[EditVersion, ...] = ()
-    of_system: tuple[int, ...] = ()
+    topic: tuple[str, ...] = ()  # the last turn of the user that stood alone, and those after it
+    edits: tuple[EditVersion, ...] = ()  # of the last question
+    stated: tuple[EditVersion, ...] = ()  # of all questions, the last ones
+    of_system: tuple[int, ...] = ()  # ids of those that the system names
 
 
 @dataclass(frozen=True)
 class TurnFacts:
-    """What is written around the texts of a turn. contradicted: ids of edits whose old object a source states.
+    """What is written around the texts of a turn."""
 
-    standing: what the next turn is read with.
-    """
-
-    standing: Standing
+    standing: Standing  # what the next turn is read with
     around: tuple[tuple[int, Around], ...] = ()  # by the place of the text in the turn
     edits: tuple[EditVersion, ...] = ()
     decision: Decision | None = None
-    contradicted: tuple[int, ...] = ()
+    contradicted: tuple[int, ...] = ()  # ids of edits whose old object a source states
 
 
 class Memory:
@@ -100,19 +94,15 @@ def _characters(facts: TurnFacts) -> int:
 
 @dataclass(frozen=True)
 class Followed:
-    """A conversation with its facts. around: what is written around texts, by their keys in the request.
+    """A conversation with its facts."""
 
-    edits: those written, of later turns first. decision: on the last turn, if it is a user's. standing: what a further
-    turn is read with. asked: the edits that the answer is about, with shadow edits.
-    """
-
-    around: dict[JsonPath, Around] = field(default_factory=dict)
-    edits: tuple[EditVersion, ...] = ()
+    around: dict[JsonPath, Around] = field(default_factory=dict)  # what is written around texts, by their keys
+    edits: tuple[EditVersion, ...] = ()  # those written, of later turns first
     contradicted: tuple[int, ...] = ()
-    decision: Decision | None = None
+    decision: Decision | None = None  # on the last turn, if it is a user's
     decisions: tuple[Decision, ...] = ()
-    standing: Standing = Standing()
-    asked: tuple[EditVersion, ...] = ()
+    standing: Standing = Standing()  # what a further turn is read with
+    asked: tuple[EditVersion, ...] = ()  # that the answer is about, with shadow edits
 
     def texts(self, conversation: Conversation) -> dict[JsonPath, str]:
         """The texts of the conversation that change, by their keys: with facts, or with imitations of these defused."""
@@ -144,8 +134,7 @@ class Follower:
         written: list[TurnFacts] = []
         for turn in conversation.turns:
             key = _digest(key, turn)
-            facts = self.memory.get(key)
-            if facts is None:
+            if (facts := self.memory.get(key)) is None:
                 facts = self._turn(turn, standing)
                 facts = replace(facts, decision=facts.decision and facts.decision.abridged)
                 self.memory.put(key, facts)

@@ -96,10 +96,9 @@ class AsBlock:
         edits, source, notice = facts.stated, facts.occasion is Occasion.SOURCE, facts.occasion.value
         prompts = self.editor.prompts(edits, [facts.query]) if self.editor and not source else []
         stated = [clean(fact) for fact in self.state(edits)]
-        examples = [
-            demonstration_block(Demonstration(d.role, clean(d.fact), clean(d.query), clean(d.answer), ""))
-            for d in (prompts[0].demonstrations if prompts else ())
-        ]
+        used = (d for prompt in prompts for d in prompt.demonstrations)
+        plain = (Demonstration(d.role, clean(d.fact), clean(d.query), clean(d.answer), "") for d in used)
+        examples = list(map(demonstration_block, plain))
         left = _BYTES_PER_TOKEN * (TOKENS_WITH_DEMONSTRATIONS if self.editor else TOKENS) - len(notice)
         fit = sum(size <= left for size in accumulate(len(text.encode()) for text in (*stated, *examples)))
         lines = [f"- {fact}\n" for fact in stated[: max(fit, 1)]]

@@ -41,39 +41,32 @@ _BRIEF = 6  # words of an answer that is compared as a whole
 
 @dataclass(frozen=True)
 class Trial:
-    """What a placement achieved. rates: of right answers, by kind. tokens: that it adds to a question, on average.
-
-    gain: by how much it may be better than the best one, at most, in S less the price of tokens; 0 if it is surely not.
-    """
+    """What a placement achieved, and by how much it may be better than the best one, at most (`gain`)."""
 
     placement: str
-    rates: tuple[float, ...]
+    rates: tuple[float, ...]  # of right answers, by kind
     asked: int
-    tokens: float
+    tokens: float  # that it adds to a question, on average
     s: float
-    gain: float = 0.0
+    gain: float = 0.0  # in S less the price of tokens; 0 if it is surely not better
 
 
 @dataclass(frozen=True)
 class ChosenPlacement:
-    """The placement chosen for a store. chat: whether the model, at the address `server`, answered as one that chats.
-
-    edits: how many were asked about. grid: how many calls the choice would take without stopping early. better: with
-    probability `confidence`, no other placement is better by more than this (`Trial.gain`).
-    """
+    """The placement chosen for a store."""
 
     placement: str
     model: str
-    server: str | None
-    chat: bool
+    server: str | None  # the address of the model
+    chat: bool  # whether the model answered as one that chats
     chosen_at: str
-    edits: int
+    edits: int  # how many were asked about
     kinds: tuple[str, ...]
     trials: tuple[Trial, ...]
     calls: int
-    grid: int
+    grid: int  # how many calls the choice would take without stopping early
     confidence: float
-    better: float
+    better: float  # with probability `confidence`, no other placement is better by more (`Trial.gain`)
 
 
 def placements(chat: bool) -> dict[str, Placement]:
@@ -135,18 +128,15 @@ class TuningQuestion:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What is asked, of a model that chats or not. price: of a thousand tokens that a placement adds, in S.
-
-    confidence: with which all tests hold together. tolerance: how much better another placement may be, in S.
-    """
+    """What is asked, of a model that chats or not."""
 
     model: LanguageModel
     placements: Mapping[str, Placement]
     questions: Sequence[TuningQuestion]
     chat: bool
-    price: float
-    confidence: float = 0.95
-    tolerance: float = 0.05
+    price: float  # of a thousand tokens that a placement adds, in S
+    confidence: float = 0.95  # with which all tests hold together
+    tolerance: float = 0.05  # how much better another placement may be, in S
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -231,11 +221,9 @@ def tune(tuning: Tuning) -> Iterator[Round]:
             tokens[name] += _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [q.text for q in new])
         tried = [trial_of(name, kinds, right[name], tokens[name]) for name in left]
         best, *others = sorted(tried, key=lambda trial: (trial.s - price * trial.tokens, -trial.tokens), reverse=True)
-        rivals = []
-        for other in others:
-            dearer = price * (best.tokens - other.tokens)
-            most = gain(kinds, right[best.placement], right[other.placement], level, dearer=dearer)
-            rivals.append(replace(other, gain=most))
+        first = right[best.placement]
+        gains = (gain(kinds, first, right[o.placement], level, dearer=price * (best.tokens - o.tokens)) for o in others)
+        rivals = [replace(other, gain=most) for other, most in zip(others, gains, strict=True)]
         trials = [best, *sorted(rivals, key=lambda trial: not trial.gain), *gone]
         latest = Round(tuple(trials), calls)
         left, gone = [trial.placement for trial in trials[: latest.left]], trials[latest.left :]
@@ -255,9 +243,7 @@ def _rates(kinds: Sequence[Kind], right: Sequence[bool]) -> dict[Kind, float]:
     return {kind: answered[kind] / asked[kind] for kind in Kind if asked[kind]}
 
 
-def gain(
-    kinds: Sequence[Kind], best: Sequence[bool], other: Sequence[bool], level: float, *, dearer: float = 0.0
-) -> float:
+def gain(kinds: Sequence[Kind], best: Sequence[bool], other: Sequence[bool], level: float, *, dearer: float) -> float:
     """By how much another placement may be better than the best one, at most; 0 if it is surely not, at a level.
 
     best, other: whether its answer to each question is right. dearer: how much more the best one's tokens cost, in S.
@@ -270,9 +256,8 @@ def gain(
         return 1.0
     weights = {kind: (s / rate) ** 2 / len(rates) * len(kinds) / counts[kind] for kind, rate in rates.items()}
     largest = max(weights.values())
-    leads = [
-        0.5 + weights[kind] * (own - its) / (2 * largest) for kind, own, its in zip(kinds, best, other, strict=True)
-    ]
+    answers = zip(kinds, best, other, strict=True)
+    leads = [0.5 + weights[kind] * (own - its) / (2 * largest) for kind, own, its in answers]
 
     def surely_below(hundredths: int) -> bool:
         mean = 0.5 + (dearer - hundredths / 100) / (2 * largest)

@@ -143,15 +143,13 @@ def _messages(values: Values) -> Spoken:
         if _kind(message, "role") != "user" or not isinstance(content, list):
             yield _speaker(message), _texts(content, place)
             continue
-        blocks = [((*place, i), block) for i, block in enumerate(content) if isinstance(block, dict)]
         # A document is read with the question that it comes with.
         for kind in ("tool_result", "search_result", "text", "document"):
             if kind == "text":
                 yield Speaker.USER, _texts(content, place, kinds=("text",))
-                continue
-            for at, block in blocks:
-                if block.get("type") == kind:
-                    yield Speaker.TOOL, _source(block, at)
+            for i, block in enumerate(content):
+                if isinstance(block, dict) and block.get("type") == kind:
+                    yield Speaker.TOOL, _source(block, (*place, i))  # a text has none
 
 
 def _source(block: object, path: JsonPath, *, inner: bool = False) -> Iterator[Text]:

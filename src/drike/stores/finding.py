@@ -15,17 +15,13 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Search:
-    """Which edits are wanted. text: words that the names, the query, the new object or the id must have, all of them.
+    """Which edits are wanted: those that all of this fits."""
 
-    status: of `Status`, where proposed ones are the changes that wait; "all"; None for all but retired ones. subject:
-    may be an alias. due: only edits whose review is due by this time (`stamp`).
-    """
-
-    text: str = ""
-    status: str | None = None
+    text: str = ""  # words that the names, the query, the new object or the id must have, all of them
+    status: str | None = None  # "all"; None for all but retired ones; proposed ones are the changes that wait
     owner: str | None = None
-    subject: str | None = None
-    due: str | None = None
+    subject: str | None = None  # or an alias of it
+    due: str | None = None  # only edits whose review is due by this time (`stamp`)
 
     def __post_init__(self) -> None:
         if self.status not in (None, ALL, *Status):

@@ -39,11 +39,6 @@ class Imported:
     places: tuple[int, ...] = ()
 
 
-def read_edits(path: Path) -> list[ReadRow]:
-    """Place and record of each usable row of a file, and why others are refused. Raises DataError for the file."""
-    return edits_of(scan(path)[0])
-
-
 def scan(path: Path) -> tuple[Sequence[Row | DataError], str]:
     """The rows of a file, or why one cannot be read, and the encoding that it was read in. Raises DataError."""
     try:
@@ -79,7 +74,7 @@ def _edit_of(row: Row) -> ReadRow:
 def import_edits(
     store: EditStore, rows: Iterable[ReadRow], *, supersede: bool = False, author: str | None = None
 ) -> Imported:
-    """Add the edits of `read_edits`, all at once, as proposals where the store requires approvals. Raises StoreError.
+    """Add the edits of `edits_of`, all at once, as proposals where the store requires approvals. Raises StoreError.
 
     supersede: a row retires the active edits that it contradicts, those of earlier rows too; otherwise it is refused.
     """

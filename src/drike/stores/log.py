@@ -36,16 +36,13 @@ Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every edit by id, as `decided_version`, after `revision` changes, the last with the checksum `head`.
-
-    proposals: versions that wait. histories: how often the store was found to hold another log, as after a restore.
-    """
+    """Every edit by id, as `decided_version`, after `revision` changes, the last with the checksum `head`."""
 
     revision: int = 0
     edits: Mapping[int, EditVersion] = field(default_factory=dict)
-    proposals: Mapping[int, EditVersion] = field(default_factory=dict)
+    proposals: Mapping[int, EditVersion] = field(default_factory=dict)  # versions that wait
     head: str = ""
-    histories: int = 0
+    histories: int = 0  # how often the store was found to hold another log, as after a restore
 
     def since(self, earlier: Snapshot) -> Snapshot:
         """Of the edits, those that have changed after an earlier snapshot."""
@@ -361,9 +358,7 @@ def versions(store: EditStore, edit: int, seen: int | None = None) -> Sequence[E
     return changes
 
 
-def retire(
-    store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None
-) -> Sequence[EditVersion]:
+def retire(store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None) -> list[EditVersion]:
     """Take an edit out of force; return the change. Raises StoreError if it does not exist or is retired already."""
     known = versions(store, edit)
     record = decided_version(known).record

@@ -395,6 +395,5 @@ def holds_at(record: EditRecord, time: str) -> bool:
 def overlap(first: EditRecord, second: EditRecord) -> bool:
     """Whether two records may hold at the same time for the same request."""
     begin = max(first.valid_from or "", second.valid_from or "")
-    if begin >= min(first.valid_to or _FOREVER, second.valid_to or _FOREVER):
-        return False
-    return not apart(first.only, second.only)
+    end = min(first.valid_to or _FOREVER, second.valid_to or _FOREVER)
+    return begin < end and not apart(first.only, second.only)

@@ -45,25 +45,21 @@ _CLOSED = {state: number for number, state in enumerate(ReportState)}  # a state
 
 @dataclass(frozen=True)
 class Report:
-    """A wrong answer, as someone reports it.
-
-    correction: what is right. conversation, model: their ids. number, at, author: which report of the store it is, when
-    it came, and from whom. edit: the one that came of it, or that a sample is of.
-    """
+    """A wrong answer, as someone reports it."""
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
 
     question: str
     answer: str = ""
-    correction: str | None = None
+    correction: str | None = None  # what is right
     comment: str | None = None
-    conversation: str | None = None
-    model: str | None = None
-    number: int = 0
-    at: str = ""
-    author: str | None = None
+    conversation: str | None = None  # its id
+    model: str | None = None  # its id
+    number: int = 0  # which report of the store it is
+    at: str = ""  # when it came
+    author: str | None = None  # from whom
     state: ReportState = ReportState.OPEN
-    edit: int | None = None
+    edit: int | None = None  # the one that came of it, or that a sample is of
     closed_by: str | None = None
     reason: str | None = None
 
