@@ -57,8 +57,7 @@ class Corrections:
     def apply(self, request: Mapping[str, Any], api: str = "chat") -> Corrected:
         """A request with the facts that it concerns; itself, if it concerns none.
 
-        request: JSON that is sent; not changed. api: its form, "chat", "completions", "responses" or "messages". Raises
-        UsageError for another one, and StoreError if the edits cannot be read.
+        request: JSON, not changed. api: chat, completions, responses or messages. Raises UsageError, StoreError.
         """
         if api not in set(Api):
             raise UsageError(f"api is one of {', '.join(Api)}, not {api!r}")
@@ -86,8 +85,7 @@ class Corrections:
         self.close()
 
     def _current(self, model: str) -> Follower:
-        newer = stored_gate(self._store, self._number) if self._follows else None
-        if newer:
+        if self._follows and (newer := stored_gate(self._store, self._number)):
             (self._number, self._gate), self._view = newer, StoreView()
             self._encoder = encoder_of(self._gate)
         view = self._view.at(datetime.now(UTC), self._store, self._encoder)

@@ -58,13 +58,10 @@ class TurnFacts:
 
 
 class Memory:
-    """What followed from the turns of conversations, by a hash of all turns up to each; threads may share it.
-
-    It holds for one state of the edits, and one way to decide. What was needed least recently is forgotten.
-    """
+    """What followed from turns, under one state of the edits and one way to decide on them; threads may share it."""
 
     def __init__(self) -> None:
-        self._known = OrderedDict[bytes, TurnFacts]()
+        self._known = OrderedDict[bytes, TurnFacts]()  # by a hash of all turns up to each, the last used at the end
         self._characters = 0
         self._lock = threading.Lock()
 

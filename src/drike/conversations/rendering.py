@@ -145,10 +145,8 @@ def clean(text: str) -> str:
 
 def defused(text: str) -> str:
     """A text in which nothing reads as a delimiter of the block: its bracket becomes ‹, however it is written."""
-    places = []
-    for name in _NAME.finditer(text):
-        begin = max(0, name.start() - _NEAR)
-        places += [begin + bracket.start() for bracket in _BRACKET.finditer(text[begin : name.start()])]
+    near = (_BRACKET.finditer(text, max(0, name.start() - _NEAR), name.start()) for name in _NAME.finditer(text))
+    places = (bracket.start() for brackets in near for bracket in brackets)
     return "‹".join(text[begin + 1 : end] for begin, end in pairwise([-1, *places, len(text)]))
 
 

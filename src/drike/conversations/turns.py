@@ -186,17 +186,15 @@ def _items(values: Values, name: str) -> Iterator[tuple[JsonPath, dict[str, Any]
         yield (name, i), item
 
 
-def _texts(
-    content: object, path: JsonPath, *, strict: bool = True, kinds: Collection[object] | None = None
-) -> Iterator[Text]:
-    """The texts of a content: itself, or of its parts. kinds: of parts that count; None is any that has a text."""
+def _texts(content: object, path: JsonPath, *, strict: bool = True, kinds: Collection[object] = ()) -> Iterator[Text]:
+    """The texts of a content: itself, or of its parts. kinds: of parts that count; without them any that has a text."""
     if isinstance(content, str):
         yield Text(path, content)
     elif isinstance(content, list):
         for i, part in enumerate(content):
             if isinstance(part, str):  # as some servers take it
                 yield Text((*path, i), part)
-            elif isinstance(part, dict) and (kinds is None or part.get("type") in kinds):
+            elif isinstance(part, dict) and (not kinds or part.get("type") in kinds):
                 if isinstance(part.get("text"), str):  # whatever its type is called
                     yield Text((*path, i, "text"), part["text"])
                 elif part.get("type") in ("text", "input_text", "output_text"):

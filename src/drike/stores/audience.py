@@ -23,10 +23,8 @@ def condition(text: str) -> str:
 
 def applies(only: Sequence[str], values: Mapping[str, str]) -> bool:
     """Whether all conditions hold for a request. values: its model, as "model", and its headers by lower-case name."""
-    return all(
-        any(fnmatchcase(values.get(name, "").casefold(), pattern) for pattern in patterns)
-        for name, patterns in _by_name(only).items()
-    )
+    by_name = _by_name(only).items()
+    return all(any(fnmatchcase(values.get(name, "").casefold(), p) for p in patterns) for name, patterns in by_name)
 
 
 def apart(first: Sequence[str], second: Sequence[str]) -> bool:

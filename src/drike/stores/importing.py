@@ -53,8 +53,7 @@ def edits_of(rows: Sequence[Row | DataError], columns: Mapping[str, str] | None 
     """Place and record of each row, or why it is refused. columns: what some are called here. Raises DataError."""
     columns, first = columns or {}, next((row for row in rows if isinstance(row, Row)), None)
     if first and (unknown := columns.keys() - first.values.keys()):
-        has = ", ".join(map(shown, first.values))
-        raise DataError(f"{first.file} has no column {min(unknown)!r}; it has {has}")
+        raise DataError(f"{first.file} has no column {min(unknown)!r}; it has {', '.join(map(shown, first.values))}")
     if first and not _published(first := _named(first, columns)):
         fields = {_FIELDS.get(name, name) for name in own.named(first)}
         if lacking := [name for name in records.REQUIRED if name not in fields]:
@@ -99,9 +98,9 @@ def import_edits(
 
 def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Imported) -> None:
     """Write refused rows as CSV as they were, each with why, so that they can be corrected and imported."""
-    columns = list(dict.fromkeys(name for row in rows if isinstance(row, Row) for name in row.values))
+    columns = dict.fromkeys(name for row in rows if isinstance(row, Row) for name in row.values if name != _WHY)
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, [*(name for name in columns if name != _WHY), _WHY], extrasaction="ignore")
+    writer = csv.DictWriter(text, [*columns, _WHY], extrasaction="ignore")
     writer.writeheader()
     for place, reason in zip(imported.places, imported.refused, strict=True):
         row = rows[place]

@@ -183,8 +183,7 @@ class EditStore(Protocol):
     def add_to_history(self, name: str, entry: Mapping[str, object]) -> None:
         """Add an entry, with the time as `at`, to a list of which the last ones are kept."""
         with self.transaction():
-            entries = [*self.history(name), {**entry, "at": self._now()}]
-            self.save_setting(name, json.dumps(entries[-_KEPT:]))
+            self.save_setting(name, json.dumps([*self.history(name), {**entry, "at": self._now()}][-_KEPT:]))
 
     def _now(self) -> str:
         return records.stamp(datetime.now(UTC))
@@ -251,8 +250,13 @@ class EditStore(Protocol):
             self.save_setting(HEAD, f"{self._end.number} {self._end.checksum}")
             self.save_setting(CLAIMS, str(self._end.claims))
 
-    def _check_end(self) -> _LogEnd:
-        return check_end(self.name, *self._run(END).fetchone())
+    def _check_end(self, end: Sequence[Any] | None = None) -> _LogEnd:
+        """The log's end, but for its claims. Raises StoreError unless the last change is that which `head` names."""
+        head, last, edit = end or self._run(END).fetchone()
+        if head is None or head != (last or ""):
+            raise damaged(self.name, "changes at the end of its log are missing, or are not drike's")
+        number, _, checksum = head.partition(" ")
+        return _LogEnd(int(number or 0), edit or 0, checksum)
 
     @contextmanager
     def _using(self) -> Iterator[None]:
@@ -280,14 +284,6 @@ def read_rows(name: str, rows: Sequence[Any], after: int = 0, edit: int | None =
         return [EditVersion(n, id, v, at, records.from_json(text), sum) for n, id, v, at, text, sum, _ in rows]
     except ValueError as problem:
         raise damaged(name, str(problem)) from None
-
-
-def check_end(name: str, head: str | None, last: str | None, edit: int | None) -> _LogEnd:
-    """The end of a log, but for its claims. Raises StoreError unless the last change is that which `head` names."""
-    if head is None or head != (last or ""):
-        raise damaged(name, "changes at the end of its log are missing, or are not drike's")
-    number, _, checksum = head.partition(" ")
-    return _LogEnd(int(number or 0), edit or 0, checksum)
 
 
 def migrations(file: str) -> list[str]:

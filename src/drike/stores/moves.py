@@ -37,8 +37,7 @@ def propose(
         if record.status.in_use and into in (None, record.status):
             raise StoreError(f"edit {edit} is {record.status} already: change it, and propose the change")
         goal = into or (record.approved_as if record.status is not Status.RETIRED else Status.ACTIVE)
-        new = proposed(replace(record, status=goal, author=author, reason=reason))
-        return store.put(new, replaces=known[-1])
+        return store.put(proposed(replace(record, status=goal, author=author, reason=reason)), replaces=known[-1])
 
 
 def approve(

@@ -25,5 +25,4 @@ def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True
         from drike.stores.postgres import PostgresStore
     except ImportError:
         raise StoreError("a PostgreSQL store needs psycopg: pip install 'drike[postgres]'") from None
-    schema = None if tenant == TENANT else f"drike-{tenant}"
-    return PostgresStore(str(address), schema=schema, create=create, wait=wait)
+    return PostgresStore(str(address), schema=None if tenant == TENANT else f"drike-{tenant}", create=create, wait=wait)

@@ -374,8 +374,7 @@ def effect(record: EditRecord) -> EditRecord:
 def conflict_keys(record: EditRecord) -> frozenset[str]:
     """Keys of the questions a record answers: its queries, and its relation under each name of the subject."""
     templates = filter(None, (query_template(record.query, name) for name in record.names))
-    relation = record.relation or next(templates, record.query)
-    asked = _compared(relation.replace("{}", " it "))
+    asked = _compared((record.relation or next(templates, record.query)).replace("{}", " it "))
     return frozenset(
         [f"query\n{_compared(text)}" for text in (record.query, *record.paraphrases)]
         + [f"relation\n{asked}\n{_compared(name)}" for name in record.names]

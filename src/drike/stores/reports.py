@@ -1,7 +1,4 @@
-"""Reports of wrong answers, kept beside the edits until a person closes them, or makes an edit of them.
-
-Of Langfuse's scores, those of the type CORRECTION, or of 0 or less, report an answer; of Open WebUI's, thumbs down.
-"""
+"""Reports of wrong answers, kept beside the edits until a person closes them, or makes an edit of them."""
 
 import json
 import unicodedata

@@ -76,7 +76,7 @@ class SqliteStore(EditStore):
             file = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(file, create)
-                log.check_end(self.name, *file.execute(_own(log.END)).fetchone())
+                self._check_end(file.execute(_own(log.END)).fetchone())
                 [[version]] = file.execute("PRAGMA data_version")
             except BaseException:
                 file.close()
