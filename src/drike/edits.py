@@ -22,8 +22,7 @@ class Aspect(StrEnum):
     DISTRACTOR = "distractor"  # after a misleading sentence
 
 
-# The paper's three aspects: S is computed from them, and training uses only them.
-ASPECTS_OF_S = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
+ASPECTS_OF_S = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)  # the paper's; training uses only them
 
 
 @dataclass(frozen=True)

@@ -143,8 +143,7 @@ def _messages(values: Values) -> Spoken:
         if _kind(message, "role") != "user" or not isinstance(content, list):
             yield _speaker(message), _texts(content, place)
             continue
-        # A document is read with the question that it comes with.
-        for kind in ("tool_result", "search_result", "text", "document"):
+        for kind in ("tool_result", "search_result", "text", "document"):  # a document is read with its question
             if kind == "text":
                 yield Speaker.USER, _texts(content, place, kinds=("text",))
             for i, block in enumerate(content):

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from drike.stores import records
 from drike.stores.log import Snapshot
 from drike.stores.moves import is_due
-from drike.stores.records import MADE, EditVersion, RecordError, Status
+from drike.stores.records import MADE, EditVersion, RecordError, Status, to_values
 from drike.words import words
 
 ALL = "all"
@@ -64,7 +63,7 @@ def difference(before: Snapshot, after: Snapshot) -> list[EditDifference]:
     found = []
     for id, now in sorted(after.edits.items()):
         was = before.edits.get(id)
-        old, new = records.to_values((was or now).record), records.to_values(now.record)
+        old, new = to_values((was or now).record), to_values(now.record)
         fields = {name: (old[name], new[name]) for name in new if name not in MADE and old[name] != new[name]}
         if was is None or fields:
             found.append(EditDifference(was, now, fields))

@@ -51,8 +51,7 @@ class RecordError(StoreError):
     """A record cannot be stored as it is; the message names the field."""
 
 
-# Of the errors of a database, by how their codes begin.
-Remedies = Sequence[tuple[str | tuple[str, ...], type[StoreError], str]]
+Remedies = Sequence[tuple[str | tuple[str, ...], type[StoreError], str]]  # by how codes of a database's errors begin
 BUSY = "is in use by another process: wait for it to end, and try again"
 DAMAGED = "is damaged or no store of edits ({}): restore it from a copy, or give another --store"
 FULL = "cannot be written ({}): make room, or check the {}; what was acknowledged stays"

@@ -224,8 +224,8 @@ def _of_langfuse(values: Mapping[str, Any]) -> Mapping[str, object]:
     given = _parsed(values.get("scores"))
     scores = [score for score in given if isinstance(score, dict)] if isinstance(given, list) else []
     corrections = [score for score in scores if score.get("dataType") == "CORRECTION"]
-    others = [score for score in scores if score not in corrections]
-    bad = [score for score in others if isinstance(score.get("value"), int | float) and score["value"] <= 0]
+    rated = [score for score in scores if score not in corrections and isinstance(score.get("value"), int | float)]
+    bad = [score for score in rated if score["value"] <= 0]
     if not (corrections or bad):
         raise ValueError("no score of it is a correction, or 0 or less")
     last = corrections[-1] if corrections else {}
