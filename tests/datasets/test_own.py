@@ -15,7 +15,7 @@ from drike.datasets import load, own
 from drike.edits import Edit
 from drike.errors import DataError
 from drike.serving.start import _open_editor
-from drike.stores.importing import edits_of, scan
+from drike.stores.portable import edits_of, scan
 from drike.stores.records import EditRecord
 from tests.datasets.test_datasets import flat_row, written
 from tests.worlds.commands import run

@@ -33,7 +33,7 @@ from drike.encoders import HashingEncoder
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.index import EditIndex
 from drike.gates.naming import common_questions
-from drike.stores.importing import edits_of, scan
+from drike.stores.portable import edits_of, scan
 from drike.stores.records import EditRecord, holds_at, stamp
 from drike.support.table import Number
 from drike.words import Words

@@ -17,8 +17,8 @@ import pytest
 from drike.gates.by_name import Named
 from drike.gates.decision import Gate
 from drike.serving.relay import Limits
-from drike.stores.importing import edits_of, import_edits, scan
 from drike.stores.opening import open_store
+from drike.stores.portable import edits_of, import_edits, scan
 from drike.stores.records import EditRecord
 from tests.worlds.gateways import (
     ENTRY,

@@ -13,8 +13,8 @@ import pytest
 
 from drike.errors import DataError
 from drike.stores.approvals import require_approvals
-from drike.stores.importing import edits_of, import_edits, scan, write_refused
 from drike.stores.log import EditStore, snapshot
+from drike.stores.portable import edits_of, import_edits, scan, write_refused
 from drike.stores.records import EditRecord, Status, to_json
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.stores import PERU, Opener

@@ -12,7 +12,7 @@ from drike.errors import DataError
 from drike.stores import log, moves
 from drike.stores.approvals import require_approvals, required_approvals
 from drike.stores.log import EditStore, snapshot
-from drike.stores.portable import edits_of, lines_of, restore, sync, whole_store
+from drike.stores.portable import lines_of, restore, sync, whole_store
 from drike.stores.records import EditRecord, Status, StoreError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.stores import Opener
@@ -52,7 +52,7 @@ def test_a_store_goes_to_another_one_and_back(store: EditStore, opener: Opener, 
     require_approvals(other, 0)
     with pytest.raises(StoreError, match="contradicts edit 1"):
         other.put(replace(PERU, target_new="Quito"))
-    assert [(place, record.target_new) for place, record in edits_of(whole, "a")] == [
+    assert [(place, record.target_new) for place, record in whole.edits("a")] == [
         ("a, edit 1", "Oslo"), ("a, edit 3", "Bergen"),
     ]  # fmt: skip
 

@@ -23,8 +23,8 @@ from drike.stores import log as stores
 from drike.stores import moves, portable, records
 from drike.stores.approvals import required_approvals
 from drike.stores.finding import Search, find
-from drike.stores.importing import Imported, ReadRow, edits_of, import_edits, scan, write_refused
 from drike.stores.opening import open_store
+from drike.stores.portable import Imported, ReadRow, edits_of, import_edits, scan, write_refused
 from drike.stores.records import EditRecord, EditVersion, MissingStoreError, Status, StoreError
 from drike.support.files import write_text
 from drike.support.table import counted
@@ -260,7 +260,7 @@ def import_(
     read, encoding = scan(source) if whole is None else ([], "utf-8")
     if encoding != "utf-8":
         note(f"{source} is read as {encoding}")
-    rows = edits_of(read, _columns(columns)) if whole is None else portable.edits_of(whole, str(source))
+    rows = edits_of(read, _columns(columns)) if whole is None else whole.edits(str(source))
     if all(isinstance(row, str) for row in rows):  # no reason to make the store's file
         imported = Imported((), 0, tuple(map(str, rows)), tuple(range(len(rows))))
     else:
