@@ -35,8 +35,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from drike.stores.approvals import require_approvals
-from drike.stores.log import EditStore, Snapshot, retire, snapshot
+from drike.stores.log import EditStore, Snapshot, require_approvals, retire, snapshot
 from drike.stores.moves import approve, change
 from drike.stores.opening import open_store
 from drike.stores.records import ConflictError, EditRecord, Status, StoreError

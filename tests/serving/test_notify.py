@@ -15,9 +15,8 @@ import pytest
 from drike.errors import UsageError
 from drike.serving.notify import SECRET, Notifier, webhook
 from drike.stores import counts, moves
-from drike.stores.approvals import require_approvals
 from drike.stores.counts import Counted
-from drike.stores.log import EditStore, snapshot
+from drike.stores.log import EditStore, require_approvals, snapshot
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord
 from tests.worlds.gateways import RawHandler, Received, upstream

@@ -14,7 +14,7 @@ import pytest
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import GatewayOptions, Mode
 from drike.stores import moves
-from drike.stores.approvals import require_approvals, required_approvals
+from drike.stores.log import require_approvals, required_approvals
 from drike.stores.records import EditRecord, Status
 from tests.worlds.browsing import CHROMIUM, DRIVER, NODE, ROWS, SAID, Browser, browser, click, enter, stub, text
 from tests.worlds.gateways import Recorded, Running, running

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from drike.errors import DataError
-from drike.stores.approvals import require_approvals
-from drike.stores.log import EditStore, snapshot
+from drike.stores.log import EditStore, require_approvals, snapshot
 from drike.stores.portable import edits_of, import_edits, scan, write_refused
 from drike.stores.records import EditRecord, Status, to_json
 from drike.stores.sqlite import SqliteStore

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.stores.approvals import require_approvals
-from drike.stores.log import EditStore, retire, rollback, snapshot
+from drike.stores.log import EditStore, require_approvals, retire, rollback, snapshot
 from drike.stores.moves import approve, change, due, propose, reject, review
 from drike.stores.records import ApprovalError, ConflictError, EditRecord, Move, Status, StoreError
 from tests.worlds.moving import check_approved, moved

@@ -10,8 +10,7 @@ import pytest
 
 from drike.errors import DataError
 from drike.stores import log, moves
-from drike.stores.approvals import require_approvals, required_approvals
-from drike.stores.log import EditStore, snapshot
+from drike.stores.log import EditStore, require_approvals, required_approvals, snapshot
 from drike.stores.portable import lines_of, restore, sync, whole_store
 from drike.stores.records import EditRecord, Status, StoreError
 from drike.stores.sqlite import SqliteStore

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from drike.serving.options import GatewayOptions, Mode
 from drike.stores import moves
-from drike.stores.approvals import require_approvals
+from drike.stores.log import require_approvals
 from drike.stores.records import EditRecord, Status
 from tests.worlds.browsing import Browser, browser, click, enter, text
 from tests.worlds.gateways import RawHandler, Received, Running, completed, running, upstream

@@ -21,7 +21,6 @@ from drike.gates.alike import watch_meaning
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
 from drike.stores import moves, portable, records
-from drike.stores.approvals import required_approvals
 from drike.stores.finding import Search, find
 from drike.stores.opening import open_store
 from drike.stores.portable import Imported, ReadRow, edits_of, import_edits, scan, write_refused
@@ -141,7 +140,7 @@ def add(
             say(f"{opened.name} is a new store of edits")
         print_changes(changes)
         if entered.status is not record.status:
-            count = counted(required_approvals(opened), "approval")
+            count = counted(stores.required_approvals(opened), "approval")
             say(f"It is proposed, as this store requires {count} (drike edits approve)")
         if writer and propose:
             print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes))

@@ -11,7 +11,6 @@ from drike.cli.options import FILE, command
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
-from drike.stores.approvals import APPROVALS_SET, require_approvals, required_approvals
 from drike.stores.finding import ALL, Search, difference, find
 from drike.stores.records import LISTS, Status, StoreError, moment, to_values
 from drike.support.table import counted
@@ -96,7 +95,7 @@ def approve(
         changes = moves.approve(opened, edit, author=author(), reason=reason, version=version, supersede=supersede)
         print_changes(changes)
         if changes[-1].record.status is Status.PROPOSED:
-            say(f"It needs {required_approvals(opened)} approvals, and waits for more")
+            say(f"It needs {stores.required_approvals(opened)} approvals, and waits for more")
 
 
 @command()
@@ -165,7 +164,7 @@ def approvals(number: int | None = None, *, store: str = FILE) -> None:
     """Show how many people other than its author must approve what an edit says; with N, require so many."""
     with store_at(store, create=number is not None) as opened:
         if number is not None:
-            require_approvals(opened, number, author())
-        needed, made = required_approvals(opened), opened.history(APPROVALS_SET)
+            stores.require_approvals(opened, number, author())
+        needed, made = stores.required_approvals(opened), opened.history(stores.APPROVALS_SET)
     say(f"{counted(needed, 'approval')} needed" if needed else "No approval is needed")
     say_lines(f"  {each['at']} {each['author'] or 'someone'}: {each['needed']}" for each in made)

@@ -38,7 +38,7 @@ from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Upstream, UpstreamError, whole
 from drike.serving.verifying import EditOutcome, by_concern, named, questions_about
 from drike.stores import log
-from drike.stores.approvals import approvers, required_approvals
+from drike.stores.approvals import approvers
 from drike.stores.counts import counts_since
 from drike.stores.finding import Search, find
 from drike.stores.moves import due
@@ -156,7 +156,7 @@ class Admin:
         try:
             async with asyncio.timeout(SECONDS_FOR_STORE):
                 versions = await in_daemon_thread(log.versions, feed.store, id)
-                needed = await in_daemon_thread(required_approvals, feed.store)
+                needed = await in_daemon_thread(log.required_approvals, feed.store)
         except TimeoutError:
             raise call.late("try again") from None
         latest = versions[-1].record

@@ -16,7 +16,7 @@ from drike.serving.keys import KeyRole, Principal
 from drike.serving.relay import RequestError, while_connected
 from drike.serving.threads import in_daemon_thread
 from drike.stores import log, moves, records, reports
-from drike.stores.approvals import APPROVALS_SET, claimed_author, require_approvals, required_approvals
+from drike.stores.approvals import claimed_author
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, Status, UnavailableError
 from drike.stores.reports import ReportState
@@ -160,9 +160,9 @@ async def approvals(call: AdminCall) -> Json:
         number = call.field("needed", int)
         if number is None or not 0 <= number <= moves.MOST_APPROVALS:
             raise ValueError(f"needed must be a number from 0 to {moves.MOST_APPROVALS}")
-        await call.write(lambda store: require_approvals(store, number, call.principal.author))
-    needed = await in_daemon_thread(required_approvals, store)
-    return {"needed": needed, "set": (await in_daemon_thread(store.history, APPROVALS_SET))[::-1]}
+        await call.write(lambda store: log.require_approvals(store, number, call.principal.author))
+    needed = await in_daemon_thread(log.required_approvals, store)
+    return {"needed": needed, "set": (await in_daemon_thread(store.history, log.APPROVALS_SET))[::-1]}
 
 
 async def inbox(call: AdminCall) -> Json:

@@ -1,21 +1,13 @@
 """Who made a change, and who has approved it: nobody approves what they wrote."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from drike.stores.records import EditRecord, EditVersion, Move, Status, effect
 
-if TYPE_CHECKING:  # it imports this module
-    from drike.stores.log import EditStore
-
-APPROVALS = "approvals"  # the setting: how many people must approve what an edit says before it is in use
-APPROVALS_SET = "approvals_set"  # the history of that setting
 _MARK = re.compile(r"[(\"]|^\W*key\b|\badmin port\b|\bimported by\b", re.IGNORECASE)  # of an author by a gateway
 _BY_KEY = re.compile(r"\((key [0-9a-f]{8}|admin port, [^()]*)\)$")  # who really made a change, where a name is claimed
 _ROLE = re.compile(r" \((report|use|propose|approve|admin)\)$")
@@ -37,18 +29,6 @@ def person(author: str | None) -> str:
     """The person who made a change, by what its author is written as: without the role, as a name or a key; or ""."""
     claimed = _BY_KEY.search(author or "")
     return (claimed[1] if claimed else _ROLE.sub("", author or "")).casefold()
-
-
-def required_approvals(store: EditStore) -> int:
-    """How many people must approve what an edit says before it is in use. Raises StoreError."""
-    return int(store.setting(APPROVALS) or 0)
-
-
-def require_approvals(store: EditStore, count: int, author: str | None = None) -> None:
-    """Require so many approvals from now on. Raises StoreError."""
-    with store.transaction():
-        store.save_setting(APPROVALS, str(count))
-        store.add_to_history(APPROVALS_SET, {"needed": count, "author": author})
 
 
 def approvers(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from drike.stores import records
-from drike.stores.approvals import is_approved, required_approvals
+from drike.stores.approvals import is_approved
 from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
 HEAD, CLAIMS = "head", "claims by words"  # settings: the last change with its checksum, and the sum of `claim_mark`
+APPROVALS, APPROVALS_SET = "approvals", "approvals_set"  # settings: how many people must approve edits, and its history
 END = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
     (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1),
     (SELECT max(edit) FROM drike_changes)"""
@@ -337,6 +338,18 @@ def folded(changes: Sequence[EditVersion], since: Snapshot = Snapshot()) -> Snap
             proposals[change.id] = change
     revision, head = (changes[-1].number, changes[-1].checksum) if changes else (since.revision, since.head)
     return Snapshot(revision, edits, proposals, head, since.histories)
+
+
+def required_approvals(store: EditStore) -> int:
+    """How many people must approve what an edit says before it is in use. Raises StoreError."""
+    return int(store.setting(APPROVALS) or 0)
+
+
+def require_approvals(store: EditStore, count: int, author: str | None = None) -> None:
+    """Require so many approvals from now on. Raises StoreError."""
+    with store.transaction():
+        store.save_setting(APPROVALS, str(count))
+        store.add_to_history(APPROVALS_SET, {"needed": count, "author": author})
 
 
 def decided_version(versions: Sequence[EditVersion]) -> EditVersion:

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from drike.stores import records
-from drike.stores.approvals import approvers, authors, is_approved, person, required_approvals
-from drike.stores.log import EditStore, Snapshot, decided_version, versions
+from drike.stores.approvals import approvers, authors, is_approved, person
+from drike.stores.log import EditStore, Snapshot, decided_version, required_approvals, versions
 from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 
 MOST_APPROVALS = 9

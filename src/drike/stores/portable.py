@@ -16,8 +16,8 @@ from drike.datasets.forms import FORMS
 from drike.datasets.rows import Row, rows_in, shown
 from drike.errors import DataError
 from drike.stores import log, moves, records
-from drike.stores.approvals import APPROVALS, APPROVALS_SET, imported_author, required_approvals
-from drike.stores.log import EditStore
+from drike.stores.approvals import imported_author
+from drike.stores.log import APPROVALS, APPROVALS_SET, EditStore, required_approvals
 from drike.stores.records import MADE, ConflictError, EditRecord, EditVersion, RecordError, Status, StoreError, effect
 from drike.support.files import write_text
 from drike.support.records import parse, read
