@@ -91,10 +91,8 @@ class Corrections:
         view = self._view.at(datetime.now(UTC), self._store, self._encoder)
         if view is not self._view:
             self._view, self._memory = view, Memory()
-        gate, index = self._gate, view.index.applying({"model": model})
-        return Follower(
-            lambda query: gate.decide(query, index), index, AsBlock(), self._tenant, self._sources, self._memory
-        )
+        decide, index = self._gate.decide, view.index.applying({"model": model})
+        return Follower(lambda query: decide(query, index), index, AsBlock(), self._tenant, self._sources, self._memory)
 
 
 def _plain(value: Any) -> Any:
