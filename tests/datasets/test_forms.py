@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.datasets import PUBLISHED, Dataset, PublicFile, description, load
+from drike.datasets import PUBLISHED, Dataset, description, load
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.generated import with_generated
 from drike.editors.pool import Pool
@@ -527,9 +527,8 @@ class TestPublished:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         address = f"{server[0]}/rows.json"
         right = hashlib.sha256(json.dumps([row(3)]).encode()).hexdigest()
-        table = {"right": PublicFile(address, right), "wrong": PublicFile(address, "0" * 64)}
-        for name, entry in table.items():
-            monkeypatch.setitem(PUBLISHED, name, entry)
+        for name, digest in {"right": right, "wrong": "0" * 64}.items():
+            monkeypatch.setitem(PUBLISHED, name, {"address": address, "sha256": digest})
         with pytest.raises(DataError, match=rf"sha256 {right}, but {'0' * 64} is recorded.*give its path"):
             load("wrong")
         assert not list((tmp_path / "drike" / "datasets").glob("*"))
@@ -541,9 +540,9 @@ class TestPublished:
 
     @pytest.mark.parametrize("name", PUBLISHED)
     def test_published_addresses_use_https_and_have_full_hashes(self, name: str) -> None:
-        entry = PUBLISHED[name]
-        assert entry.address.startswith("https://") and "/main/" not in entry.address
-        assert entry.sha256 is None or (len(entry.sha256) == 64 and int(entry.sha256, 16))
+        address, digest = PUBLISHED[name]["address"], PUBLISHED[name]["sha256"]
+        assert address.startswith("https://") and "/main/" not in address
+        assert digest == "" or (len(digest) == 64 and int(digest, 16))
 
 
 REAL = {
@@ -568,8 +567,8 @@ def test_the_real_files_load_with_the_recorded_counts(file: str) -> None:
     assert [sum(p.aspect is aspect for case in data.cases for p in case.probes) for aspect in aspects] == counts
     assert all(case.edit.subject and case.edit.relation for case in data.cases)
     for entry in PUBLISHED.values():
-        if entry.address.endswith(f"/{file}"):
-            assert entry.sha256 == data.sources[0].sha256
+        if entry["address"].endswith(f"/{file}"):
+            assert entry["sha256"] == data.sources[0].sha256
 
 
 FURTHER = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt, Unedited, reasoning_prompt
+from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt, Unedited
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, LIKELIHOOD, RULES, Judge, Question, Rule
@@ -106,7 +106,7 @@ def test_editcot_is_right_iff_its_own_reasoning_leads_to_the_target(rule: Rule, 
         thought = re.search(r"hence (\w+)\.", prompt)
         return f"{thought[1]}." if thought else "nothing without a reason"
 
-    prompt = reasoning_prompt([CASES[3].edit.fact], "The capital of Land3 is")
+    [prompt] = EditCoT().prompts([CASES[3].edit], ["The capital of Land3 is"])
     [verdict] = Judge(ScriptedModel(reasons), rule).ask([Question(prompt, "New3", "Old3")])
     assert verdict.correct is right
     assert verdict.text is not None and verdict.text.strip() == f"{concluded}."
@@ -114,7 +114,7 @@ def test_editcot_is_right_iff_its_own_reasoning_leads_to_the_target(rule: Rule, 
 
 def test_a_reply_that_never_reaches_its_cue_is_wrong_though_the_cue_would_bring_the_answer() -> None:
     model = ScriptedModel(lambda prompt: "New3" if prompt.endswith(ANSWER_CUE) else "I wonder and wonder.")
-    question = [Question(reasoning_prompt([CASE.edit.fact], "The capital of Land3 is"), "New3", "Old3")]
+    question = [Question(EditCoT().prompts([CASE.edit], ["The capital of Land3 is"])[0], "New3", "Old3")]
     verdicts = [Judge(model, rule).ask(question)[0] for rule in RULES.values()]
     assert [one.correct for one in verdicts] == [False, False, True], "likelihood asks for no answer"
 

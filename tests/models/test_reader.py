@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from drike.editors.catalog import EditCoT, FactPrompt, reasoning_prompt
+from drike.editors.catalog import EditCoT, FactPrompt
 from drike.edits import Edit
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader, Observer, firmness_of
@@ -114,7 +114,7 @@ def test_the_readers_two_probabilities_sum_to_1_and_it_writes_the_greedier(frame
 
 
 def test_a_chain_of_thought_ends_in_the_same_answer_as_its_cue() -> None:
-    prompt = reasoning_prompt([f"{QUERIES['copy']} Paris"], QUERIES["paraphrase"]).text
+    prompt = EditCoT().prompts([Edit(QUERIES["copy"], "Paris")], [QUERIES["paraphrase"]])[0].text
     answer = READER.generate([f"{prompt}\nAnswer:"])[0].text
     assert READER.generate([prompt])[0].text == f"\nAnswer:{answer}"
 

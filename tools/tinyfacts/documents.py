@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drike.editors.catalog import reasoning_prompt
+from drike.editors.catalog import EditCoT
+from drike.edits import Edit
 from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, DemonstrationArrays, Observer, firmness_of
 from drike.tinyfacts import EDITABLE
 from tools.tinyfacts.neighbours import load_neighbours
@@ -244,7 +245,8 @@ def imagined(kit: Kit, rng: np.random.Generator, thought: bool) -> tuple[list[in
             w.tokenizer.decode(w.leading[fact][t]),
             w.tokenizer.decode(w.leading[item.asked][item.t_asked]),
         )
-        ids = w.ids(reasoning_prompt([f"{sentence} {w.tokenizer.decode([new]).strip()}"], query).text + "\nAnswer:")
+        [prompt] = EditCoT().prompts([Edit(sentence, w.tokenizer.decode([new]).strip())], [query])
+        ids = w.ids(prompt.text + "\nAnswer:")
     else:
         ids = [*w.ids("Imagine that"), *w.inside[fact][t], new, *w.ids(".\n"), *w.leading[item.asked][item.t_asked]]
     return ids, len(ids) - 1, new, int(kit.object[item.asked]), p

@@ -13,7 +13,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from drike.editors.catalog import reasoning_prompt
+from drike.editors.catalog import EditCoT
+from drike.edits import Edit
 from drike.tinyfacts import TEMPLATES, Fact
 from tools.tinyfacts.world import Templates
 
@@ -32,7 +33,7 @@ def _sentences(facts: Sequence[Fact], templates: Templates) -> Iterator[str]:
     for word in sorted({fact.object for fact in facts}):
         for _ in range(2000):
             yield f" {word}"
-    frame = reasoning_prompt(["x y"], "z").text
+    frame = EditCoT().prompts([Edit("x", "y")], ["z"])[0].text
     for _ in range(500):
         yield "New Fact:\nPrompt:\n\n"
         yield f"Imagine that.\n{frame}"

@@ -7,7 +7,7 @@ import csv
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -35,16 +35,9 @@ _LONGEST_NAME = 100  # characters of a file's name
 _CUTS_SHOWN, _SUSPICIOUS_SHOWN = 3, 10
 
 
-@dataclass(frozen=True)
-class PublicFile:
-    """A public file: its address, pinned where the host allows it, and its SHA-256, if we had that very revision."""
-
-    address: str
-    sha256: str | None = None
-
-
+# Public files: an address, pinned where the host allows it, and a SHA-256, if we had that very revision, else "".
 _LINES = Path(__file__).with_name("published.csv").read_text(encoding="utf-8").splitlines()
-PUBLISHED = {row["name"]: PublicFile(row["address"], row["sha256"] or None) for row in csv.DictReader(_LINES)}
+PUBLISHED = {row["name"]: row for row in csv.DictReader(_LINES)}
 
 
 def load(
@@ -108,7 +101,7 @@ def _local(source: str | Path) -> Path:
     if source == TINYFACTS:
         return tinyfacts.ROWS
     if isinstance(source, str) and source in PUBLISHED:
-        return fetch(PUBLISHED[source].address, expected=PUBLISHED[source].sha256)
+        return fetch(PUBLISHED[source]["address"], expected=PUBLISHED[source]["sha256"] or None)
     if str(source).lower().startswith(("http://", "https://")):
         return fetch(str(source))
     path = Path(source).expanduser()
@@ -231,7 +224,7 @@ def description(dataset: Dataset) -> Iterator[str]:
     yield f"{dataset.name}: {counted(len(cases), 'case')}, {counted(len(relations), 'relation')}"
     for source in dataset.sources:
         public = PUBLISHED.get(source.given)
-        checked = "" if public is None else ", as recorded" if public.sha256 else ", none recorded"
+        checked = "" if public is None else ", as recorded" if public["sha256"] else ", none recorded"
         yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}{checked}"
     yield from _by_number("edits in force", "cases", [len(case.edits) for case in cases])
     for aspect in Aspect:

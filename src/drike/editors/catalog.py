@@ -49,20 +49,6 @@ class Editor(Protocol):
         """One prompt per query, in order, each under all of the edits."""
 
 
-def reasoning_prompt(facts: Sequence[str], query: str) -> Prompt:
-    """State the facts, have the model reason whether the query depends on them, and answer after a cue."""
-    these, changed = ("this fact", "the changed fact") if len(facts) == 1 else ("these facts", "a changed fact")
-    return Prompt(
-        "".join(f"{FACT_CHANGED}{fact}.\n" for fact in facts)
-        + f"Everything that does not depend on {these} is as it was.\n"
-        f"Complete this sentence: {query}\n"
-        f"First think step by step: does the sentence depend on {changed}? If so, what follows from the change?\n"
-        f'Then write "{ANSWER_CUE}" and the shortest completion of the sentence, nothing else.\n'
-        "Reasoning:",
-        cue=ANSWER_CUE,
-    )
-
-
 @dataclass(frozen=True)
 class Unedited:
     """Asks the query alone, without an edit: the model with which every editor is compared."""
@@ -95,8 +81,16 @@ class EditCoT:
     name: str = "EditCoT"
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """One instruction per query. Raises ValueError for no edits."""
-        return [reasoning_prompt(facts_of(edits), query) for query in queries]
+        """One instruction per query: does it depend on the facts, and what follows? Raises ValueError for no edits."""
+        facts = facts_of(edits)
+        these, changed = ("this fact", "the changed fact") if len(facts) == 1 else ("these facts", "a changed fact")
+        before = "".join(f"{FACT_CHANGED}{fact}.\n" for fact in facts)
+        before += f"Everything that does not depend on {these} is as it was.\nComplete this sentence: "
+        after = (
+            f"First think step by step: does the sentence depend on {changed}? If so, what follows from the change?\n"
+            f'Then write "{ANSWER_CUE}" and the shortest completion of the sentence, nothing else.\nReasoning:'
+        )
+        return [Prompt(f"{before}{query}\n{after}", cue=ANSWER_CUE) for query in queries]
 
 
 @dataclass(frozen=True)

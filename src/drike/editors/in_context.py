@@ -7,13 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeGuard, TypeVar
 
 from drike.editors.pool import Pool
-from drike.editors.selectors import (
-    Fraction,
-    RankAndCut,
-    Selection,
-    Selector,
-    merge,
-)
+from drike.editors.selectors import Fraction, RankAndCut, Selection, Selector, merge
 from drike.edits import Edit, Key, trained_on
 from drike.prompts import Demonstration, Prompt, PromptStyle
 from drike.support.table import Table
@@ -23,10 +17,7 @@ SelectorT_co = TypeVar("SelectorT_co", bound=Selector, covariant=True)
 
 @dataclass(frozen=True)
 class TokenLimit:
-    """A limit of tokens in a prompt, as a model's `count_tokens` counts them; selections are pruned until they fit.
-
-    One prunable demonstration stays: a prompt that is too long even then is left for the model to refuse.
-    """
+    """A limit of tokens in a prompt, as a model's `count_tokens` counts them; selections are pruned until they fit."""
 
     tokens: int
     count: Callable[[Sequence[str]], Sequence[int]]
@@ -36,7 +27,7 @@ class TokenLimit:
             raise ValueError(f"a prompt has at least one token; it cannot be limited to {self.tokens}")
 
     def fitting(self, k: int, prompts: Callable[[int], Sequence[Prompt]]) -> int:
-        """The largest j from 1 to k with which all prompts fit, which get longer with j; 1 if none does."""
+        """The largest j from 1 to k with which all prompts fit, which get longer with j; 1, to be refused, if none."""
 
         def too_long(j: int) -> bool:
             return max(self.count([prompt.text for prompt in prompts(j)])) > self.tokens

@@ -121,9 +121,7 @@ class Threshold(Budget):
         """Sigma, the same for all edits."""
         return self.sigma
 
-    def after(
-        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet | None = None
-    ) -> Threshold:
+    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: object = None) -> Threshold:
         """Sigma is raised, never lowered, at every step j > 1 where the reward fell from +1 to -1."""
         sigma = self.sigma
         for j in range(1, len(rewards)):  # j counts from 0 here: the (j+1)-th retain of the paper
@@ -235,10 +233,8 @@ def merge(selections: Sequence[Selection]) -> Selection:
     sets = [selection.candidates for selection in selections]
     rankings = [selection.ranking for selection in selections if selection.ranking is not None]
     ranked = len(rankings) == len(selections)
-    if ranked:
-        shown = interleave([(*known.fixed, *r.retains) for known, r in zip(sets, rankings, strict=True)])
-    else:
-        shown = interleave([selection.shown for selection in selections])
+    whole = [(*known.fixed, *ranking.retains) for known, ranking in zip(sets, rankings, strict=False)]
+    shown = interleave(whole if ranked else [selection.shown for selection in selections])
     # The set that all queries share is of these demonstrations, nearest first.
     cosines = {d: c for known in sets for d, c in zip(known.demonstrations, known.similarities, strict=True)}
     nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))

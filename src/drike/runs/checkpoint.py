@@ -86,7 +86,18 @@ class Checkpoint(Trained):
 
 def save(checkpoint: Checkpoint, path: str | Path) -> None:
     """Write a checkpoint to a file or folder, whole or not at all. Raises OSError, TypeError for a learned budget."""
-    write_bytes(_file(Path(path)), _serialise(checkpoint))
+    retriever, budget, policy = checkpoint.retriever, checkpoint.budget, checkpoint.per_query
+    if not isinstance(budget, Threshold | Fraction):
+        raise TypeError(f"a {type(budget).__name__} cannot be saved")
+    described = _Described(
+        format=2, form=retriever.form, encoder=_Encoder.of(retriever.encoder),
+        budget={"kind": type(budget).__name__.lower(), **asdict(budget)}, style=checkpoint.style,
+        training=dict(checkpoint.training), facts=tuple(sorted(retriever.trained_on)),
+        per_query=_PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on))) if policy else None,
+        promise=checkpoint.promise, sha256=_ZEROS,
+    )  # fmt: skip
+    head = {f"head.{name}": weight.detach() for name, weight in retriever.head.state_dict().items()}
+    write_bytes(_file(Path(path)), _sealed(asdict(described), head))
 
 
 def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
@@ -130,21 +141,6 @@ def fingerprint(path: str | Path) -> str:
 
 def _file(path: Path) -> Path:
     return path if path.suffix == ".safetensors" else path / FILE
-
-
-def _serialise(checkpoint: Checkpoint) -> bytes:
-    retriever, budget, policy = checkpoint.retriever, checkpoint.budget, checkpoint.per_query
-    if not isinstance(budget, Threshold | Fraction):
-        raise TypeError(f"a {type(budget).__name__} cannot be saved")
-    described = _Described(
-        format=2, form=retriever.form, encoder=_Encoder.of(retriever.encoder),
-        budget={"kind": type(budget).__name__.lower(), **asdict(budget)}, style=checkpoint.style,
-        training=dict(checkpoint.training), facts=tuple(sorted(retriever.trained_on)),
-        per_query=_PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on))) if policy else None,
-        promise=checkpoint.promise, sha256=_ZEROS,
-    )  # fmt: skip
-    head = {f"head.{name}": weight.detach() for name, weight in retriever.head.state_dict().items()}
-    return _sealed(asdict(described), head)
 
 
 def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:

@@ -208,16 +208,10 @@ class Episode(EpisodeRecord):
 
 
 def train(
-    editor: InContextEditor[RankAndCut],
-    reward: Reward,
-    cases: Sequence[EditCase],
-    *,
-    epochs: int = 5,
-    learning_rate: float = 1e-4,
-    choose: Choose = top,
-    schedule: Schedule = one_by_one,
-    channel: RewardChannel = at_once,
-) -> Generator[Episode]:
+    editor: InContextEditor[RankAndCut], reward: Reward, cases: Sequence[EditCase], *,
+    epochs: int = 5, learning_rate: float = 1e-4,
+    choose: Choose = top, schedule: Schedule = one_by_one, channel: RewardChannel = at_once,
+) -> Generator[Episode]:  # fmt: skip
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends, the last with the trained `budget`.
 
     editor: its selector's `ranker` learns in place, and its budget is where sigma starts; the pool gives copies,

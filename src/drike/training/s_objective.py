@@ -14,18 +14,10 @@ from torch import Tensor
 
 from drike.datasets.generated import with_generated
 from drike.editors.selectors import LeaveAlone, Selector, policy_mixes
-from drike.edits import Aspect, EditCase
+from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.evaluate import CaseAnswers
-from drike.evaluation.risk_control import (
-    METRICS,
-    CertifiedGuarantee,
-    Counts,
-    Guarantee,
-    calibrate,
-    exceeds,
-    lower_bound,
-)
+from drike.evaluation.risk_control import CertifiedGuarantee, Counts, Guarantee, calibrate, exceeds, lower_bound
 from drike.gates.calibrated import LogisticHead
 from drike.gates.decision import EQUAL, Candidate
 from drike.gates.policy import QueryPolicy, Shown, relations_of
@@ -162,7 +154,7 @@ def certify(
     shifts = SHIFTS if guarantee.metric == "rr" else SHIFTS[::-1]  # the safest first
     right, probes, cost = count_right(policy, cases, answers, price=price, shifts=shifts)
     best = calibrate(right, probes, guarantee=guarantee, max_probes=max_probes, cost=cost)
-    column, confidence = METRICS.index(guarantee.metric), guarantee.confidence
+    column, confidence = ASPECTS_OF_S.index(guarantee.aspect), guarantee.confidence
     edits = int((probes[:, column] > 0).sum())
     if best is None:
         safest = right[shifts[0]]
