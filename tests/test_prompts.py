@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
-from drike.prompts import ORDERS, Demonstration, DemonstrationSet, Layout, OrderName, PromptStyle, Role
+from drike.prompts import Demonstration, DemonstrationSet, Layout, OrderName, PromptStyle, Role
 from tests.worlds.small import CAPITALS
 
 ENCODER = HashingEncoder()
@@ -22,7 +23,7 @@ LAYOUTS: list[Layout] = ["append", "ike"]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", get_args(OrderName))
 @pytest.mark.parametrize("budget", [Fraction(0.5), Fraction(1.0), Threshold(0.07), Threshold(1.0)], ids=str)
 def test_an_order_moves_only_the_retains(layout: Layout, order: OrderName, budget: Budget) -> None:
     own = replace(DR_IKE, style=PromptStyle(layout), selector=replace(DR_IKE.selector, budget=budget))

@@ -25,8 +25,6 @@ Layout = Literal["append", "ike"]
 RetainForm = Literal["headed", "bare"]
 OrderName = Literal["policy", "similarity", "reversed", "shuffled"]
 
-ORDERS: tuple[OrderName, ...] = get_args(OrderName)
-
 # Prompts that begin with one of these are instructions already, so a chat model gets no CHAT_INSTRUCTION before them.
 FACT_CHANGED, SENTENCE, TO_COMPLETE = "A fact has changed: ", "Sentence: ", "Sentence to complete: "
 WORLD_CHANGED, YES_OR_NO, REWRITE = "The world has changed: ", "Answer yes or no: ", "Rewrite the text below "
@@ -56,16 +54,13 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class DemonstrationSet:
-    """The demonstrations that an edit may be shown with, nearest record first; similarities: their cosines to the edit.
-
-    excluded: how many nearer records contradict or repeat an edit. other_edits: in force at the same time.
-    """
+    """The demonstrations that an edit may be shown with, nearest record first."""
 
     edit: Edit
     demonstrations: tuple[Demonstration, ...]
-    similarities: tuple[float, ...]
-    excluded: int = 0
-    other_edits: tuple[Edit, ...] = ()
+    similarities: tuple[float, ...]  # their cosines to the edit
+    excluded: int = 0  # how many nearer records contradict or repeat an edit
+    other_edits: tuple[Edit, ...] = ()  # in force at the same time
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -90,19 +85,14 @@ class DemonstrationSet:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Everything that a model is given for one query: a text that it continues, or the last turn of a conversation.
-
-    demonstrations: those in the text. cue: None where the answer follows the text directly; otherwise the model reasons
-    first, and the answer follows the last `cue` in its reply. calls: of the model for this prompt, those to write it
-    included. pruned: how many chosen demonstrations the token limit left out. earlier: the turns before, user's first.
-    """
+    """Everything that a model is given for one query: a text that it continues, or the last turn of a conversation."""
 
     text: str
-    demonstrations: tuple[Demonstration, ...] = ()
-    cue: str | None = None
-    calls: int = 1
-    pruned: int = 0
-    earlier: tuple[str, ...] = ()
+    demonstrations: tuple[Demonstration, ...] = ()  # those in the text
+    cue: str | None = None  # if any, the model reasons first, and the answer follows the last `cue` in its reply
+    calls: int = 1  # of the model for this prompt, those to write it included
+    pruned: int = 0  # how many chosen demonstrations the token limit left out
+    earlier: tuple[str, ...] = ()  # the turns before, user's first
 
     @property
     def turns(self) -> tuple[str, ...]:
@@ -150,7 +140,7 @@ class PromptStyle:
     order_seed: int = 0
 
     def __post_init__(self) -> None:
-        choices = {"layout": get_args(Layout), "retain": get_args(RetainForm), "order": (None, *ORDERS)}
+        choices = {"layout": get_args(Layout), "retain": get_args(RetainForm), "order": (None, *get_args(OrderName))}
         for name, allowed in choices.items():
             if (value := getattr(self, name)) not in allowed:
                 names = " or ".join(str(choice) for choice in allowed if choice is not None)
@@ -194,14 +184,11 @@ def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe
     """
     if role is Role.COPY:
         return (rewrite_probe(case.edit),)
-
-    def asks_about(query: str, edit: Edit) -> bool:
-        return query == edit.query or (edit.subject is not None and mentions(query, edit.subject))
-
     others = {other.target_new for other in case.other_edits} if role is Role.UPDATE else ()
     probes = case.paraphrases if role is Role.UPDATE else case.neighborhood
-    usable = (probe for probe in probes if probe.target not in others)
-    return tuple(probe for probe in usable if not any(asks_about(probe.query, edit) for edit in edits))
+    queries, subjects = [edit.query for edit in edits], [edit.subject for edit in edits if edit.subject is not None]
+    usable = (probe for probe in probes if probe.target not in others and probe.query not in queries)
+    return tuple(probe for probe in usable if not any(mentions(probe.query, subject) for subject in subjects))
 
 
 def interleave(lists: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
@@ -237,10 +224,9 @@ def query_block(edit: Edit, query: str) -> str:
 
 def demonstration_block(demonstration: Demonstration, retain: RetainForm = "headed") -> str:
     """The lines of a demonstration and a blank line; with `retain="bare"` a retain has no New Fact line."""
-    shown = f"Prompt: {demonstration.query} {demonstration.answer}\n\n"
-    if retain == "bare" and demonstration.role is Role.RETAIN:
-        return shown
-    return f"New Fact: {demonstration.fact}\n{shown}"
+    bare = retain == "bare" and demonstration.role is Role.RETAIN
+    head = "" if bare else f"New Fact: {demonstration.fact}\n"
+    return f"{head}Prompt: {demonstration.query} {demonstration.answer}\n\n"
 
 
 def chat_messages(prompt: str | tuple[str, ...]) -> list[dict[str, str]]:

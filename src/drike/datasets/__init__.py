@@ -112,9 +112,8 @@ def _local(source: str | Path) -> Path:
 
 
 def _recognise(row: Row) -> Form:
-    for form in FORMS:
-        if form.recognises(row):
-            return form
+    if form := next((form for form in FORMS if form.recognises(row)), None):
+        return form
     if incomplete := own.missing(row):
         raise incomplete
     fields = "has the fields " + ", ".join(map(shown, sorted(row.values))) if row.values else "has no fields"

@@ -198,24 +198,18 @@ def _is_wording(template: Template, seen: Mapping[Template, set[str]]) -> bool:
 
 def known_end(text: str, subject: str, templates: Iterable[Template]) -> int | None:
     """Where the longest end of `text` that is one of `templates` about `subject` begins; None without one."""
-    starts = []
-    for before, after in templates:
-        end = before + subject + after
-        start = len(text) - len(end)
-        # A subject must not be found inside a longer word.
-        if text.endswith(end) and (start == 0 or not text[start - 1].isalnum()):
-            starts.append(start)
-    return min(starts, default=None)
+    ends = (before + subject + after for before, after in templates)
+    starts = (len(text) - len(end) for end in ends if text.endswith(end))
+    # A subject must not be found inside a longer word.
+    return min((start for start in starts if start == 0 or not text[start - 1].isalnum()), default=None)
 
 
 def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
     """Cut the unrelated start off a paraphrase; `templates` are those of its relation."""
-    start = known_end(text, subject, templates)
-    if start is not None:
+    if (start := known_end(text, subject, templates)) is not None:
         # Not after a sentence or markup: an unknown wording may have been cut down to a shorter, known one.
         return Cut(text, text[start:], "template" if start else "unchanged", suspicious=not begins(text, start))
-    parts = around(text, subject)
-    if parts is None:
+    if (parts := around(text, subject)) is None:
         return Cut(text, text, "unchanged", suspicious=True)
     before, after = parts
     start = sentence_start(before)

@@ -89,12 +89,8 @@ def _knowedit_edits(row: Row, target: Target) -> list[Edit]:
     return [form.edit_about(row, "prompt", new, true)]
 
 
-def _old_answers(row: Row) -> tuple[str, ...]:
-    return row.aliases("ground_truth") if "ground_truth" in row.values else ()
-
-
 def _knowedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
-    edit, old = edits[0], _old_answers(row)
+    edit, old = edits[0], _texts_if_any(row, "ground_truth")
     by_alias = partial(_by_alias, row, edit, log)
     worded = row.aliases("rephrase_prompt") if "rephrase_prompt" in row.values else by_alias("paraphrase")
     yield from (form.paraphrase(edit, text) for text in worded)
@@ -271,9 +267,8 @@ SCREENED = Form(
     "EasyEdit's flat CounterFact (case_id, prompt, subject, target_new, ground_truth)",
     _is_flat,
     lambda row, target: [form.edit_about(row, "prompt", row.text("target_new"), row.text("ground_truth"))],
-    _screened,
-    learn=_by_object,
-)
+    _screened, learn=_by_object,
+)  # fmt: skip
 AS_PUBLISHED = Form(
     "EasyEdit's flat form, paraphrases as published (prompt, subject, target_new, ground_truth, rephrase_prompt)",
     _is_flat, SCREENED.edits, _as_published,
@@ -284,8 +279,7 @@ FORMS = (
         "CounterFact as published (requested_rewrite, paraphrase_prompts, neighborhood_prompts)",
         lambda row: isinstance(row.values.get("requested_rewrite"), dict),
         lambda row, target: [_edit_at(row, "requested_rewrite")],
-        _counterfact,
-        Row.case_id,
+        _counterfact, Row.case_id,
         learn=lambda rows: form.learn((edit, row.texts("paraphrase_prompts")) for row, [edit] in rows),
     ),
     Form(
@@ -295,7 +289,7 @@ FORMS = (
     ),
     Form(
         "KnowEdit's form (prompt, target_new, ground_truth, locality, portability)",
-        _is_knowedit, _knowedit_edits, _knowedit, answers=_old_answers,
+        _is_knowedit, _knowedit_edits, _knowedit, answers=partial(_texts_if_any, field="ground_truth"),
     ),
     SCREENED,
     AS_PUBLISHED,

@@ -26,15 +26,12 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of CSV files
 
 @dataclass(frozen=True)
 class Row:
-    """One raw row of a file, or an object inside one; accessors raise DataError for a missing or wrong field.
-
-    index: from 0 in JSON, and as a spreadsheet counts in CSV, whose header is 1. within: the path to an inner object.
-    """
+    """One raw row of a file, or an object inside one; accessors raise DataError for a missing or wrong field."""
 
     file: str
-    index: int
+    index: int  # from 0 in JSON, and as a spreadsheet counts in CSV, whose header is 1
     values: dict[str, Any]
-    within: str = ""
+    within: str = ""  # the path to an inner object
 
     @property
     def place(self) -> str:
@@ -153,10 +150,9 @@ def shown(value: object) -> str:
 def read_rows(path: Path, name: str) -> tuple[list[Row], str]:
     """The rows of a JSON list, JSON lines or CSV file; its SHA-256. Raises DataError as `scan_rows` and for a row."""
     scanned, sha256 = scan_rows(path, name)
-    rows = [row for row in scanned if isinstance(row, Row)]
-    if len(rows) < len(scanned):
-        raise next(row for row in scanned if isinstance(row, DataError))
-    return rows, sha256
+    if problem := next((row for row in scanned if isinstance(row, DataError)), None):
+        raise problem
+    return [row for row in scanned if isinstance(row, Row)], sha256
 
 
 def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:

@@ -1,7 +1,6 @@
 """In-context editing with demonstrations: IKE, DR-IKE, DR-IKE-Q and their controls are this editor with other parts."""
 
 from bisect import bisect
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeGuard, TypeVar
@@ -83,13 +82,10 @@ class InContextEditor(Generic[SelectorT_co]):
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order. Raises ValueError for no edits."""
         selections = self.select(edits, queries)
-        sharing: dict[int, list[str]] = defaultdict(list)  # queries by the selection object that they share
+        sharing: dict[int, tuple[Selection, list[str]]] = {}  # a selection object, with the queries that share it
         for selection, query in zip(selections, queries, strict=True):
-            sharing[id(selection)].append(query)
-        written = {
-            number: iter(self.show(self.fit(selection, sharing[number]), sharing[number]))
-            for number, selection in {id(selection): selection for selection in selections}.items()
-        }
+            sharing.setdefault(id(selection), (selection, []))[1].append(query)
+        written = {of: iter(self.show(self.fit(shared, asked), asked)) for of, (shared, asked) in sharing.items()}
         return [next(written[id(selection)]) for selection in selections]
 
 

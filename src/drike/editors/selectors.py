@@ -160,14 +160,14 @@ class Selection:
     """The demonstrations that a query is shown, of `candidates`: those of an edit, or those that several edits share.
 
     shown: where the retains have a `ranking`, copies, updates and the best retains, which the prompt style arranges;
-    else in the order of the prompt. pruned: how many more did not fit. alone: the query is asked without the edit.
+    else in the order of the prompt.
     """
 
     candidates: DemonstrationSet
     shown: tuple[Demonstration, ...]
     ranking: Ranking | None = None
-    pruned: int = 0
-    alone: bool = False
+    pruned: int = 0  # how many more did not fit
+    alone: bool = False  # the query is asked without the edit
 
     @classmethod
     def of_ranking(cls, candidates: DemonstrationSet, ranking: Ranking, k: int) -> Selection:

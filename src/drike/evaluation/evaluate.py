@@ -111,17 +111,13 @@ def answers_to(case: EditCase, editors: Sequence[InContextEditor[Selector]], jud
 
 @dataclass(frozen=True)
 class AnsweredCases:
-    """Cases whose baseline questions became probes, and how many of the `asked` questions did not.
-
-    unusable: no answer that can be judged. unknown: the model does not know the facts that the question rests on. new:
-    the answer is an edit's new object, so that the question cannot show damage.
-    """
+    """Cases whose baseline questions became probes, and how many of the `asked` questions did not."""
 
     cases: tuple[EditCase, ...]
     asked: int
-    unusable: int
-    unknown: int
-    new: int
+    unusable: int  # no answer that can be judged
+    unknown: int  # the model does not know the facts that the question rests on
+    new: int  # the answer is an edit's new object, so that the question cannot show damage
 
 
 def baseline_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None) -> dict[str, str]:

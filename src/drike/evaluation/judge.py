@@ -23,19 +23,15 @@ Returned = TypeVar("Returned")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A model's answer to a question, with its right answers, and whether it is right by a rule.
-
-    text: what it wrote, if it was asked to. score, distractor: of a target and the distractor, if they were scored.
-    answered: False if it was to reason first and wrote no cue.
-    """
+    """A model's answer to a question, with its right answers, and whether it is right by a rule."""
 
     rule: Rule
     targets: tuple[str, ...]
-    text: str | None
-    score: Score | None
-    distractor: Score | None
+    text: str | None  # what it wrote, if it was asked to
+    score: Score | None  # of a target, if it was scored
+    distractor: Score | None  # that of the distractor, if it was scored
     prompt_tokens: int | None
-    answered: bool = True
+    answered: bool = True  # False if it was to reason first and wrote no cue
 
     @property
     def correct(self) -> bool | None:
@@ -211,12 +207,9 @@ def is_right(verdict: Verdict) -> bool:
 
 @dataclass(frozen=True)
 class WrittenAnswer:
-    """An answer that a model wrote, None if it was not asked to, and the reasoning before it.
+    """An answer that a model wrote, None if it was not asked to, and the reasoning before it."""
 
-    reasoning: up to and including the cue, even if the model did not write it, in which case `reached_cue` is False.
-    """
-
-    reasoning: str = ""
+    reasoning: str = ""  # up to and including the cue, even if the model did not write it
     answer: str | None = None
     reached_cue: bool = True
     prompt_tokens: int | None = None

@@ -30,13 +30,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One probe answered by one editor.
-
-    correct: by the rule of its run; None if the rule cannot say. matched, exact, prefers: as of a `Verdict`.
-    prob_margin: P(target) - P(distractor), geometric means over tokens. logprob_margin: the same of log-probabilities,
-    in nats. logit_gap: smallest logit lead of a target token. shots: retains in the prompt. pruned: retains that did
-    not fit. calls: of the model. seconds: this probe's share of its case. hops: of a multi_hop probe, if known.
-    """
+    """One probe answered by one editor; matched, exact and prefers are those of a `Verdict`."""
 
     editor: str
     case_id: str
@@ -44,20 +38,20 @@ class Outcome:
     query: str
     target: str
     distractor: str | None
-    correct: bool | None
+    correct: bool | None  # by the rule of its run; None if the rule cannot say
     answer: str | None
     matched: bool | None
     exact: bool | None
     prefers: bool | None
-    prob_margin: float | None
-    logprob_margin: float | None
-    logit_gap: float | None
-    shots: int
-    pruned: int
+    prob_margin: float | None  # P(target) - P(distractor), geometric means over tokens
+    logprob_margin: float | None  # the same of log-probabilities, in nats
+    logit_gap: float | None  # smallest logit lead of a target token
+    shots: int  # retains in the prompt
+    pruned: int  # retains that did not fit
     prompt_tokens: int | None
-    calls: int
-    seconds: float
-    hops: int | None = field(default=None, metadata=ADDED)
+    calls: int  # of the model
+    seconds: float  # this probe's share of its case
+    hops: int | None = field(default=None, metadata=ADDED)  # of a multi_hop probe, if known
 
 
 @dataclass(frozen=True)
@@ -71,12 +65,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Summary:
-    """A row of the paper's Table 1, with the variants of RR, the cost and the share of every aspect.
-
-    rr_known: RR on the neighbours that the unedited model answers right; RR itself mixes ignorance with damage. shots,
-    prompt_tokens: means per prompt. calls, seconds: means per edit; all four of the paper's aspects only. aspects: all,
-    even those that no probe asks. hops: of multi_hop, by their number.
-    """
+    """A row of the paper's Table 1, with the variants of RR, the share of every aspect and the cost of the paper's."""
 
     editor: str
     cases: int
@@ -84,15 +73,15 @@ class Summary:
     esr: Estimate
     pc: Estimate
     rr: Estimate
-    rr_known: Estimate
+    rr_known: Estimate  # on neighbours that the unedited model answers right; `rr` mixes ignorance with damage
     esm: Estimate
     gsm: Estimate
-    shots: float
-    prompt_tokens: float | None
-    calls: float
-    seconds: float
-    aspects: Mapping[str, Share] = field(default_factory=dict)
-    hops: Mapping[str, Share] = field(default_factory=dict, metadata=ADDED)
+    shots: float  # the mean per prompt
+    prompt_tokens: float | None  # the mean per prompt
+    calls: float  # the mean per edit
+    seconds: float  # the mean per edit
+    aspects: Mapping[str, Share] = field(default_factory=dict)  # all, even those that no probe asks
+    hops: Mapping[str, Share] = field(default_factory=dict, metadata=ADDED)  # of multi_hop, by their number
 
     def metric(self, name: str) -> Estimate:
         """A metric by its name in METRICS."""
@@ -109,17 +98,16 @@ class Summary:
 class Counts:
     """One editor's outcomes, counted by case, so that resampling only adds numbers; the same seed draws the same cases.
 
-    names: METRICS, the further aspects that were asked, then numbers of hops as "2 hops". by_case: (cases, n, 2), for
-    each of `names` after S the sum of its values over a case's probes, and their number. costs: those of `Summary`.
+    by_case: (cases, n, 2), for each of `names` after S the sum of its values over a case's probes, and their number.
     """
 
     editor: str
     cases: tuple[str, ...]
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # METRICS, the further aspects that were asked, then numbers of hops as "2 hops"
     by_case: Floats
     resamples: int
     seed: int
-    costs: Mapping[str, Any]
+    costs: Mapping[str, Any]  # those of `Summary`
 
     @cached_property
     def values(self) -> Floats:

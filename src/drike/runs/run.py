@@ -115,21 +115,17 @@ class _File:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What run.json holds. Raises ValueError for a run without the hashes that it must have.
-
-    settings: the values in use. options: those of the command line, if the command can be resumed. model: its identity.
-    encoders: the identity of each by its name. trained_sha256: of the checkpoint that an evaluation used.
-    """
+    """What run.json holds. Raises ValueError for a run without the hashes that it must have."""
 
     command: tuple[str, ...]
     started: str
-    options: Mapping[str, object] | None
-    settings: Mapping[str, object]
-    model: Mapping[str, object]
-    trained_sha256: str | None
+    options: Mapping[str, object] | None  # those of the command line, if the command can be resumed
+    settings: Mapping[str, object]  # the values in use
+    model: Mapping[str, object]  # its identity
+    trained_sha256: str | None  # of the checkpoint that an evaluation used
     data: tuple[_File, ...]
     data_fingerprint: str
-    encoders: Mapping[str, Mapping[str, str | None]]
+    encoders: Mapping[str, Mapping[str, str | None]]  # the identity of each by its name
     fallbacks: tuple[str, ...]
     versions: Mapping[str, str]
     sha256: str | None

@@ -31,8 +31,7 @@ def facts() -> tuple[Fact, ...]:
 
 
 def _rows(name: str) -> list[list[str]]:
-    lines = (_HERE / name).read_text(encoding="utf-8").splitlines()[1:]
-    return [line.split("\t") for line in lines]
+    return [line.split("\t") for line in (_HERE / name).read_text(encoding="utf-8").splitlines()[1:]]
 
 
 # Six wordings of each relation, each ending right before the object. T0 to T3 word edits and neighbourhood prompts, T4

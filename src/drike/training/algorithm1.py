@@ -70,17 +70,13 @@ class Rollout(Choice):
 
 @dataclass(frozen=True)
 class Rewards:
-    """The rewards of a rollout's prefixes, shortest first; fewer than k where a limit ended it early.
-
-    correct: whether the edit's own query was answered right. prompt_tokens: read as if prompts shared nothing; None if
-    not counted. probes: the reward of each probe [prefixes, probes]; None where only the own query was asked.
-    """
+    """The rewards of a rollout's prefixes, shortest first; fewer than k where a limit ended it early."""
 
     rewards: tuple[float, ...]
-    correct: tuple[bool, ...]
-    prompt_tokens: int | None
+    correct: tuple[bool, ...]  # whether the edit's own query was answered right
+    prompt_tokens: int | None  # read as if prompts shared nothing; None if not counted
     seconds: float
-    probes: tuple[tuple[float, ...], ...] | None = None
+    probes: tuple[tuple[float, ...], ...] | None = None  # of each, [prefixes, probes]; None: the own query only
 
 
 Reward = Callable[[Rollout], Rewards]
