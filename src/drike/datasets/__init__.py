@@ -159,10 +159,7 @@ def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], 
 
 
 def fetch(address: str, *, expected: str | None = None) -> Path:
-    """The local copy of a file with an http(s) address and an `expected` SHA-256, downloaded unless it is intact.
-
-    Raises DataError, whatever the server sends and however slowly.
-    """
+    """The local copy of a file, downloaded unless it has the `expected` SHA-256; or DataError, whatever is sent."""
     folder = cache_folder() / "datasets"
     try:
         if not address.isprintable():

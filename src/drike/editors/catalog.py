@@ -115,10 +115,8 @@ def require_editor(name: str, *, trained: bool) -> None:
     if name not in NAMES[:-1] and (count == name or not count.isdecimal() or int(count) < 1):
         raise UsageError(f"there is no editor {name!r}: choose from {', '.join(NAMES)}")
     if name in NEED_TRAINING and not trained:
-        raise UsageError(
-            f"{name} needs a trained retriever: run `drike train` first and give its folder as `run`, or in Python its "
-            "checkpoint as `trained`"
-        )
+        remedy = "run `drike train` first and give its folder as `run`, or in Python its checkpoint as `trained`"
+        raise UsageError(f"{name} needs a trained retriever: {remedy}")
 
 
 def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenLimit | None = None) -> Editor:

@@ -52,11 +52,9 @@ class InContextEditor(Generic[SelectorT_co]):
         return trained_on(self.selector)
 
     def select(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Selection]:
-        """The selection for each query under all edits in force, before the limit. Raises ValueError for no edits.
-
-        Queries that share the selections of every edit share theirs.
-        """
+        """The selection for each query under all edits in force, before the limit. Raises ValueError for no edits."""
         of_each = [self.selector.select(candidates, queries) for candidates in self.pool.together(edits)]
+        # Queries that share the selections of every edit share theirs.
         rows = {tuple(map(id, row)): row for row in zip(*of_each, strict=True)}
         merged = {ids: merge(row) for ids, row in rows.items()}
         return [merged[tuple(map(id, row))] for row in zip(*of_each, strict=True)]

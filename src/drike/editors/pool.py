@@ -31,8 +31,7 @@ class Pool:
 
     encoder: finds the nearest records (all-MiniLM-L6-v2 in the paper). seed: of the assignment of roles; the same edit,
     records and seed give the same demonstrations. remembered: how many sets are cached; None: all, as no server can.
-
-    `fallbacks`: a sentence on each kind of probe that is replaced. Raises PoolError for fewer records than roles.
+    Raises PoolError for fewer records than roles.
     """
 
     def __init__(
@@ -42,11 +41,9 @@ class Pool:
         self.records, self.encoder, self.seed = tuple(records), encoder, seed
         self.roles = tuple(role for role, count in roles for _ in range(count))
         if len(self.records) < len(self.roles):
-            raise PoolError(
-                f"{len(self.records)} records cannot give {len(self.roles)} demonstrations: "
-                "add others (`pool` tinyfacts), or make fewer rows editable"
-            )
-        self.fallbacks: tuple[str, ...] = ()  # docs/method.md, row 30
+            remedy = "add others (`pool` tinyfacts), or make fewer rows editable"
+            raise PoolError(f"{len(self.records)} records cannot give {len(self.roles)} demonstrations: {remedy}")
+        self.fallbacks: tuple[str, ...] = ()  # on each kind of probe that is replaced (docs/method.md, row 30)
         if Role.UPDATE in self.roles and not any(record.paraphrases for record in self.records):
             self.roles = tuple(Role.COPY if role is Role.UPDATE else role for role in self.roles)
             self.fallbacks += ("No record has a paraphrase: copies replace updates",)
@@ -89,10 +86,8 @@ class Pool:
             candidates, missing = self._assign(edits, indices[0], similarities[0])
             if not missing:
                 return candidates
-        raise PoolError(
-            f"no records are left to demonstrate {', '.join(missing)} for {edits[0].fact!r}: add records that have "
-            "such probes (`pool` tinyfacts)"
-        )
+        remedy = "add records that have such probes (`pool` tinyfacts)"
+        raise PoolError(f"no records are left to demonstrate {', '.join(missing)} for {edits[0].fact!r}: {remedy}")
 
     def _assign(
         self, edits: Edits, indices: NDArray[np.int64], cosines: FloatArray

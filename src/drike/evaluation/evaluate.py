@@ -39,10 +39,8 @@ def evaluate(
     trained = trained_on(editor)
     known = sum(any(edit.key in trained for edit in case.edits) for case in cases)
     if known and not allow_trained:
-        raise UsageError(
-            f"{editor.name} was trained on {known} of these {len(cases)} edits: leave them out, as "
-            "data.split(exclude=retriever.trained_on) does, or pass allow_trained=True"
-        )
+        remedy = "leave them out, as data.split(exclude=retriever.trained_on) does, or pass allow_trained=True"
+        raise UsageError(f"{editor.name} was trained on {known} of these {len(cases)} edits: {remedy}")
     limit = model.info.calls_at_once
     if parallel is not None and not 1 <= parallel <= limit:
         raise ValueError(f"{model.info.name} takes 1 to {limit} edits at once, not {parallel}")

@@ -120,9 +120,8 @@ class Judge:
         if rule is None:
             rule = GENERATE if model.score is None else GREEDY
         elif rule.by_scores and model.score is None:
-            raise UsageError(
-                f"the rule {rule.name} needs log-probabilities, and {model.info.name} gives none: judge by generate"
-            )
+            lacking = f"needs log-probabilities, and {model.info.name} gives none"
+            raise UsageError(f"the rule {rule.name} {lacking}: judge by generate")
         self.model, self.rule = model, rule
 
     def ask(self, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
@@ -180,7 +179,7 @@ class Judge:
             requests += [Request(text + own, f" {answer}", len(own), earlier) for answer in answers[-1]]
         if self.model.score is None or not requests:
             return [[] for _ in asked]
-        scores = iter(checked(self.model, "score", self.model.score(requests), Score, len(requests)))
+        scores = iter(checked(f"{self.model.info.name}.score", self.model.score(requests), Score, len(requests)))
         return [[next(scores) for _ in of_question] for of_question in answers]
 
 
@@ -198,10 +197,8 @@ def ask_probes(judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence
 def is_right(verdict: Verdict) -> bool:
     """Whether an answer is right. Raises UsageError where the rule cannot say, so that it cannot be learned from."""
     if verdict.correct is None:
-        raise UsageError(
-            f"the rule {verdict.rule.name} cannot judge answers without a distractor, such as {verdict.targets[0]!r}: "
-            "train by greedy or generate"
-        )
+        problem = f"cannot judge answers without a distractor, such as {verdict.targets[0]!r}"
+        raise UsageError(f"the rule {verdict.rule.name} {problem}: train by greedy or generate")
     return verdict.correct
 
 
@@ -237,7 +234,7 @@ def write_answers(
         limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
         inputs = (model_input(model, prompts[i]) for i in places)
         completions = model.generate([(*earlier, text) if earlier else text for text, earlier in inputs], limit, stop)
-        completions = checked(model, "generate", completions, Completion, len(places))
+        completions = checked(f"{model.info.name}.generate", completions, Completion, len(places))
         written |= {i: _split(prompts[i].cue, completion) for i, completion in zip(places, completions, strict=True)}
     return [written[i] for i in range(len(prompts))]
 
@@ -258,11 +255,8 @@ def model_input(model: LanguageModel, prompt: Prompt) -> tuple[str, Turns]:
     return (prompt.text, prompt.earlier) if model.info.turns else (prompt.conversation, ())
 
 
-def checked(
-    model: LanguageModel, method: str, answers: list[Returned], kind: type[Returned], count: int
-) -> list[Returned]:
-    """Return a model's answers if they are of the right kind and number. Raises ModelError."""
-    called = f"{model.info.name}.{method}"
+def checked(called: str, answers: list[Returned], kind: type[Returned], count: int) -> list[Returned]:
+    """What was `called` returned, if its answers are of the right kind and number. Raises ModelError."""
     if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, kind)]:
         raise ModelError(f"{called} returned a {wrong[0]}: return drike.{kind.__name__}s")
     if len(answers) != count:

@@ -168,9 +168,8 @@ def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, en
     now = _Encoder.of(encoder)
     if now != saved and (now.sha256 is None or now.sha256 != saved.sha256):
         if (now.name, now.dim) == (saved.name, saved.dim):
-            raise CheckpointError(
-                f"encoder {saved.name} has changed since {path} was trained with it: restore its files, or train again"
-            )
+            changed = f"encoder {saved.name} has changed since {path} was trained with it"
+            raise CheckpointError(f"{changed}: restore its files, or train again")
         features = f"{saved.name} ({saved.dim} numbers), not of {now.name} ({now.dim})"
         raise CheckpointError(f"{path} was trained on features of {features}: load it with that encoder")
     retriever = Retriever(encoder, form=policy.form)

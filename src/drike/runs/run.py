@@ -152,9 +152,8 @@ class Run(Settings):
         """Raise RunError unless its encoders have the files they had when it began."""
         for name, identity in self.record.encoders.items():
             if load_encoder(name).identity.get("sha256") != identity.get("sha256"):
-                raise RunError(
-                    f"encoder {name} has changed since {self.folder} began: restore its files, or start a new run"
-                )
+                changed = f"encoder {name} has changed since {self.folder} began"
+                raise RunError(f"{changed}: restore its files, or start a new run")
 
     def check_same(self, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
         """The packages whose version differs now. Raises RunError if data, split, encoders, weights or policy do."""
@@ -197,16 +196,13 @@ class Run(Settings):
             record = read(RunRecord, {"sha256": None, **parsed} if isinstance(parsed, dict) else parsed)
             settings = read(Settings, {field.name: record.settings.get(field.name) for field in fields(Settings)})
         except (FileNotFoundError, NotADirectoryError) as problem:
-            raise RunError(
-                f"{folder} is not a run, as it holds no {FILE}: give a folder that drike demo, train or evaluate wrote"
-            ) from problem
+            remedy = "give a folder that drike demo, train or evaluate wrote"
+            raise RunError(f"{folder} is not a run, as it holds no {FILE}: {remedy}") from problem
         except OSError as problem:
             raise RunError(f"{path} cannot be read ({problem.strerror}): check its permissions") from problem
         except ValueError as problem:
-            raise RunError(
-                f"{path} is damaged, or another version of drike wrote it ({problem}): run it again, or restore the "
-                "file from a copy"
-            ) from problem
+            damaged = f"{path} is damaged, or another version of drike wrote it ({problem})"
+            raise RunError(f"{damaged}: run it again, or restore the file from a copy") from problem
         if not checksum_ok(parsed):
             raise RunError(f"{path} has changed since it was written: restore it from a copy, or run it again")
         return cls(**vars(settings), folder=folder, record=record)

@@ -127,10 +127,9 @@ def _check_limit(editor: InContextEditor[RankAndCut], method: Method, cases: Seq
         prompts = editor.show(selection.without_last(selection.prunable - 1), queries)
         longest = max(longest, *editor.limit.count([prompt.text for prompt in prompts]))
     if longest > editor.limit.tokens:
-        raise UsageError(
-            f"`prompt_tokens` {editor.limit.tokens} cannot be kept, since only retains are dropped, and with copies, "
-            f"updates and one retain prompts have up to {longest:,} tokens: allow that many, or give shorter records"
-        )
+        why = "only retains are dropped, and with copies, updates and one retain prompts have up to"
+        problem = f"`prompt_tokens` {editor.limit.tokens} cannot be kept, since {why} {longest:,} tokens"
+        raise UsageError(f"{problem}: allow that many, or give shorter records")
 
 
 def run_query_policy(

@@ -88,23 +88,19 @@ RewardChannel = Callable[[Rollout, Rewards], Iterable[Arrival]]
 
 @dataclass(frozen=True)
 class EpisodeRecord:
-    """A line of episodes.jsonl: an edit's n retains, as in `Choice`, and the `Rewards` of k prefixes.
-
-    A channel may give the learner rewards later, or others. loss: -sum_j r_j log p_j. sigma, share: of the budget
-    afterwards for this edit, if it has one. Raises ValueError for what no episode can be.
-    """
+    """A line of episodes.jsonl: n retains as in `Choice`, and the `Rewards` of k prefixes. Raises ValueError."""
 
     epoch: int
     case_id: str
     order: tuple[int, ...]
     probs: tuple[float, ...]
-    rewards: tuple[float, ...]
+    rewards: tuple[float, ...]  # a channel may give the learner others, or later
     correct: tuple[bool, ...]
-    loss: float
+    loss: float  # -sum_j r_j log p_j
     prompt_tokens: int | None
     seconds: float
     kept: int
-    sigma: float | None
+    sigma: float | None  # of the budget afterwards for this edit, if it has one, as is the share
     k: int
     share: float | None
     probes: tuple[tuple[float, ...], ...] | None
@@ -147,15 +143,14 @@ def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
     def replay(rollout: Rollout) -> Rewards:
         if rollout.number >= len(records):
             return reward(rollout)
-        record, case_id = records[rollout.number], rollout.case.case_id
-        if record.case_id != case_id:
-            raise ReplayError(
-                f"the recorded episode of edit {record.case_id} stands where edit {case_id} comes: start a new run"
-            )
+        record, case = records[rollout.number], rollout.case
+        recorded = f"the recorded episode of edit {record.case_id}"
+        if record.case_id != case.case_id:
+            raise ReplayError(f"{recorded} stands where edit {case.case_id} comes: start a new run")
         if record.order != rollout.order or len(record.rewards) > rollout.k:
-            raise ReplayError(f"the recorded episode of edit {case_id} tried other retains: start a new run")
-        if any(len(row) != len(rollout.case.probes) for row in record.probes or ()):
-            raise ReplayError(f"the recorded episode of edit {case_id} asked other probes: start a new run")
+            raise ReplayError(f"{recorded} tried other retains: start a new run")
+        if any(len(row) != len(case.probes) for row in record.probes or ()):
+            raise ReplayError(f"{recorded} asked other probes: start a new run")
         return Rewards(record.rewards, record.correct, record.prompt_tokens, record.seconds, record.probes)
 
     return replay

@@ -159,10 +159,8 @@ def certify(
     if best is None:
         safest = right[shifts[0]]
         level = lower_bound(guarantee.metric, safest, probes, confidence=confidence, max_probes=max_probes)
-        raise GuaranteeError(
-            f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}; ask for less, or hold "
-            "more edits out by `calibrate_on`"
-        )
+        problem = f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}"
+        raise GuaranteeError(f"{problem}; ask for less, or hold more edits out by `calibrate_on`")
     return CertifiedGuarantee(guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum()))
 
 
@@ -170,15 +168,11 @@ def check_possible(guarantee: Guarantee, cases: Sequence[EditCase]) -> None:
     """Raise UsageError if these edits could not certify a guarantee even if every answer were right."""
     edits = sum(any(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
     if not edits:
-        raise UsageError(
-            f"{guarantee} cannot be guaranteed, as no edit held out for it has a {guarantee.aspect.value} probe: "
-            "choose another metric, or give other `data`"
-        )
+        problem = f"cannot be guaranteed, as no edit held out for it has a {guarantee.aspect.value} probe"
+        raise UsageError(f"{guarantee} {problem}: choose another metric, or give other `data`")
     if not exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
-        raise UsageError(
-            f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right: ask for less, or "
-            "hold more edits out by `calibrate_on`"
-        )
+        problem = f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right"
+        raise UsageError(f"{problem}: ask for less, or hold more edits out by `calibrate_on`")
 
 
 def most_probes(guarantee: Guarantee, cases: Iterable[EditCase]) -> int:
