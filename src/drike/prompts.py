@@ -126,17 +126,15 @@ class PromptStyle:
     """How demonstrations are laid out in a prompt. Raises ValueError for an unknown value.
 
     layout: "append" shows copies and updates first and then the retains, best first, so that the prompts of growing
-    prefixes share their beginning; "ike" is the published one, with the roles mixed, farthest record first. own_copy:
-    whether the edit is repeated as a copy right before the question. retain: "headed" shows a retain with its New Fact
-    line, "bare" without it. order: of the retains (paper, appendix "Sensitivity of Reward Function"): "policy" is best
-    first, "reversed" best last, "similarity" nearest record first, "shuffled" random, by the edit, the retains and
-    `order_seed`; None is the layout's.
+    prefixes share their beginning; "ike" is the published one, with the roles mixed, farthest record first. order: of
+    the retains (paper, appendix "Sensitivity of Reward Function"): "policy" is best first, "reversed" best last,
+    "similarity" nearest record first, "shuffled" random, by the edit, the retains and `order_seed`.
     """
 
     layout: Layout = "append"
-    own_copy: bool = True
-    retain: RetainForm = "headed"
-    order: OrderName | None = None
+    own_copy: bool = True  # whether the edit is repeated as a copy right before the question
+    retain: RetainForm = "headed"  # a retain has its New Fact line; "bare": it has none
+    order: OrderName | None = None  # the layout's
     order_seed: int = 0
 
     def __post_init__(self) -> None:

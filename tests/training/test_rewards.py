@@ -36,7 +36,7 @@ def test_rewards_of_probes_are_what_evaluation_says_and_without_other_probes_the
 
 def test_the_reward_rises_where_the_retain_that_neighbours_need_is_added() -> None:
     rollout = rollout_of(CASE)
-    first = next(j for j, retain in enumerate(rollout.retains) if helps(retain))
+    first = next(j for j, i in enumerate(rollout.order) if helps(rollout.pool.retains[i]))
     assert every_probe(MODEL)(rollout).rewards == (pytest.approx(1 / 3),) * first + (1.0,) * (16 - first)
     assert set(rewrite_reward(MODEL)(rollout).rewards) == {1.0}, "the edit's own query does not see it"
 
@@ -53,8 +53,8 @@ def test_a_limit_leaves_out_the_prefixes_with_a_prompt_that_is_too_long() -> Non
         return [len(text.split()) for text in texts]
 
     rollout = rollout_of(CASE)
-    queries = [probe.query for probe in CASE.probes]
-    prompts = [PromptStyle().show(rollout.pool, rollout.retains[:j], queries) for j in range(1, 17)]
+    queries, retains = [probe.query for probe in CASE.probes], [rollout.pool.retains[i] for i in rollout.order]
+    prompts = [PromptStyle().show(rollout.pool, retains[:j], queries) for j in range(1, 17)]
     sixth = max(count([prompt.text for prompt in prompts[5]]))
     rewards = every_probe(MODEL)(rollout_of(CASE, limit=TokenLimit(sixth, count)))
     assert len(rewards.rewards) == 6

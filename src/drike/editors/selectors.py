@@ -157,14 +157,10 @@ class SameCount(Budget):
 
 @dataclass(frozen=True)
 class Selection:
-    """The demonstrations that a query is shown, of `candidates`: those of an edit, or those that several edits share.
-
-    shown: where the retains have a `ranking`, copies, updates and the best retains, which the prompt style arranges;
-    else in the order of the prompt.
-    """
+    """The demonstrations that a query is shown, of `candidates`: those of an edit, or what several edits share."""
 
     candidates: DemonstrationSet
-    shown: tuple[Demonstration, ...]
+    shown: tuple[Demonstration, ...]  # with a `ranking`, the prompt style arranges them; else in the prompt's order
     ranking: Ranking | None = None
     pruned: int = 0  # how many more did not fit
     alone: bool = False  # the query is asked without the edit

@@ -96,15 +96,12 @@ class Summary:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """One editor's outcomes, counted by case, so that resampling only adds numbers; the same seed draws the same cases.
-
-    by_case: (cases, n, 2), for each of `names` after S the sum of its values over a case's probes, and their number.
-    """
+    """One editor's outcomes, counted by case, so that resampling only adds numbers; a seed always draws the same."""
 
     editor: str
     cases: tuple[str, ...]
     names: tuple[str, ...]  # METRICS, the further aspects that were asked, then numbers of hops as "2 hops"
-    by_case: Floats
+    by_case: Floats  # (cases, n, 2): for each name after S the sum over a case's probes, and their number
     resamples: int
     seed: int
     costs: Mapping[str, Any]  # those of `Summary`

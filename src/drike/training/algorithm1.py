@@ -22,7 +22,7 @@ from drike.edits import EditCase, rewrite_probe
 from drike.errors import ReplayError
 from drike.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
 from drike.models.protocols import LanguageModel
-from drike.prompts import Demonstration, DemonstrationSet, Prompt
+from drike.prompts import DemonstrationSet, Prompt
 from drike.support.parallel import in_order
 
 
@@ -55,11 +55,6 @@ class Rollout(Choice):
     case: EditCase
     pool: DemonstrationSet
     number: int = 0
-
-    @property
-    def retains(self) -> tuple[Demonstration, ...]:
-        """The k retains whose prefixes are evaluated."""
-        return tuple(self.pool.retains[i] for i in self.order[: self.k])
 
     def prompts(self, queries: Sequence[str]) -> list[list[Prompt]]:
         """The prompts [prefixes][queries], shortest prefix first; longer ones while they fit the editor's limit."""
@@ -157,10 +152,7 @@ def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
 
 
 def in_blocks(size: int, threads: int = 1) -> Schedule:
-    """Blocks of edits under the theta and sigma from before the block, rewards computed by up to `threads` at once.
-
-    Updates follow one edit after the other, whatever the threads do. Raises ValueError for a size below 1.
-    """
+    """Blocks of edits under one theta and sigma, rewards on `threads` at most. Raises ValueError for a size below 1."""
     if size < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {size}")
 

@@ -73,7 +73,6 @@ def train_query_policy(
     It compares texts through the relations of these edits: while it is trained on an edit, through those of other
     edits, once of all and once of those with other relations, as it will with new edits and with new relations. Its
     threshold then moves to the largest S, less the price, of its choices, as `count_right` counts them.
-
     answers: under each of `actions`. price: how much S it may cost to show all demonstrations; other prompts cost less
     in proportion to their tokens. Raises UsageError if these are not the answers of the cases.
     """
