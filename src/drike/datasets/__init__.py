@@ -11,7 +11,6 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from drike import tinyfacts
@@ -60,11 +59,10 @@ def load(
         raise DataError(f"the target of zsRE's edits is alt or answers, not {target!r}")
     if paraphrases not in (None, "keep", "screen"):
         raise DataError(f"the paraphrases of EasyEdit's flat form are for keep or screen, not {paraphrases!r}")
+    dataset = (_embedded if sources == (TINYFACTS,) else _load)(sources, name, cleaning, target, paraphrases)
     if pool:
-        options: dict[str, Any] = {"cleaning": cleaning, "target": target, "paraphrases": paraphrases}
-        return with_pool(load(*sources, name=name, **options), load(*pool, **options))
-    read = _embedded if sources == (TINYFACTS,) else _load
-    return read(sources, name, cleaning, target, paraphrases)
+        dataset = with_pool(dataset, load(*pool, cleaning=cleaning, target=target, paraphrases=paraphrases))
+    return dataset
 
 
 def _load(
@@ -129,8 +127,7 @@ def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[d
     first: dict[str, Row] = {}
     unnamed: list[tuple[Form, Row]] = []
     for form, row in recognised:
-        name = form.case_id(row)
-        if name is None:
+        if (name := form.case_id(row)) is None:
             unnamed.append((form, row))
         elif first.setdefault(name, row) is row:
             by_form[form].append(replace(row, values=row.values | {"case_id": name}))
@@ -223,14 +220,14 @@ def description(dataset: Dataset) -> Iterator[str]:
         checked = "" if public is None else ", as recorded" if public["sha256"] else ", none recorded"
         yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}{checked}"
     yield from _by_number("edits in force", "cases", [len(case.edits) for case in cases])
+    unanswered = [question.aspect.value for case in cases for question in case.baseline_questions]
     for aspect in Aspect:
         counts = [sum(probe.aspect is aspect for probe in case.asked) for case in cases]
         missing = f"; {none:,} cases have none" if (none := counts.count(0)) else ""
-        unpublished = any(question.aspect is aspect for case in cases for question in case.baseline_questions)
-        without = "none published" if unpublished else "n/a"
+        without = "none published" if aspect.value in unanswered else "n/a"
         yield f"  {aspect.value} probes: " + (f"{sum(counts):,}{missing}" if any(counts) else without)
     yield from _by_number("hops", "multi_hop probes", [probe.hops for case in cases for probe in case.further])
-    if unanswered := [question.aspect.value for case in cases for question in case.baseline_questions]:
+    if unanswered:
         counts_of = ", ".join(f"{unanswered.count(name):,} {name}" for name in dict.fromkeys(unanswered))
         yield f"  questions without a published answer: {counts_of}; right is what the unedited model says"
     for name, within in SUBSETS.items():

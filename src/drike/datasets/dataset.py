@@ -52,8 +52,7 @@ class SplitIds:
         """Read what `save` wrote. Raises DataError if the file is missing, damaged or not a split."""
         try:
             raw = parse(Path(path).read_bytes())
-            values = {name: value for name, value in raw.items() if name != "sha256"} if isinstance(raw, dict) else raw
-            ids = read(cls, values)
+            ids = read(cls, {key: raw[key] for key in raw if key != "sha256"} if isinstance(raw, dict) else raw)
         except OSError as error:
             remedy = "check the path, or draw it again"
             raise DataError(f"split {path} cannot be read ({error.strerror}); {remedy}") from None

@@ -241,8 +241,7 @@ def merge(selections: Sequence[Selection]) -> Selection:
     retains = tuple(demonstration for demonstration in shown if demonstration.role is Role.RETAIN)
     probs = {d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)}
     ranking = Ranking(retains, tuple(map(shared.retains.index, retains)), tuple(probs[retain] for retain in retains))
-    mean_k = -(-sum(selection.k for selection in selections) // len(selections))
-    return Selection.of_ranking(shared, ranking, min(mean_k, len(retains)))
+    return Selection.of_ranking(shared, ranking, -(-sum(selection.k for selection in selections) // len(selections)))
 
 
 @dataclass(frozen=True, order=True)

@@ -265,8 +265,7 @@ def summary_of(counts: Counts) -> Summary:
     numbers = zip(counts.names[1:], estimates[1:], asked.sum(axis=0), np.count_nonzero(asked, axis=0), strict=True)
     shares = {name: Share(estimate, int(probes), int(edits)) for name, estimate, probes, edits in numbers}
     none = Share(Estimate(None), 0, 0)
-    costs: dict[str, Any] = {**counts.costs}
-    costs["aspects"] = {aspect.value: shares.get(_RATE.get(aspect, aspect.value), none) for aspect in Aspect}
-    costs["hops"] = {name.removesuffix(_HOPS): share for name, share in shares.items() if name.endswith(_HOPS)}
+    aspects = {aspect.value: shares.get(_RATE.get(aspect, aspect.value), none) for aspect in Aspect}
+    hops = {name.removesuffix(_HOPS): share for name, share in shares.items() if name.endswith(_HOPS)}
     in_order = estimates[: len(METRICS)]  # the order of the fields
-    return Summary(counts.editor, len(counts.cases), *in_order, **costs)
+    return Summary(counts.editor, len(counts.cases), *in_order, **{**counts.costs, "aspects": aspects, "hops": hops})

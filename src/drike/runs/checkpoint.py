@@ -42,10 +42,6 @@ class _Encoder:
     dim: int
     sha256: str | None
 
-    @classmethod
-    def of(cls, encoder: TextEncoder) -> _Encoder:
-        return cls(encoder.name, encoder.dim, encoder.identity.get("sha256"))
-
 
 @dataclass(frozen=True)
 class _PerQuery:
@@ -89,8 +85,9 @@ def save(checkpoint: Checkpoint, path: str | Path) -> None:
     retriever, budget, policy = checkpoint.retriever, checkpoint.budget, checkpoint.per_query
     if not isinstance(budget, Threshold | Fraction):
         raise TypeError(f"a {type(budget).__name__} cannot be saved")
+    encoder = retriever.encoder
     described = _Described(
-        format=2, form=retriever.form, encoder=_Encoder.of(retriever.encoder),
+        format=2, form=retriever.form, encoder=_Encoder(encoder.name, encoder.dim, encoder.identity.get("sha256")),
         budget={"kind": type(budget).__name__.lower(), **asdict(budget)}, style=checkpoint.style,
         training=dict(checkpoint.training), facts=tuple(sorted(retriever.trained_on)),
         per_query=_PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on))) if policy else None,
@@ -165,7 +162,7 @@ def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, en
         if tensor.dtype != torch.float32 or not (tensor.abs() <= _LARGEST_WEIGHT).all():  # nan is not
             raise ValueError(f"{name} has numbers that are not float32, not finite or above {_LARGEST_WEIGHT:g}")
     encoder, saved = load_encoder(policy.encoder.name) if encoder is None else encoder, policy.encoder
-    now = _Encoder.of(encoder)
+    now = _Encoder(encoder.name, encoder.dim, encoder.identity.get("sha256"))
     if now != saved and (now.sha256 is None or now.sha256 != saved.sha256):
         if (now.name, now.dim) == (saved.name, saved.dim):
             changed = f"encoder {saved.name} has changed since {path} was trained with it"
