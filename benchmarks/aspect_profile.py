@@ -19,8 +19,7 @@ from dataclasses import replace
 from drike import datasets
 from drike.datasets.dataset import Split
 from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
-from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, Unedited, make
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, InContextEditor, Unedited, make
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut, Threshold

@@ -18,7 +18,7 @@ from statistics import fmean
 
 from drike import datasets
 from drike.datasets.dataset import TEST, TRAIN
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, RankAndCut, Threshold

@@ -25,8 +25,7 @@ from drike import datasets, load_model
 from drike.datasets.dataset import Split
 from drike.datasets.generated import with_generated
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import NO_RETAINS, Editor, make
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import NO_RETAINS, Editor, InContextEditor, make
 from drike.editors.pool import Pool
 from drike.editors.selectors import RoleCounts
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from drike.datasets import Dataset, load
-from drike.editors.catalog import make
-from drike.editors.in_context import TokenLimit
+from drike.editors.catalog import TokenLimit, make
 from drike.editors.pool import Pool
 from drike.edits import Aspect
 from drike.encoders import load_encoder

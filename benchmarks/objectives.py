@@ -24,8 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from drike import datasets, load_model
-from drike.editors.catalog import Editor
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Form, Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Ranker, RoleCounts, Similarity, Threshold

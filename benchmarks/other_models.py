@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from drike import datasets, tinyfacts
-from drike.editors.catalog import Editor
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS
 from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, policy_mixes

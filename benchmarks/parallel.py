@@ -19,8 +19,7 @@ from functools import partial
 
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import Split
-from drike.editors.catalog import Editor, FactPrompt
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor, FactPrompt, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold

@@ -21,7 +21,7 @@ from statistics import fmean
 import numpy as np
 
 from drike import datasets, tinyfacts
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS, Retriever
 from drike.editors.selectors import Budget, Fraction, RankAndCut, Ranker, Similarity, Threshold

@@ -21,8 +21,7 @@ from statistics import fmean
 
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import TEST, TRAIN, Split
-from drike.editors.catalog import Editor, Unedited
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor, InContextEditor, Unedited
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS, Form, Retriever
 from drike.editors.selectors import Budget, Flip, Fraction, RankAndCut, Similarity, Threshold

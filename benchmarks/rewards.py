@@ -16,8 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from drike import datasets, load_model
-from drike.editors.catalog import Editor
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Ranker, Similarity

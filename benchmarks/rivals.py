@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from deployed import READINGS, with_hard_questions
 from drike import datasets, load_model, tinyfacts
 from drike.datasets.dataset import Split
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, SameSize, Selector, Similarity, Threshold

@@ -29,8 +29,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from drike import datasets
-from drike.editors.catalog import Editor, FactPrompt
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor, FactPrompt, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold

@@ -25,8 +25,7 @@ from typing import Literal
 
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import Split
-from drike.editors.catalog import Editor, Unedited
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor, InContextEditor, Unedited
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, Fraction, RankAndCut, Similarity, Threshold

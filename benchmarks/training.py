@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from drike import datasets, tinyfacts
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold

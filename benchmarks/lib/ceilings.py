@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.editors.in_context import InContextEditor, TokenLimit
+from drike.editors.catalog import InContextEditor, TokenLimit
 from drike.editors.pool import Pool, rotations
 from drike.editors.selectors import RoleCounts, Selection, Selector
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase

@@ -16,12 +16,12 @@ from drike.deployment.edited_model import EditedModel as EditedModel
 from drike.deployment.edited_model import Explanation as Explanation
 from drike.editors.catalog import EditCoT as EditCoT
 from drike.editors.catalog import Editor as Editor
+from drike.editors.catalog import EditorColumn as EditorColumn
 from drike.editors.catalog import FactPrompt as FactPrompt
+from drike.editors.catalog import InContextEditor as InContextEditor
+from drike.editors.catalog import Retain as Retain
+from drike.editors.catalog import TokenLimit as TokenLimit
 from drike.editors.catalog import Unedited as Unedited
-from drike.editors.in_context import EditorColumn as EditorColumn
-from drike.editors.in_context import InContextEditor as InContextEditor
-from drike.editors.in_context import Retain as Retain
-from drike.editors.in_context import TokenLimit as TokenLimit
 from drike.editors.pool import Pool as Pool
 from drike.editors.retriever import Retriever as Retriever
 from drike.editors.selectors import Budget as Budget

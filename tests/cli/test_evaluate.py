@@ -11,8 +11,7 @@ from drike import datasets, tinyfacts
 from drike.cli.experiments import swept
 from drike.cli.running import open_setup, open_trained_run
 from drike.datasets.dataset import SplitIds
-from drike.editors.catalog import make
-from drike.editors.in_context import InContextEditor, ranks_retains
+from drike.editors.catalog import InContextEditor, make, ranks_retains
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Threshold

@@ -18,7 +18,7 @@ import pytest
 from drike.conversations.rendering import AsBlock, Placement, Restating
 from drike.conversations.tuning import ChosenPlacement, save_choice
 from drike.conversations.turns import Api
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.errors import DrikeError
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json

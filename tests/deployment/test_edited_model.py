@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import FactPrompt
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import FactPrompt, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold

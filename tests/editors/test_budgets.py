@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.editors.in_context import TokenLimit
+from drike.editors.catalog import TokenLimit
 from drike.editors.selectors import Fraction, Threshold
 from drike.edits import Edit
 from drike.prompts import DemonstrationSet, Prompt

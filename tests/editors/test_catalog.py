@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drike.editors import catalog
-from drike.editors.catalog import Trained
-from drike.editors.in_context import ranks_retains
+from drike.editors.catalog import Trained, ranks_retains
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Threshold

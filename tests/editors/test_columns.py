@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drike.editors.in_context import EditorColumn, InContextEditor, TokenLimit, column_of
+from drike.editors.catalog import EditorColumn, InContextEditor, TokenLimit, column_of
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.in_context import InContextEditor, TokenLimit, ranks_retains
+from drike.editors.catalog import InContextEditor, TokenLimit, ranks_retains
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Selection, Similarity, SubjectSwitch, Threshold

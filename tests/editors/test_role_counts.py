@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.lib.ceilings import mixes_of
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import IKE_ROLES, Pool
 from drike.editors.selectors import (
     Fraction,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import (

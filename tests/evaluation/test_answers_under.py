@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drike.editors.in_context import InContextEditor, TokenLimit
+from drike.editors.catalog import InContextEditor, TokenLimit
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut, SubjectSwitch, Threshold, policy_mixes

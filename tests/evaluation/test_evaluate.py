@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from drike.editors.catalog import FactPrompt, Unedited
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import FactPrompt, InContextEditor, Unedited
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, SameCount, Similarity, Threshold

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drike.deployment.evaluation import GatedEditor, SimulatedStores
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.selectors import RoleCounts
 from drike.edits import Edit
 from drike.gates.by_name import Named

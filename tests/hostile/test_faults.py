@@ -23,8 +23,7 @@ from pathlib import Path
 import pytest
 
 from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import FactPrompt
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import FactPrompt, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold

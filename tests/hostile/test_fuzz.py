@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from drike import datasets
 from drike.datasets import description
 from drike.datasets.dataset import SplitIds
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.edits import Edit

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from benchmarks.lib.draws import sampled
 from benchmarks.lib.editcot import EditCoTFull
 from benchmarks.lib.feedback import disturbed
-from drike.editors.catalog import FactPrompt
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import FactPrompt, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, RankAndCut, Similarity, Threshold

@@ -8,8 +8,7 @@ import pytest
 
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.catalog import EditCoT, Editor, FactPrompt
-from drike.editors.in_context import InContextEditor, TokenLimit
+from drike.editors.catalog import EditCoT, Editor, FactPrompt, InContextEditor, TokenLimit
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, Threshold

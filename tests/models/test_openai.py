@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from drike import tinyfacts
 from drike.datasets import load
 from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import EditCoT, FactPrompt
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import EditCoT, FactPrompt, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from drike import datasets, tinyfacts
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
-from drike.editors.catalog import FactPrompt
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import FactPrompt, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder

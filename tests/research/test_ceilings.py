@@ -21,8 +21,7 @@ from benchmarks.lib.ceilings import (
     random_subsets,
 )
 from benchmarks.lib.seeds import measured
-from drike.editors.catalog import make
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor, make
 from drike.editors.pool import Pool
 from drike.editors.selectors import RoleCounts, SameSize, SubjectSwitch
 from drike.edits import ASPECTS_OF_S, Aspect

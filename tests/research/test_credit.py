@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.lib.credit import every_probe, marginal, mean_of_aspects, s_weighted, weighted_mean
 from benchmarks.lib.soft import soft_probes
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Threshold
 from drike.edits import Aspect, EditCase

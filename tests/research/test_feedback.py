@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.lib.draws import renormalised, sampled
 from benchmarks.lib.feedback import disturbed, late, noisy
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import FORMS, Retriever
 from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold

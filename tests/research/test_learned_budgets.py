@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from benchmarks.lib.draws import sampled, stopped_at_flip
 from benchmarks.lib.learned_budgets import KINDS, START, Controller, bracket, untrained
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold

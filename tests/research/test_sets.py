@@ -19,7 +19,7 @@ from benchmarks.lib.sets import (
     train_sets,
 )
 from benchmarks.lib.subsets import Bernoulli, Draw, PlackettLuce, Subset, SubsetPolicy
-from drike.editors.in_context import InContextEditor, TokenLimit
+from drike.editors.catalog import InContextEditor, TokenLimit
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.edits import Aspect

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from benchmarks.lib.draws import sampled
 from benchmarks.lib.feedback import disturbed
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, RankAndCut, Threshold

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.selectors import RankAndCut
 from drike.errors import UsageError
 from drike.evaluation.evaluate import CaseAnswers

@@ -23,7 +23,7 @@ import pytest
 
 from drike import tinyfacts
 from drike.datasets import load as load_rows
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder

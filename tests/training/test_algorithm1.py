@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks.lib.draws import sampled
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, Flip, Fraction, RankAndCut, Threshold

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.lib.credit import every_probe, mean_of_aspects
 from benchmarks.lib.draws import stopped_at_flip
-from drike.editors.in_context import InContextEditor, TokenLimit
+from drike.editors.catalog import InContextEditor, TokenLimit
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.edits import Aspect, EditCase

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.draws import renormalised, sampled
-from drike.editors.in_context import InContextEditor, TokenLimit
+from drike.editors.catalog import InContextEditor, TokenLimit
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Fraction, RankAndCut, Threshold
 from drike.prompts import PromptStyle

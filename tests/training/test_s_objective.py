@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from drike.datasets import load
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.selectors import RoleCounts
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.errors import UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from drike.editors.in_context import InContextEditor, TokenLimit
+from drike.editors.catalog import InContextEditor, TokenLimit
 from drike.editors.pool import Pool
 from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.edits import EditCase

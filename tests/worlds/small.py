@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.selectors import Budget, Fraction, RankAndCut, Similarity
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe

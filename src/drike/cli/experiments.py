@@ -15,8 +15,7 @@ from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, Ru
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
 from drike.editors import catalog
-from drike.editors.catalog import Editor
-from drike.editors.in_context import InContextEditor, TokenLimit, ranks_retains
+from drike.editors.catalog import Editor, InContextEditor, TokenLimit, ranks_retains
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut, Threshold
 from drike.edits import ASPECTS_OF_S, EditCase

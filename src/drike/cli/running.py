@@ -14,7 +14,7 @@ from drike.cli.dry_run import CountingModel, token_counter, usage_sentence
 from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import Command, DataOptions, ModelOptions, RunOptions, as_flags
 from drike.datasets import TINYFACTS, SplitIds
-from drike.editors.in_context import TokenLimit
+from drike.editors.catalog import TokenLimit
 from drike.editors.pool import Pool
 from drike.encoders import MINILM
 from drike.errors import RunError, UsageError

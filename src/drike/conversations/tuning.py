@@ -12,8 +12,7 @@ from itertools import cycle, islice, pairwise, takewhile, zip_longest
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Placement, Restating
 from drike.datasets import TINYFACTS, load
-from drike.editors.catalog import Editor, FactPrompt
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor, FactPrompt, InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.selectors import copies_and_updates
 from drike.encoders import load_encoder

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from drike.editors.catalog import Editor
-from drike.editors.in_context import EditorColumn, column_of, ranks_retains
+from drike.editors.catalog import Editor, EditorColumn, column_of, ranks_retains
 from drike.edits import Edit
 from drike.encoders import TextEncoder
 from drike.evaluation.judge import complete, write_answers

@@ -7,8 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from drike.editors.catalog import Editor
-from drike.editors.in_context import InContextEditor, TokenLimit
+from drike.editors.catalog import Editor, InContextEditor, TokenLimit
 from drike.editors.pool import Pool, rotations
 from drike.editors.selectors import Selector
 from drike.edits import EditCase, Probe, trained_on

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
 
-from drike.editors.catalog import Editor
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import Editor, InContextEditor
 from drike.editors.selectors import RoleCounts, Selection, Selector, policy_mixes
 from drike.edits import Edit, EditCase, Key
 from drike.encoders import TextEncoder

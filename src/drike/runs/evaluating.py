@@ -8,8 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import Editor, Unedited
-from drike.editors.in_context import ranks_retains
+from drike.editors.catalog import Editor, Unedited, ranks_retains
 from drike.edits import EditCase
 from drike.errors import RunError, UsageError
 from drike.evaluation.evaluate import AnsweredCases, baseline_answers, evaluate, with_baseline_answers

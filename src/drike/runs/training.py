@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from drike.editors.in_context import InContextEditor, TokenLimit
+from drike.editors.catalog import InContextEditor, TokenLimit
 from drike.editors.retriever import Form, Retriever
 from drike.editors.selectors import Flip, Fraction, RankAndCut, Threshold
 from drike.edits import EditCase, Probe, rewrite_probe

@@ -15,7 +15,7 @@ from itertools import chain, count
 import torch
 from torch import Tensor
 
-from drike.editors.in_context import InContextEditor
+from drike.editors.catalog import InContextEditor
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, RankAndCut, Ranking, Selection, ranking_of
 from drike.edits import EditCase, rewrite_probe
