@@ -221,8 +221,7 @@ def share_over_cases(held: Iterable[Sequence[bool]]) -> Estimate:
     """How often something held, given probe by probe for each case, with its interval over cases."""
     counts = np.array([(sum(of_case), len(of_case)) for of_case in held], dtype=float)
     whole, drawn = counts.sum(axis=0), resampled(counts)
-    [share] = estimated(whole[:1] / whole[1:], drawn[:, :1] / drawn[:, 1:], np.count_nonzero(counts[:, 1]))
-    return share
+    return estimated(whole[:1] / whole[1:], drawn[:, :1] / drawn[:, 1:], np.count_nonzero(counts[:, 1]))[0]
 
 
 def paired_difference(
