@@ -28,7 +28,7 @@ from drike.edits import Aspect
 from drike.encoders import TextEncoder, load_encoder
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
-from drike.gates.chains import LEAST, followers, joined
+from drike.gates.chains import LEAST, joined
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord, EditVersion
@@ -93,7 +93,7 @@ def reach(query: str, index: EditIndex) -> tuple[set[int], set[int]]:
     named = index.named(query)
     seen, waiting = set(named), list(named)
     while waiting:
-        new = {edit.id for edit in followers(index.edits[waiting.pop()], index)} - seen
+        new = {edit.id for edit in index.followers(index.edits[waiting.pop()])} - seen
         seen |= new
         waiting += new
     return named, seen - named
@@ -202,7 +202,7 @@ def needless(folder: Path, mquake: Hops, encoder: TextEncoder) -> None:
         index = EditIndex.of(edits, encoder)
         for gate, decides in GATES.items():
             before = [decides.decide(query, index) for query in queries]
-            could = [d for d in before if any(followers(edit, index) for edit in d.applied)]
+            could = [d for d in before if any(map(index.followers, d.applied))]
             counts = [sum(len(joined(d, index, least).applied) > len(d.applied) for d in could) for least in WEIGHED]
             rows.append((name, gate, *map(str, (len(queries), len(could), *counts))))
     header = ("questions", "gate", "asked", "could join", *(f"joined at {least:.2f}" for least in WEIGHED))
@@ -212,7 +212,7 @@ def needless(folder: Path, mquake: Hops, encoder: TextEncoder) -> None:
 def leading(data: Data, mquake: Hops) -> tuple[tuple[EditVersion, ...], set[int]]:
     """A store of MQuAKE's edits and of those of a data set that lead to one of them, and the places of the latter."""
     index = EditIndex.of(mquake.edits)
-    places = [i for i, edit in enumerate(data.edits) if followers(edit, index)]
+    places = [i for i, edit in enumerate(data.edits) if index.followers(edit)]
     return versions([*(edit.record for edit in mquake.edits), *(data.entries[i] for i in places)]), set(places)
 
 

@@ -53,8 +53,13 @@ class ShortForm(NamedTuple):
 def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
     """The short forms of a name, given its words as they are compared; some perhaps twice. Initials have no points."""
     size = plain_size(name)
-    if size < len(folded):
-        yield from _without_title(name, size, len(folded))
+    if 1 < size < len(folded):
+        yield ShortForm(NameMatch.PARTIAL, "", 0, size)
+    if size < len(folded) and (match := _BRACKET.fullmatch(name.text)):  # with an acronym before or in it
+        for short, long in (match.groups(), match.group(2, 1)):
+            initials = "".join(part[0] for part in re.split(r"[\s-]+", long) if part[:1].isupper())
+            if _ACRONYM.fullmatch(short) and short == initials:
+                yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((0, size), (size, len(folded))))
     begin, end = _kernel(name, folded, size)
     if begin < end and (begin, end) != (0, size):
         kind = NameMatch.SHORT if begin == 0 or end - begin > 1 or folded[0] in lists("articles") else NameMatch.LAST
@@ -66,17 +71,6 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
     yield from _of_thing(name, folded, begin, end)
     if size <= 4:
         yield from (ShortForm(NameMatch.DEMONYM, of, 0, 0) for of in demonyms().get(" ".join(folded), ()))
-
-
-def _without_title(name: Words, size: int, all: int) -> Iterator[ShortForm]:
-    """A name without what is behind its comma or bracket, and acronyms before or in a bracket."""
-    if size > 1:
-        yield ShortForm(NameMatch.PARTIAL, "", 0, size)
-    if match := _BRACKET.fullmatch(name.text):
-        for short, long in (match.groups(), match.group(2, 1)):
-            initials = "".join(part[0] for part in re.split(r"[\s-]+", long) if part[:1].isupper())
-            if _ACRONYM.fullmatch(short) and short == initials:
-                yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((0, size), (size, all)))
 
 
 def plain_size(name: Words) -> int:

@@ -109,8 +109,8 @@ def _said(answer: str) -> str:
 def _read(text: str, named: Mapping[str, _Names]) -> str:
     """A text in lower case with marks for the objects that it names."""
     words = Words.of(uniform(_SPACES.sub(" ", text), any(names.numbers for names in named.values())))
-    marks = {(place.begin, place.end): place.mark for place in _places(words, named)}
-    return words.replaced(marks).casefold().replace("’", "'")
+    marked = words.replaced({(place.begin, place.end): place.mark for place in _places(words, named)})
+    return marked.casefold().replace("’", "'")
 
 
 @lru_cache(maxsize=1 << 10)  # edits are judged many times
@@ -227,8 +227,7 @@ def _source(name: str) -> str:
 
 def _forms(name: str) -> dict[str, str]:
     """The first of the forms of each thing in a list, by each of them."""
-    things = [line.split(", ") for line in sections("statements.txt")[name]]
-    return {form: forms[0] for forms in things for form in forms}
+    return {form: of[0] for of in (line.split(", ") for line in sections("statements.txt")[name]) for form in of}
 
 
 def _any(words: Iterable[str]) -> str:

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 Fingerprints = NDArray[np.uint64]
 Places = NDArray[np.int64]
-Kinds = NDArray[np.uint8]
 
 MODULUS = 1 << 64
 MAX_NAME, MAX_NAME_WORDS = 200, 12  # characters and words of a name
@@ -331,7 +330,7 @@ def _particles() -> list[tuple[int, Fingerprints]]:
     return [(size, np.array(sorted(known), np.uint64)) for size, known in by_size.items()]
 
 
-def _scanned(block: str) -> tuple[Places, Places, Fingerprints, Kinds]:
+def _scanned(block: str) -> tuple[Places, Places, Fingerprints, NDArray[np.uint8]]:
     """Begins, ends and fingerprints of the words of a block, and the kinds of its characters."""
     if block.isascii():
         kind_of, powers, inverses = _ascii()
@@ -339,8 +338,7 @@ def _scanned(block: str) -> tuple[Places, Places, Fingerprints, Kinds]:
         kinds = np.frombuffer(block.encode().translate(kind_of), np.uint8)
     else:
         codes = np.frombuffer(block.encode("utf-32-le", "surrogatepass"), "<u4")
-        kinds = _KIND_OF[codes]
-        if not kinds.all():
+        if not (kinds := _KIND_OF[codes]).all():
             _learn(set(codes[kinds == 0].tolist()))
             kinds = _KIND_OF[codes]
         powers, inverses = np.ones((2, len(codes) + 1), np.uint64)

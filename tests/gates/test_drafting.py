@@ -66,13 +66,13 @@ def test_objects_come_from_the_correction_and_the_wrong_answer(
 
 def test_a_sentence_about_the_subject_is_no_old_object() -> None:
     told = Report("Who is the founder of Nordlicht?", "Rolf Stein founded Nordlicht.", "Lea Brandt")
-    assert (drafted(told).target_new, drafted(told).target_true) == ("Lea Brandt", None)
+    assert (drafted(told, None, {}).target_new, drafted(told, None, {}).target_true) == ("Lea Brandt", None)
 
 
 def test_a_draft_takes_names_from_the_edit_that_the_question_names(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         [known] = store.put(EditRecord("Peru", "The population of Peru is", "3", aliases=("Republic of Peru",)))
-        draft = drafted(Report("What is the capital of the Republic of Peru?", "Lima", "Oslo", number=4), known)
+        draft = drafted(Report("What is the capital of the Republic of Peru?", "Lima", "Oslo", number=4), known, {})
     assert (draft.subject, draft.aliases, draft.status, draft.source) == (
         "Peru", ("Republic of Peru",), Status.DRAFT, "report 4",
     )  # fmt: skip
@@ -88,7 +88,7 @@ def test_a_draft_takes_names_from_the_edit_that_the_question_names(tmp_path: Pat
 )
 def test_what_gives_no_edit_is_said(report: Report, problem: str) -> None:
     with pytest.raises(DraftError, match=problem):
-        drafted(report)
+        drafted(report, None, {})
 
 
 def test_reports_are_grouped_by_the_nearest_edit_and_by_each_other(tmp_path: Path) -> None:

@@ -165,18 +165,18 @@ def test_names_do_not_grow_when_edits_change() -> None:
 def test_what_is_new_in_force_is_named_once() -> None:
     store, first = FakeLog(list(BASE.log)), FIRST[None]
     store.append(81, EditRecord("Cusco", "The mayor of Cusco is", "Ann", valid_to=stamp(NOON + timedelta(hours=1))))
-    after = first.at(NOON, store, shadow=True)
+    after = first.at(NOON, store, None, shadow=True)
     assert [one.id for one in after.new] == [81]
     store.append(1, replace(store.log[0].record, priority=1))
-    other = after.at(NOON, store, shadow=True)
+    other = after.at(NOON, store, None, shadow=True)
     assert ([one.id for one in other.new], other.until) == ([1], after.until)
-    gone = other.at(NOON + timedelta(hours=1), store, shadow=True)
+    gone = other.at(NOON + timedelta(hours=1), store, None, shadow=True)
     assert (gone.new, gone.index.edits.keys(), gone.until) == ([], first.index.edits.keys(), None)
     store.append(81, replace(store.log[-1].record, valid_to=None))
-    again = gone.at(NOON, store, shadow=True)
+    again = gone.at(NOON, store, None, shadow=True)
     assert [one.id for one in again.new] == [81]
     store.append(81, replace(store.log[-1].record, status=Status.RETIRED))
-    assert again.at(NOON, store, shadow=True).new == []
+    assert again.at(NOON, store, None, shadow=True).new == []
 
 
 def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_change_takes_less_than_a_hundredth_of_indexing_all_edits(sizes: tuple
         nonlocal now
         i = len(store.log) + 1
         store.log.append(EditVersion(i, i, 1, "", EditRecord(f"Newtown {i}", f"Newtown {i} is", "new")))
-        now = now.at(NOON, store)
+        now = now.at(NOON, store, None)
         assert [edit.id for edit in Named().decide(f"What is Newtown {i}?", now.index).matched] == [i]
 
     changing, a_tenth = *quickest(change, rounds=20), *quickest(partial(of_many, 1000), rounds=1)

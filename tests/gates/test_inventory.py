@@ -82,7 +82,8 @@ def minilm() -> TextEncoder:
 
 
 def test_the_prototypes_are_those_of_the_relations(minilm: TextEncoder) -> None:
-    assert inventories._kept(minilm) is not None, "run python -m tools.prototypes"
+    with np.load(str(inventories._FOLDER / inventories._BESIDE)) as stored:
+        assert str(stored["key"]) == inventories._key(built_in(), minilm), "run python -m tools.prototypes"
 
 
 @pytest.mark.slow

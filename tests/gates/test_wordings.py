@@ -68,7 +68,7 @@ def test_an_index_knows_the_answers_of_its_edits(shared: bool) -> None:
         for i, name in enumerate(names)
     ]
     index = EditIndex.of(stored(*records), HashingEncoder())
-    [agreement] = agreements(index, [1], index.embed_masked(["The tongue of it is"]))[1]
+    [agreement] = agreements(index, [1], index.embed(["The tongue of it is"], masked=True))[1]
     assert (agreement.same > 0.5) is (agreement.other < 0.5) is shared
 
 

@@ -1,4 +1,1 @@
-"""Gates, which decide which of the edits in force a query concerns.
-
-`decision` has their protocol; docs/architecture.md walks through a decision.
-"""
+"""Gates, which decide which edits a query concerns: `decision` has their protocol, docs/architecture.md a tour."""

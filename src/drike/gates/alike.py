@@ -35,13 +35,8 @@ class AlikeEdits:
     def __call__(self, store: EditStore, record: EditRecord) -> Collection[int]:
         """Their ids, inside a transaction of the store. Raises StoreError."""
         self._read(store)
-        ids = {id for name in record.names for id in self._named.get(_key(name), ())}
-        keys, known = conflict_keys(record), {id: self._records[id] for id in sorted(ids)}
-        others = {
-            id: other
-            for id, other in known.items()
-            if keys.isdisjoint(conflict_keys(other)) and _comparable(record, other)
-        }
+        ids = sorted({id for name in record.names for id in self._named.get(_key(name), ())})
+        others = {id: self._records[id] for id in ids if _comparable(record, self._records[id])}
         if not others or (encoder := self._encoder()) is None:
             return ()
         from drike.gates.conflicts import same_relation
@@ -83,7 +78,7 @@ def watch_meaning(store: EditStore) -> EditStore:
 def _comparable(record: EditRecord, other: EditRecord) -> bool:
     if other.status is not Status.ACTIVE or not overlap(record, other):
         return False
-    return all(
+    return conflict_keys(record).isdisjoint(conflict_keys(other)) and all(
         {*map(normalise, of.negatives)}.isdisjoint(map(normalise, (one.query, *one.paraphrases)))
         for of, one in ((record, other), (other, record))
     )

@@ -30,7 +30,7 @@ _COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t
 _LABELS = ("query", "document", "answer")
 # "how much RAM ..."
 _SUBJECT = re.compile(r"\s+(?:\w+\s+)?(?:does|do|did|has|have|is|was|are|were) (?:it|he|she|they)\b")
-_LISTED = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+\S[^:?.!]{3,99}$")
+_LISTED = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+\S[^:?.!]{3,99}$")  # a short item: "1. Capital of Peru"
 _GAP = re.compile(  # what is to be filled in: anywhere, at the end of a row of a table, and in code
     r"_{3}|\?{3}|\[(?:missing|blank|todo|tbd|\?)\]|\bTODO\b|,[^,\n]{1,60},[ \t]{0,8}$"
     r"|(?P<code>\.{3}|(?:=[ \t]{0,8}|[=:][ \t]{0,8}(?:\"\"|''|null|None))[;,]?[ \t]{0,8}$)",
@@ -45,8 +45,7 @@ class Asked(NamedTuple):
     """Where a text asks something, and where it has material, by characters.
 
     parts: questions, requests and statements to complete, at most `MOST_PARTS`; none where all is to be worked on.
-    material: text to translate, to correct and so on, code and logs. The rest, such as a document, may say what a
-    question is about.
+    material: text to translate, to correct and so on, code and logs. The rest, such as documents, may give the context.
     """
 
     parts: tuple[Span, ...]
@@ -57,8 +56,12 @@ def read(text: str) -> Asked:
     """What is asked in a text, and what is material."""
     blocks, code = blocks_of(text)
     sentences = [sentence for line in lines_of(text, blocks) for sentence in sentences_of(text, line)]
-    kinds = {line: _kind(text[line[0] : min(line[1], line[0] + PASSAGE)]) for line in {s.line: 0 for s in sentences}}
-    code += _code_lines(text, kinds)
+    kinds, done = dict[Span, str](), -1
+    for line in dict.fromkeys(s.line for s in sentences):
+        goes_on = line[0] == done and text[line[0]] in " \t"  # indented lines belong to the code before them
+        kinds[line] = "code" if goes_on else _kind(text[line[0] : min(line[1], line[0] + PASSAGE)])
+        done = line[1] if kinds[line] == "code" else done
+    code += [line for line, kind in kinds.items() if kind == "code"]
     sentences = [s for s in sentences if not kinds[s.line]]
     worked = _worked_on(text, sentences, blocks)
     sentences = [s for s in sentences if not any(start <= s.start and s.stop <= stop for start, stop in worked)]
@@ -68,7 +71,9 @@ def read(text: str) -> Asked:
     if not parts and apart and sentences and not worked:
         parts = _joined((s.start, s.stop) for s in sentences)
     elif not parts and not code and not worked:
-        parts = _items(text, sentences) or [(0, len(text))]
+        lines = list(dict.fromkeys(s.line for s in sentences))
+        listed = len(lines) > 1 and all(_LISTED.match(text[slice(*line)].rstrip()) for line in lines)
+        parts = lines if listed else [(0, len(text))]
     parts = [own for part in parts for own in _passed_on(text, part) or [part]]
     if gaps := _gaps(text, [*code, *(line for line, kind in kinds.items() if kind)], parts):
         parts = sorted([*gaps, *(part for part in parts if not _overlaps(part, gaps))])
@@ -77,8 +82,10 @@ def read(text: str) -> Asked:
         parts = parts[: MOST_PARTS // 2] + parts[-MOST_PARTS // 2 :]
     if len(parts) == 1 and not text[: parts[0][0]].strip() and not text[parts[0][1] :].strip():
         parts = [(0, len(text))]
-    quotes = [quote for part in parts for quote in _sayings(text, part)]
-    return Asked(tuple(parts), tuple(_joined(sorted({*code, *worked, *quotes}))))
+    for quotes, outside in (_quotations(text, part) for part in parts):
+        if _WORD.search(outside):  # quotations of several words are material where more is said
+            worked += [quote for quote in quotes if text[slice(*quote)].count(" ") > 1]
+    return Asked(tuple(parts), tuple(_joined(sorted({*code, *worked}))))
 
 
 def inside(name: Span, spans: Iterable[Span]) -> bool:
@@ -88,11 +95,9 @@ def inside(name: Span, spans: Iterable[Span]) -> bool:
 
 def leans_back(part: str) -> bool:
     """Whether a part of a text may be about a subject that it does not name: "and its capital?"."""
-    name = own_name(part[:LINE])
-    if name is None or part.isupper():
+    if (name := own_name(part[:LINE])) is None or part.isupper():
         return True
-    pronoun = held(part[:LINE].casefold(), "pronoun")
-    if pronoun is None or (word := _WORD.match(part, name)) is None:
+    if (pronoun := held(part[:LINE].casefold(), "pronoun")) is None or (word := _WORD.match(part, name)) is None:
         return False
     return pronoun < name or (word[0].isupper() and _SUBJECT.match(part, word.end()) is not None)
 
@@ -105,18 +110,6 @@ def _kind(line: str) -> str:
     if _CODE.match(line) and not _ASKS.search(line):
         return "code"
     return "quoted" if _JSON.match(line) and not _ASKS.search(line) else ""
-
-
-def _code_lines(text: str, kinds: dict[Span, str]) -> list[Span]:
-    """The lines of code. Indented ones behind them belong to them, which is written into the kinds of lines."""
-    spans = list[Span]()
-    for line, kind in kinds.items():
-        if kind == "code":
-            spans.append(line)
-        elif spans and spans[-1][1] == line[0] and text[line[0] : line[0] + 1] in (" ", "\t"):
-            kinds[line] = "code"
-            spans.append(line)
-    return spans
 
 
 def _plain_start(text: str, sentence: Sentence) -> int:
@@ -180,23 +173,16 @@ def _end(text: str, start: int, following: list[Sentence], blocks: list[Span]) -
     """Where the material ends that begins at a place: with its marks, else before what is said to be another matter."""
     solid = _SOLID.search(text, start)
     start = solid.start() if solid else start
-    for begin, stop in blocks:
-        if begin == start:
-            return stop
+    if stop := dict(blocks).get(start):
+        return stop
     if quote := QUOTED.match(text, start):
         return quote.end()
-    for sentence in following:
-        new = text[max(0, sentence.start - 2) : sentence.start] == "\n\n" and sentence.start > start
-        if new and begins(text, "onward", _plain_start(text, sentence)):
-            return sentence.start
-    return len(text)
+    apart = (s for s in following if s.start > start and text[max(0, s.start - 2) : s.start] == "\n\n")
+    return next((s.start for s in apart if begins(text, "onward", _plain_start(text, s))), len(text))
 
 
 def _gaps(text: str, code: Iterable[Span], parts: Sequence[Span]) -> list[Span]:
-    """Lines in which a part wants something filled in, such as a constant, each with some lines before it.
-
-    A part that stands directly behind them is read with them.
-    """
+    """Lines in which a part wants something filled in, with some lines before them, and a part directly behind them."""
     gaps = list[Span]()
     wanting = [part for part in parts if held(text[part[0] : min(part[1], part[0] + LINE)], "gap") is not None]
     for gap in _GAP.finditer(text) if wanting else ():
@@ -289,12 +275,6 @@ def _next() -> re.Pattern[str]:
     )
 
 
-def _items(text: str, sentences: list[Sentence]) -> list[Span]:
-    """The lines of a text, if all of them are short items of a list: "1. Capital of Peru"."""
-    lines = list(dict.fromkeys(sentence.line for sentence in sentences))
-    return lines if len(lines) > 1 and all(_LISTED.match(text[slice(*line)].rstrip()) for line in lines) else []
-
-
 def _passed_on(text: str, part: Span) -> list[Span]:
     """The quotations in a part that are asked themselves: another's questions to answer, what to complete or verify."""
     quotes, outside = _quotations(text, part)
@@ -313,12 +293,6 @@ def _passed_on(text: str, part: Span) -> list[Span]:
     return quotes if held(text[quotes[-1][1] : quotes[-1][1] + PASSAGE], "replying") is not None else []
 
 
-def _sayings(text: str, part: Span) -> list[Span]:
-    """Quotations of several words within a part that says more than they do."""
-    quotes, outside = _quotations(text, part)
-    return [quote for quote in quotes if text[slice(*quote)].count(" ") > 1] if _WORD.search(outside) else []
-
-
 def _quotations(text: str, part: Span) -> tuple[list[Span], str]:
     """Where the quotations in a part stand, and what it says outside of them."""
     said = text[part[0] : min(part[1], part[0] + LINE)]
@@ -329,8 +303,7 @@ def _split(text: str, sentence: Sentence) -> list[Span]:
     number = _ITEM.match(text, sentence.start, sentence.stop)
     spans, at = list[Span](), number.end("mark") if number and number["mark"] else sentence.start
     for joint in _next().finditer(text, sentence.start, min(sentence.stop, sentence.start + LINE)):
-        begin = _opening(text, sentence) if at == sentence.start else at
-        said = text[begin : joint.start()]
+        said = text[_opening(text, sentence) if at == sentence.start else at : joint.start()]
         if len(said[len(begins(said, "question") or "") :].split()) > 1:
             spans.append((at, joint.start()))
             at = joint.end()

@@ -35,8 +35,7 @@ class Named:
             Candidate(index.edits[i], float(i in best), name.get(i), {"nearness" if i in name else EQUAL: near[i]})
             for i in sorted(order, key=lambda i: i not in best)
         ]
-        matching = [candidate for candidate in candidates if candidate.probability]
-        return Decision.of(query, candidates, matching, "a negative exemplar matches")
+        return Decision.of(query, candidates, [c for c in candidates if c.probability], "a negative exemplar matches")
 
 
 @dataclass(frozen=True)
@@ -46,14 +45,11 @@ class EveryQuery:
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match one edit; none only where the index is empty."""
         parsed = ParsedQuery.of(query, index)
-        full = (mention for mention in parsed.mentions if mention.kind is NameMatch.FULL)
-        named = {i: mention.name for mention in full for i in mention.edits}
+        named = {i: m.name for m in parsed.mentions if m.kind is NameMatch.FULL for i in m.edits}
         near = nearness(parsed, index, sorted(named or index.edits))
         order = sorted(near, key=lambda i: (-near[i], -index.edits[i].record.priority, i))
         if not order:
             return Decision(query, reason="no edit is in force")
-        candidates = tuple(
-            Candidate(index.edits[i], float(i == order[0]), named.get(i), {"nearness": near[i]}) for i in order
-        )
+        found = [Candidate(index.edits[i], float(i == order[0]), named.get(i), {"nearness": near[i]}) for i in order]
         best = tuple(index.edits[i] for i in foremost(index, order))
-        return Decision(query, best, candidates, f"every query is put under an edit: edit {best[-1].id}")
+        return Decision(query, best, tuple(found), f"every query is put under an edit: edit {best[-1].id}")

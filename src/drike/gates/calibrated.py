@@ -46,9 +46,8 @@ class LogisticHead:
 class Calibrated:
     """Matches the edits that a query concerns with a probability of `threshold` or more.
 
-    A query that names no subject concerns an edit if it is one of its texts, up to case and punctuation, or, where the
-    index has `MIN_SEMANTIC_TEXTS` texts, if it is near one. Where it is a negative exemplar, no other edit of the
-    subject answers instead.
+    A query that names no subject concerns an edit if it is one of its texts or, where the index has
+    `MIN_SEMANTIC_TEXTS`, near one. Where it is a negative exemplar, no other edit of the subject answers instead.
 
     encoder: the name of that with which it was calibrated. named, unnamed: the probability where the query names the
     subject, or where the head has a weight for "object" the new object, and where it names neither. grey: probabilities
@@ -70,11 +69,9 @@ class Calibrated:
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match the edits that the query concerns, the most probable first. Raises ValueError for another encoder."""
-        candidates = self.candidates(query, index)
-        if not candidates:
+        if not (candidates := self.candidates(query, index)):
             return Decision(query)
-        named = (candidate for candidate in leading(candidates) if candidate.name is not None)
-        grey = {candidate.edit.id for candidate in named if self._uncertain(candidate)}
+        grey = {c.edit.id for c in leading(candidates) if c.name is not None and self._uncertain(c)}
         candidates = [replace(candidate, uncertain=candidate.edit.id in grey) for candidate in candidates]
         least = max(self.threshold, self.grey[1])  # without a name it must be beyond doubt
         matching = [c for c in candidates if c.probability >= (least if c.name is None else self.threshold)]
@@ -82,15 +79,13 @@ class Calibrated:
 
     def _uncertain(self, candidate: Candidate) -> bool:
         """Whether a model may be asked. A negative exemplar, whose probability is 0, is never uncertain."""
-        low, high = self.grey
-        unknown = candidate.features.get("known", 1.0) < _KNOWN and not candidate.features.get("margin")
-        unknown = unknown and "object" not in candidate.features
+        (low, high), said = self.grey, candidate.features
+        unknown = said.get("known", 1.0) < _KNOWN and not said.get("margin") and "object" not in said
         return 0 < candidate.probability < high and (unknown or candidate.probability >= low)
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
         """The edits that the query may concern with their probabilities, the most probable first."""
-        encoder = index.require_encoder().name
-        if encoder != self.encoder:
+        if (encoder := index.require_encoder().name) != self.encoder:
             raise ValueError(f"calibrated for {self.encoder}, not for {encoder}: calibrate again")
         parsed = ParsedQuery.of(query, index)
         readings = [Reading(parsed)]
@@ -99,16 +94,14 @@ class Calibrated:
         found = compared(readings, index)
         if not any(reading.parsed.mentions for reading in readings) and index.text_count >= MIN_SEMANTIC_TEXTS:
             found = _unnamed(parsed, index)
-        candidates = [
-            Candidate(edit, self._probability(edit, name, features), name, features)
+        known = {
+            edit.id: Candidate(edit, self._probability(edit, name, features), name, features)
             for edit, name, features in found
-            if edit.id not in parsed.equal
-        ]
-        known = {edit.id: (name, features) for edit, name, features in found}
+        }
         for id in parsed.equal:
-            name, features = known.get(id, (None, {}))
-            candidates.append(Candidate(index.edits[id], 1.0, name, {**features, EQUAL: 1.0}))
-        candidates = _without_excluded(candidates, parsed.negatives)
+            one = known.get(id) or Candidate(index.edits[id], 1.0)
+            known[id] = replace(one, probability=1.0, features={**one.features, EQUAL: 1.0})
+        candidates = _without_excluded([*known.values()], parsed.negatives)
         return sorted(candidates, key=lambda c: (-c.probability, -c.edit.record.priority, c.edit.id))
 
     def _probability(self, edit: EditVersion, name: str | None, features: Features) -> float:
@@ -142,18 +135,10 @@ class Reading:
     parsed: ParsedQuery
     subjects: Sequence[Mention] | None = None
 
-    @cached_property
-    def _mentions(self) -> dict[int, list[Mention]]:
-        mentions: dict[int, list[Mention]] = defaultdict(list)
-        for mention in self.parsed.mentions:
-            for id in mention.edits:
-                mentions[id].append(mention)
-        return mentions
-
     def groups(self, index: EditIndex) -> Iterator[tuple[list[int], Excerpts]]:
         """The edits of each subject with what to compare, but for subjects that the query is surely not about."""
         by_places: dict[frozenset[Span], list[int]] = defaultdict(list)
-        for id, mentions in self._mentions.items():
+        for id, mentions in self.parsed.by_edit.items():
             by_places[frozenset((mention.begin, mention.end) for mention in mentions)].append(id)
         for spans, ids in by_places.items():
             excerpts = self.parsed.excerpts(spans)
@@ -162,7 +147,7 @@ class Reading:
 
     @cached_property
     def _of_names(self) -> dict[int, Features]:
-        return {id: _name_features(self.parsed, mentions) for id, mentions in self._mentions.items()}
+        return {id: _name_features(self.parsed, mentions) for id, mentions in self.parsed.by_edit.items()}
 
     def _another(self, edit: EditVersion, part: str) -> bool:
         """Whether a part of the query is surely about a longer name, or another time, person or case."""
@@ -172,7 +157,7 @@ class Reading:
 
     def found(self, edit: EditVersion, masked: str, part: str, margin: float, agreement: Agreement) -> Found:
         """An edit, whose query with "it" for the subject is `masked`, with its features by the nearest part of ours."""
-        mentions, record = self._mentions[edit.id], edit.record
+        mentions, record = self.parsed.by_edit[edit.id], edit.record
         if valued := asks_value(part, record):
             agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
         features = {
@@ -197,7 +182,7 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[Found]:
     kept, texts = affordable((group, [text for _, text in group[2]]) for group in found)
     if not kept:
         return []
-    vectors, place = index.embed_masked(texts), {text: i for i, text in enumerate(texts)}
+    vectors, place = index.embed(texts, masked=True), {text: i for i, text in enumerate(texts)}
     agreeing = agreements(index, [id for _, ids, _ in kept for id in ids], vectors)
     groups: dict[tuple[int, Excerpts], list[int]] = defaultdict(list)  # by what to compare, which is of one subject
     for number, ids, excerpts in kept:
@@ -211,9 +196,7 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[Found]:
     return rows
 
 
-def _nearest_parts(
-    index: EditIndex, ids: Sequence[int], vectors: Mapping[str, FloatArray]
-) -> dict[int, tuple[float, str]]:
+def _nearest_parts(index: EditIndex, ids: list[int], vectors: dict[str, FloatArray]) -> dict[int, tuple[float, str]]:
     """For each edit of a subject: the margin of the nearest part of a query to the other edits, and the part.
 
     The margin is 0 for the nearest edit, else negative. Shadow edits do not count for that of an active one.
@@ -246,13 +229,10 @@ def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str
 def _unnamed(parsed: ParsedQuery, index: EditIndex) -> list[Found]:
     """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
     text = parsed.wholes(())[0]
-    sharing = index.sharing(text)
-    if not sharing:  # as of most questions that concern no edit, which then need no vector
+    if not (sharing := index.sharing(text)):  # as of most questions that concern no edit, which then need no vector
         return []
     [vector] = index.embed([text])
-    asked = set(words(text))
-    near = index.nearest(vector)
-    rows: list[Found] = []
+    asked, near, rows = set(words(text)), index.nearest(vector), list[Found]()
     for id in filter(sharing.__contains__, near):
         edit, record, cosine = index.edits[id], index.edits[id].record, near[id]
         rival = next((near[other] for other in near if index.edits[other].record.subject != record.subject), 0.0)

@@ -109,8 +109,7 @@ def labelled_candidates(gate: Calibrated, probes: Sequence[GateProbe], index: Ed
 
 def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[list[Candidate]]:
     """The candidates for each probe; all texts are embedded beforehand in one batch, which is faster."""
-    asked = [(probe.query, edit.record.names) for probe in probes if (edit := index.edits.get(probe.edit))]
-    if asked:
+    if asked := [(probe.query, edit.record.names) for probe in probes if (edit := index.edits.get(probe.edit))]:
         index.require_encoder().encode([query for query, _ in asked])
         salient(index.require_encoder()).encode(masked_each(asked))
     return [gate.candidates(probe.query, index) for probe in probes]
@@ -127,8 +126,7 @@ def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: St
     for _ in range(_STEPS):  # damped Newton steps from the prior's mean
         p = 1 / (1 + np.exp(-np.clip(x @ at, -40, 40)))
         slope = x.T @ (weight * (p - y)) + strength * (at - start)
-        curve = (x * (weight * p * (1 - p))[:, None]).T @ x + strength * np.eye(len(at))
-        step = np.linalg.solve(curve, slope)
+        step = np.linalg.solve((x * (weight * p * (1 - p))[:, None]).T @ x + strength * np.eye(len(at)), slope)
         at = at - step * min(1.0, _MAX_STEP / max(1e-12, float(np.abs(step).max())))
         if float(np.abs(step).max()) < 1e-8:
             break
@@ -155,8 +153,7 @@ def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
     concerns, at = np.array([example.concerns for example in examples]), 0.0
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(-np.clip(logits + at, -40, 40)))
-        slope = float(np.sum(p - concerns)) + at / _SPREAD**2
-        at -= slope / (float(np.sum(p * (1 - p))) + 1 / _SPREAD**2)
+        at -= (float(np.sum(p - concerns)) + at / _SPREAD**2) / (float(np.sum(p * (1 - p))) + 1 / _SPREAD**2)
     return round(at, 4)
 
 
@@ -165,14 +162,12 @@ def certify(
 ) -> Certificate:
     """The lowest threshold at which the mean rate of false matches per edit is certified. Raises ValueError."""
     negatives = [probe for probe in probes if not probe.concerns]
-    of_edit: dict[int, list[float]] = defaultdict(list)
-    texts: dict[int, list[str]] = defaultdict(list)
+    of_edit: dict[int, list[tuple[str, float]]] = defaultdict(list)
     for probe, candidates in zip(negatives, _candidates(gate, negatives, index), strict=True):
-        of_edit[probe.edit].append(_probability(candidates, probe.edit))
-        texts[probe.edit].append(probe.query)
+        of_edit[probe.edit].append((probe.query, _probability(candidates, probe.edit)))
     # Ids tell which batch was imported first; a hash of the questions tells nothing, and is the same in every order.
-    in_order = sorted(of_edit, key=lambda edit: sha256(repr(sorted(texts[edit])).encode()).digest())
-    return certified([of_edit[edit] for edit in in_order], level, confidence)
+    in_order = sorted(of_edit.values(), key=lambda own: sha256(repr(sorted(text for text, _ in own)).encode()).digest())
+    return certified([[probability for _, probability in own] for own in in_order], level, confidence)
 
 
 def _probability(candidates: Iterable[Candidate], edit: int) -> float:
@@ -212,7 +207,6 @@ def _false_matches(probabilities: Sequence[Sequence[float]]) -> Callable[[float]
     """A function of a threshold: the share of each edit's probes that match at it [edits]."""
     counts = np.array([len(of_edit) for of_edit in probabilities])
     owners, values = np.repeat(np.arange(len(counts)), counts), np.concatenate(probabilities)
-
     return lambda threshold: np.bincount(owners[values >= threshold], minlength=len(counts)) / counts
 
 

@@ -15,10 +15,8 @@ from drike.encoders.base import FloatArray
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.relations import asked_parts
-from drike.stores.records import EditVersion, Status
+from drike.stores.records import EditVersion
 from drike.words import masked
-
-Stems = frozenset[str]
 
 LEAST = 0.15  # evidence at which an edit joins, measured by benchmarks/chains.py
 _BY_WORDS = 0.5  # share of what an edit's words add to those of the edits before it that a question says
@@ -49,9 +47,9 @@ class Evidence:
         This is 1 if its words say so, and say no rival more; else the most by which the cosine of a part and the edit
         is above those of the part and the edits before, less 1 where a rival is nearer to the part.
         """
-        said, known = _union(stems for _, stems in self._parts), _union(map(_wanted, before))
-        new = [_wanted(edit) - known for edit in rivals]
-        shares = [len(stems & said) / max(1, len(stems)) for stems in new]
+        said = frozenset[str]().union(*(stems for _, stems in self._parts))
+        known = frozenset[str]().union(*map(_wanted, before))
+        shares = [len(stems & said) / max(1, len(stems)) for stems in (_wanted(edit) - known for edit in rivals)]
         enough = max(_BY_WORDS, *shares, 0.0)
         evidence = [1.0 if share >= enough else -1.0 for share in shares]
         if -1.0 not in evidence or self.index.encoder is None:
@@ -59,21 +57,21 @@ class Evidence:
         for vector in self._vectors:
             rest = max((self.index.closest_masked(edit.id, vector) for edit in before), default=0.0)
             near = [self.index.closest_masked(edit.id, vector) for edit in rivals]
-            leads = [cosine - rest - (cosine < max(near)) for cosine in near]
-            evidence = [max(pair) for pair in zip(evidence, leads, strict=True)]
+            leads = (cosine - rest - (cosine < max(near)) for cosine in near)
+            evidence = list(map(max, evidence, leads))
         return evidence
 
     @cached_property
-    def _parts(self) -> list[tuple[str, Stems]]:
+    def _parts(self) -> list[tuple[str, frozenset[str]]]:
         spans = {(mention.begin, mention.end) for mention in self.parsed.mentions}
         return asked_parts("\n".join(text for _, text in self.parsed.excerpts(spans)))
 
     @cached_property
     def _vectors(self) -> Iterable[FloatArray]:
         """Of the last parts that the known edits do not explain: a chain is followed from the end of a question."""
-        known = _union(map(_wanted, self.known))
+        known = frozenset[str]().union(*map(_wanted, self.known))
         parts = [part for part, stems in self._parts if not stems & known]
-        return self.index.embed_masked(parts[-_MOST_EMBEDDED:]) if parts else ()
+        return self.index.embed(parts[-_MOST_EMBEDDED:], masked=True) if parts else ()
 
 
 def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decision:
@@ -82,7 +80,7 @@ def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decisi
     least: their evidence. Shadow edits neither lead to others nor join. To be called again once a model has answered.
     """
     starts, room = decision.applied, MOST_MATCHED - len(decision.applied)
-    if room <= 0 or not any(followers(edit, index) for edit in starts):
+    if room <= 0 or not any(map(index.followers, starts)):
         return decision
     asked = Evidence(ParsedQuery.of(decision.query, index), starts, index)
     known = {candidate.edit.id: candidate for candidate in decision.candidates}
@@ -109,20 +107,9 @@ def walk(asked: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link
             return
         link = heappop(waiting)[2]
         yield link
-        before, rivals = (*link.before, link.edit), followers(link.edit, asked.index)
-        found = zip(rivals, asked.evidence(before, rivals), strict=True)
-        more = [Link(edit, before, evidence) for edit, evidence in found]
+        before, rivals = (*link.before, link.edit), asked.index.followers(link.edit)
+        more = [Link(edit, before, found) for edit, found in zip(rivals, asked.evidence(before, rivals), strict=True)]
 
 
-def followers(edit: EditVersion, index: EditIndex) -> list[EditVersion]:
-    """The active edits whose subject is the new object of an edit."""
-    ids = sorted(index.named_exactly(edit.record.target_new))
-    return [index.edits[id] for id in ids if index.edits[id].record.status is Status.ACTIVE]
-
-
-def _wanted(edit: EditVersion) -> Stems:
-    return _union(stems for _, stems in asked_parts(masked(edit.record.query, edit.record.names)))
-
-
-def _union(sets: Iterable[Stems]) -> Stems:
-    return frozenset[str]().union(*sets)
+def _wanted(edit: EditVersion) -> frozenset[str]:
+    return frozenset[str]().union(*(stems for _, stems in asked_parts(masked(edit.record.query, edit.record.names))))

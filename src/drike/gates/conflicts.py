@@ -15,7 +15,7 @@ import numpy as np
 from drike.encoders.base import FloatArray, TextEncoder, salient, unit
 from drike.gates.calibrated import LogisticHead
 from drike.gates.inventory import inventory, probabilities
-from drike.gates.relations import asks_relation, opposite, relation_features, share_said, trimmed
+from drike.gates.relations import OPPOSITES, asks_relation, contrary, relation_features, share_said, trimmed
 from drike.stores.records import EditRecord
 from drike.words import masked
 
@@ -56,10 +56,7 @@ def same_relation(encoder: TextEncoder) -> SameRelation | None:
 def features(
     record: EditRecord, others: Sequence[EditRecord], encoder: TextEncoder, space: FloatArray | None = None
 ) -> dict[int, dict[str, float]]:
-    """What the nearest wordings of a record and of others have in common, by the places of those that are near.
-
-    space: [d, k], in which wordings are near; None for that of the encoder.
-    """
+    """What the nearest wordings of a record and of others have in common, by the places of these. space: [d, k]."""
     texts = [wordings(each) for each in (record, *others)]
     place = {text: i for i, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
     vectors = unit(salient(encoder).encode(list(place)))
@@ -79,7 +76,7 @@ def features(
         claims = np.exp((near[[a, b]] - 1) / _NEAR) * (1 - relations[[b, a]])
         found[i] = {
             "distance": distance,
-            "opposite": float(opposite(one, other)),
+            "opposite": float(contrary(one, other, OPPOSITES)),
             "cosine": float(vectors[a] @ vectors[b]),
             "same": log(_LEAST + float(p @ q)),
             "relation": float(np.sqrt(p) @ np.sqrt(q)),

@@ -1,7 +1,4 @@
-"""The decision which edits a query concerns, and the protocol of what decides: a gate.
-
-A gate is a pure function of the query and an `EditIndex`. docs/gate.md has the figures of each gate.
-"""
+"""The decision which edits a query concerns, and the protocol of a gate, which is a pure function (docs/gate.md)."""
 
 from __future__ import annotations
 
@@ -60,8 +57,7 @@ class Candidate:
 class Decision:
     """Which edits a query concerns, and why, in a few words.
 
-    matched: these edits, the best first: at most `MOST_MATCHED` active ones, and as many in shadow. candidates: every
-    edit that was considered, the most probable first.
+    matched: the best first, at most `MOST_MATCHED` active and as many in shadow. candidates: all, most probable first.
     """
 
     query: str
@@ -115,10 +111,7 @@ class Gate(Protocol):
     """Decides which edits a query concerns."""
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        """The edits of the index that a query concerns. The same query and edits get the same decision.
-
-        Shadow edits do not change which active edits match.
-        """
+        """The edits that a query concerns, the same for the same index; shadow edits change no match of active ones."""
 
 
 def foremost(index: EditIndex, ids: Sequence[int]) -> list[int]:
@@ -129,11 +122,9 @@ def foremost(index: EditIndex, ids: Sequence[int]) -> list[int]:
 
 def leading(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The first `MOST_MATCHED` active candidates and the first as many in shadow, which must not displace these."""
-    first = []
-    seen: Counter[Status] = Counter()
+    first, seen = list[Candidate](), Counter[Status]()
     for candidate in candidates:
-        status = candidate.edit.record.status
-        seen[status] += 1
+        seen[status := candidate.edit.record.status] += 1
         if seen[status] <= MOST_MATCHED:
             first.append(candidate)
     return first

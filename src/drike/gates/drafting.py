@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import regex
 
@@ -82,8 +81,7 @@ def nearest(questions: Sequence[str], index: EditIndex) -> list[EditVersion | No
         found.append(max(named, key=lambda edit: len(asked.intersection(words(edit.record.query))), default=None))
     rest = [place for place, edit in enumerate(found) if edit is None]
     if rest and index.encoder is not None and index.edits:
-        vectors = index.embed([questions[place] for place in rest])
-        for place, vector in zip(rest, vectors, strict=True):
+        for place, vector in zip(rest, index.embed([questions[place] for place in rest]), strict=True):
             id, cosine = next(iter(index.nearest(vector).items()), (0, 0.0))
             found[place] = index.edits[id] if cosine >= _NEAR else None
     return found
@@ -107,8 +105,7 @@ def draft(
         record = drafted(main, nearest([main.question], index)[0], found)
         more = [report.question for report in asked if any(mentions(report.question, name) for name in record.names)]
         wordings = tuple(text for text in dict.fromkeys((*record.paraphrases, *more)) if text != record.query)
-        record = replace(record, paraphrases=wordings, author=author, reason=main.comment)
-        changes = store.put(record)
+        changes = store.put(replace(record, paraphrases=wordings, author=author, reason=main.comment))
         for report in asked:
             reports.close(store, report.number, author=author, edit=changes[-1].id)
     return changes
@@ -137,16 +134,13 @@ def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
     return good | ({"query": query} if usable else {})
 
 
-def drafted(
-    report: Report, edit: EditVersion | None = None, found: Mapping[str, str] = MappingProxyType({})
-) -> EditRecord:
+def drafted(report: Report, edit: EditVersion | None, found: Mapping[str, str]) -> EditRecord:
     """The draft of an edit from a report, by rules but for what `fields_by` has found. Raises DraftError."""
     if report.state is ReportState.CLOSED:
         raise DraftError(f"report {report.number} is closed: choose an open one")
     known = edit.record if edit and any(mentions(report.question, name) for name in edit.record.names) else None
     query = found.get("query") or statement_of(report.question)
-    name = known.subject if known else found.get("subject") or subject_of(report.question)
-    if not name:
+    if not (name := known.subject if known else found.get("subject") or subject_of(report.question)):
         raise DraftError(f"report {report.number} names no subject: add the edit by hand (drike edits add)")
     new, old = objects_of(report.correction or "", report.answer, query)
     new, old = found.get("new", new), found.get("old", None if old and mentions(old, name) else old)  # a sentence
@@ -164,8 +158,7 @@ def drafted(
 def statement_of(question: str) -> str:
     """A question in a common form as a statement without its end: "The capital of Peru is", else the question."""
     asked = _SHORT_IS.sub(r"\1 is", _asked(question))
-    found = ((statement, match) for pattern, statement in _STATEMENTS if (match := pattern.fullmatch(asked)))
-    text = next((statement.format(**match.groupdict()) for statement, match in found), "")
+    text = next((said.format(**m.groupdict()) for form, said in _STATEMENTS if (m := form.fullmatch(asked))), "")
     return f"{text[0].upper()}{text[1:]}" if text else question.strip()
 
 

@@ -161,18 +161,15 @@ def patterns(kind: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 def begins(text: str, kind: str, at: int = 0) -> str | None:
     """The phrase with which a text begins, or goes on at a place."""
-    for pattern in patterns(kind):
-        if match := pattern.match(text, at):
-            return match[0]
-    return None
+    spaced, spaceless = patterns(kind)
+    return match[0] if (match := spaced.match(text, at) or spaceless.match(text, at)) else None
 
 
 def held(text: str, kind: str) -> int | None:
     """Where a text holds a phrase for the first time."""
     spaced, spaceless = patterns(kind)
     first = (m.start() for m in spaced.finditer(text) if not m.start() or not text[m.start() - 1].isalnum())
-    also = match.start() if (match := spaceless.search(text)) else None
-    return next(first, also)
+    return next(first, match.start() if (match := spaceless.search(text)) else None)
 
 
 def own_name(text: str) -> int | None:

@@ -22,7 +22,7 @@ from drike.gates.overlay import OverlayDict, TextVectors, regrouped
 from drike.gates.relations import trimmed
 from drike.gates.sentences import ending, sentence_around
 from drike.stores.audience import applies
-from drike.stores.records import EditRecord, EditVersion, Status
+from drike.stores.records import EditVersion, Status
 from drike.words import Words, composed, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
@@ -79,8 +79,7 @@ class EditIndex:
         gone = {id: edit for id, edit in known.edits.items() if wanted.get(id) is not edit}
         if len(gone) > len(wanted):  # it takes less time to begin anew
             return cls(encoder)._changed({}, wanted, known)
-        new = {id: edit for id, edit in wanted.items() if known.edits.get(id) is not edit}
-        return known._changed(gone, new, known)
+        return known._changed(gone, {id: edit for id, edit in wanted.items() if known.edits.get(id) is not edit}, known)
 
     @property
     def text_count(self) -> int:
@@ -90,16 +89,13 @@ class EditIndex:
     def changed(self, ids: Iterable[int], edits: Iterable[EditVersion]) -> EditIndex:
         """An index without the edits with these ids, and with these edits."""
         new = {edit.id: edit for edit in edits}
-        gone = {id: self.edits[id] for id in {*ids, *new} if id in self.edits}
-        return self._changed(gone, new, self)
+        return self._changed({id: self.edits[id] for id in {*ids, *new} if id in self.edits}, new, self)
 
     def applying(self, values: Mapping[str, str]) -> EditIndex:
         """The index of the edits that apply to a request with such values (`audience.applies`); it is kept."""
-        without = frozenset(id for id, only in self._limited.items() if not applies(only, values))
-        if not without:
+        if not (without := frozenset(id for id, only in self._limited.items() if not applies(only, values))):
             return self
-        known = self._audiences.get(without)
-        if known is None:
+        if (known := self._audiences.get(without)) is None:
             if len(self._audiences) >= _MOST_AUDIENCES:
                 self._audiences.clear()
             known = self.changed(without, ())
@@ -113,13 +109,13 @@ class EditIndex:
             raise ValueError("this gate needs an index with an encoder: give EditIndex.of one, or use Named()")
         return self.encoder
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
-        """Unit vectors [n, d] of texts, such as queries, one at least. Raises ValueError without an encoder."""
-        return _encoded(self.require_encoder(), texts)
+    def embed(self, texts: Sequence[str], *, masked: bool = False) -> FloatArray:
+        """Unit vectors [n, d] of what a user wrote, which a server does not keep: of texts, one at least.
 
-    def embed_masked(self, texts: Sequence[str]) -> FloatArray:
-        """Salient unit vectors [n, d] of texts with "it" for a subject, one at least. Raises ValueError, too."""
-        return _encoded(salient(self.require_encoder()), texts)
+        masked: salient ones, of texts with "it" for a subject. Raises ValueError without an encoder.
+        """
+        encoder, size = salient(self.require_encoder()) if masked else self.require_encoder(), BULK - 1
+        return unit(np.concatenate([encoder.encode(texts[at : at + size]) for at in range(0, len(texts), size)]))
 
     def closest_masked(self, id: int, vector: FloatArray) -> float:
         """The largest cosine of an edit's texts, with "it" for the subject, and a salient unit vector [d]."""
@@ -134,8 +130,7 @@ class EditIndex:
         """The masked texts that most active edits have: what the edits of a store are about, in its own words."""
         counts = {text: sum(map(self._is_active, ids)) for text, ids in self._masked.edits.items()}
         most = nsmallest(MOST, counts, key=lambda text: (-counts[text], text))
-        worded = {text: self._worded(text) for text in most if counts[text]}
-        return Wordings(worded, inventory(self.require_encoder()))
+        return Wordings({text: self._worded(text) for text in most if counts[text]}, inventory(self.require_encoder()))
 
     def _worded(self, text: str) -> Worded:
         """What the active edits with a masked text answer, or where there are none, the shadow ones."""
@@ -153,9 +148,9 @@ class EditIndex:
         """The ids of the edits whose subjects a text names, as gates find them; in time linear in the text."""
         return self._names.ids(Words.of(text))
 
-    def named_exactly(self, name: str) -> tuple[int, ...]:
-        """The ids of the edits whose subject has this name, up to case and punctuation."""
-        return self._names.exact(name)
+    def followers(self, edit: EditVersion) -> list[EditVersion]:
+        """The active edits whose subject is the new object of an edit, up to case and punctuation."""
+        return [self.edits[id] for id in sorted(self._names.exact(edit.record.target_new)) if self._is_active(id)]
 
     def nearest(self, vector: FloatArray) -> dict[int, float]:
         """The ids of the edits with the `NEAREST` texts, and the cosine of each, the largest first."""
@@ -189,10 +184,12 @@ class EditIndex:
         negatives = ({i: edit.record.negatives for i, edit in edits.items()} for edits in (gone, new))
         index._negatives = regrouped(self._negatives, *(_fingerprints(_words_of(texts)).items() for texts in negatives))
         if self.encoder is not None:
-            whole, masked = _texts_of(new), _masked_texts(new)
+            whole = _texts_of(new)
+            plain = map(glossed, masked_each([(text, new[id].record.names) for id in whole for text in whole[id]]))
+            masked = {id: tuple(islice(plain, len(own))) for id, own in whole.items()}
             index._texts = self._texts.changed(gone, whole, _vectors(whole, self.encoder, known._texts))
-            telling = ({id: _telling(own) for id, own in read.items()} for read in words)
-            index._telling = regrouped(self._telling, *(own.items() for own in telling))
+            telling = ([(id, _telling(own)) for id, own in read.items()] for read in words)
+            index._telling = regrouped(self._telling, *telling)
             index._masked = self._masked.changed(gone, masked, _vectors(masked, salient(self.encoder), known._masked))
         return index
 
@@ -215,14 +212,22 @@ class ParsedQuery:
     @classmethod
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
         """Read a query, and look up its words in an index, which keeps the last one for the steps of a decision."""
-        last = index._last_read
-        if last is not None and last.words.text == query:
+        if (last := index._last_read) is not None and last.words.text == query:
             return last
         words = Words.of(query)
         own = words.fingerprint
         negatives, equal = (frozenset(ids.get(own, ())) for ids in (index._negatives, index._equal))
         index._last_read = parsed = cls(words, [], negatives, equal)._about(index._names.find(words))
         return parsed
+
+    @cached_property
+    def by_edit(self) -> dict[int, list[Mention]]:
+        """The mentions of each edit's names, by its id."""
+        mentions: dict[int, list[Mention]] = defaultdict(list)
+        for mention in self.mentions:
+            for id in mention.edits:
+                mentions[id].append(mention)
+        return mentions
 
     def by_object(self, index: EditIndex) -> ParsedQuery:
         """The query as one about the new objects that it names, of edits whose subject it does not name.
@@ -251,8 +256,7 @@ class ParsedQuery:
     def excerpts(self, spans: Collection[Span]) -> tuple[tuple[Characters, str], ...]:
         """What to compare, given where a subject is named: where each text stands, and the text with "it" for it.
 
-        This is each part that asks something about the subject or, of a long one, its end and the sentences that name
-        the subject first and last.
+        Each part that asks about the subject or, of a long one, its end and the sentences that name it first and last.
         """
         others, replaced = dict.fromkeys(sorted(spans), "it"), self.words.replaced
         return tuple((place, _plain(composed(replaced(others, *place)))) for place in self._places(spans))
@@ -282,16 +286,14 @@ def _plain(part: str) -> str:
 def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tuple[Characters, frozenset[Span]], ...]:
     """The parts of a text that ask something, each with the names that it may be about.
 
-    These are the names in it; if it names nothing, those in the part before it, else those that stand outside of all
-    parts, the most frequent ones.
+    Those in it; if there are none, those in the part before it, else the most frequent ones outside of all parts.
     """
     places = {m: (int(words.begins[m.begin]), int(words.ends[m.end - 1])) for m in mentions}
     mentions = [m for m in mentions if not inside(places[m], asked.material)]
     own = [[m for m in mentions if start <= places[m][0] < stop] for start, stop in asked.parts]
-    within = {m for named in own for m in named}
-    apart = [m for m in mentions if m not in within]
+    apart = set(mentions).difference(*own)
     counts = Counter(m.edits for m in apart)
-    apart = [m for m in apart if counts[m.edits] == max(counts.values())]
+    apart = {m for m in apart if counts[m.edits] == max(counts.values())}
     parts, before = list[tuple[Characters, frozenset[Span]]](), list[Mention]()
     for part, named in zip(asked.parts, own, strict=True):
         clear = any(m.cased for m in named)  # "it" may be a pronoun, whatever is stored
@@ -302,42 +304,30 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
     return tuple(parts)
 
 
-def agreements(index: EditIndex, ids: Collection[int], vectors: FloatArray) -> dict[int, list[Agreement]]:
+def agreements(index: EditIndex, ids: Iterable[int], vectors: FloatArray) -> dict[int, list[Agreement]]:
     """What questions with these salient unit vectors [n, d] and edits have in common. Raises ValueError, too."""
     return index._wordings.agreements({id: {t: index._worded(t) for t in index.masked(id)} for id in ids}, vectors)
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:
-    """For each edit, how near the nearest of its texts is to the query: a cosine, or the share of common words.
-
-    Edits for which a query would have to be read in too many parts are left out.
-    """
-    spans: dict[int, set[Span]] = defaultdict(set)
-    for mention in parsed.mentions:
-        for id in mention.edits:
-            spans[id].add((mention.begin, mention.end))
-    kept, texts = affordable(((id, wholes), wholes) for id in ids for wholes in [parsed.wholes(spans[id])])
+    """How near the nearest text of each edit, if `affordable`, is: by cosine, or by the share of common words."""
+    spans = {id: {(m.begin, m.end) for m in mentions} for id, mentions in parsed.by_edit.items()}
+    kept, texts = affordable(((id, own), own) for id in ids for own in [parsed.wholes(spans.get(id, ()))])
     if index.encoder is not None:
         vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
         return {id: max(index._texts.closest(id, vectors[text]) for text in own) for id, own in kept}
     stored = _texts_of({id: index.edits[id] for id, _ in kept})
     known = {text for own in stored.values() for text in own}
     words = {text: set(Words.of(text).keys.tolist()) for text in known.union(texts)}
-
-    def shared(first: str, second: str) -> float:
-        return len(words[first] & words[second]) / max(1, len(words[first] | words[second]))
-
-    return {id: max(shared(text, other) for text in own for other in stored[id]) for id, own in kept}
+    return {
+        id: max(len(words[a] & words[b]) / max(1, len(words[a] | words[b])) for a in own for b in stored[id])
+        for id, own in kept
+    }
 
 
 def affordable(texts_of: Iterable[tuple[Kept, Collection[str]]]) -> tuple[list[Kept], list[str]]:
-    """The first of what has texts, as far as these are read in about the time of a decision, one at least; and these.
-
-    texts_of: pairs of something and its texts, which are made only while they are affordable.
-    """
-    texts: dict[str, None] = {}
-    left = _MOST_ENCODED
-    kept: list[Kept] = []
+    """The first of what has texts, made while these are read in about a decision's time, one at least; and these."""
+    kept, texts, left = list[Kept](), dict[str, None](), _MOST_ENCODED
     for key, own in texts_of:
         more = {text: None for text in own if text not in texts}
         left -= sum(_OVERHEAD + len(text) for text in more)
@@ -348,18 +338,8 @@ def affordable(texts_of: Iterable[tuple[Kept, Collection[str]]]) -> tuple[list[K
     return kept, list(texts)
 
 
-def _texts(record: EditRecord) -> tuple[str, ...]:
-    return record.query, *record.paraphrases
-
-
 def _texts_of(edits: Mapping[int, EditVersion]) -> Texts:
-    return {id: _texts(edit.record) for id, edit in edits.items()}
-
-
-def _masked_texts(edits: Mapping[int, EditVersion]) -> Texts:
-    texts = _texts_of(edits)
-    masked = map(glossed, masked_each([(text, edits[id].record.names) for id, own in texts.items() for text in own]))
-    return {id: tuple(islice(masked, len(own))) for id, own in texts.items()}
+    return {id: (edit.record.query, *edit.record.paraphrases) for id, edit in edits.items()}
 
 
 def _words_of(texts_of: Mapping[int, Sequence[str]]) -> dict[int, list[Words]]:
@@ -384,11 +364,6 @@ def _common() -> dict[int, float]:
     """The weights of common words, by fingerprint."""
     read = ((Words.of(word).keys.tolist(), weight) for word, weight in word_weights().items())
     return {keys[0]: weight for keys, weight in read if len(keys) == 1}
-
-
-def _encoded(encoder: TextEncoder, texts: Sequence[str]) -> FloatArray:
-    """Unit vectors [n, d] of what a user wrote, which a server does not keep."""
-    return unit(np.concatenate([encoder.encode(texts[at : at + BULK - 1]) for at in range(0, len(texts), BULK - 1)]))
 
 
 def _vectors(texts: Texts, encoder: TextEncoder, known: TextVectors) -> dict[str, FloatArray]:

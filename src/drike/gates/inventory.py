@@ -90,8 +90,7 @@ def relations_in(text: str, name: str) -> list[Relation]:
         if line.startswith("relation:") and (relation := line[9:].strip()):
             groups = found.setdefault(relation, defaultdict(list))
         elif line.strip() and not line.startswith(("#", "answer:")):
-            match = _WORDING.fullmatch(line.strip())
-            if not match or line.count("{}") != 1 or not found:
+            if not (match := _WORDING.fullmatch(line.strip())) or line.count("{}") != 1 or not found:
                 said = f"{name}, line {number}: {line[:60]!r} is no wording of a relation"
                 raise UsageError(f"{said}; it takes {_FORMAT}")
             groups[match[1] or ("?" if line.rstrip().endswith("?") else ".")].append(match[2].replace("{}", "it"))
@@ -144,17 +143,12 @@ def inventory(encoder: TextEncoder) -> Inventory:
 
 @cache
 def _of_built_in(encoder: TextEncoder) -> Inventory:
-    return _kept(encoder) or Inventory.encoded(built_in(), encoder)
-
-
-def _kept(encoder: TextEncoder) -> Inventory | None:
-    """The inventory that comes with drike; None for another encoder."""
     relations = built_in()
     with resources.as_file(_FOLDER / _BESIDE) as path, np.load(path, allow_pickle=False) as stored:
-        if str(stored["key"]) != _key(relations, encoder):
-            return None
-        names = tuple(relation.name for relation in relations)
-        return Inventory(names, stored["prototypes"].astype(np.float32), stored["of"])
+        if str(stored["key"]) == _key(relations, encoder):
+            names = tuple(relation.name for relation in relations)
+            return Inventory(names, stored["prototypes"].astype(np.float32), stored["of"])
+    return Inventory.encoded(relations, encoder)
 
 
 def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
@@ -219,8 +213,7 @@ class Wordings:
         for id, wordings in edits.items():
             own = np.stack([worded.vector for worded in wordings.values()])
             relations = probabilities(self.inventory.nearness(own))
-            each = [self._same(*worded, row) for worded, row in zip(wordings.items(), relations, strict=True)]
-            same = np.max(each, axis=0)
+            same = np.max([self._same(*of, row) for of, row in zip(wordings.items(), relations, strict=True)], axis=0)
             likely, places = relations.max(axis=0), [self._place[text] for text in wordings if text in self._place]
             nearest = (vectors @ own.T).max(axis=1)
             itself, others = np.exp(_OF_WORDINGS * nearest), same.copy()
@@ -234,8 +227,8 @@ class Wordings:
             )
             alike = np.maximum(nearest, (near * same).max(axis=1, initial=-1))
             overlap = (roots @ np.sqrt(relations).T).max(axis=1, initial=0.0)
-            columns = (alike, expected, overlap, taken, known)
-            found[id] = [Agreement(*map(float, row)) for row in zip(*columns, strict=True)]
+            rows = zip(alike, expected, overlap, taken, known, strict=True)
+            found[id] = [Agreement(*map(float, row)) for row in rows]
         return found
 
     def _same(self, text: str, worded: Worded, relations: Probabilities) -> NDArray[np.float64]:

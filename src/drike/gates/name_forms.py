@@ -41,8 +41,7 @@ class NameForms(NamedTuple):
                 continue
             forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
             forms.parts.update([key ^ WORD for key in keys])
-            long = [i for i, word in enumerate(folded) if LONG_WORD <= len(word) <= LONGEST_WORD]
-            forms.long.update({folded[i]: keys[i] for i in long})
+            forms.long.update((w, k) for w, k in zip(folded, keys, strict=True) if LONG_WORD <= len(w) <= LONGEST_WORD)
             size = plain_size(name)
             paired = size > 1 and min(len(folded[0]), len(folded[size - 1])) > 1 and folded[0] not in lists("articles")
             if paired and is_person(name, folded, 0, size):

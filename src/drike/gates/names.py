@@ -109,8 +109,7 @@ class NameIndex:
         some = self.known.may_have(words.keys, WORD)
         spelled, free = self._spelled(words, some)
         begins, ends, names = _outermost(*spelled, len(words))
-        wholes = self._wholes(names)
-        spans = zip(begins.tolist(), ends.tolist(), wholes.tolist(), strict=True)
+        spans = zip(begins.tolist(), ends.tolist(), self._wholes(names).tolist(), strict=True)
         mentions = [mention for begin, end, name in spans for mention in self._read(words, name, begin, end)]
         mentions += self._others(words, some, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
@@ -217,8 +216,7 @@ class NameIndex:
         places = np.flatnonzero(free)
         sizes = words.ends[places] - words.begins[places]
         places = places[(sizes >= LONG_WORD - 1) & (sizes <= LONGEST_WORD)]
-        places = np.delete(places, self.known.find(words.keys[places], WORD)[0])
-        places = _first_or_last(places, 2 * _TYPOS)
+        places = _first_or_last(np.delete(places, self.known.find(words.keys[places], WORD)[0]), 2 * _TYPOS)
         guesses = self._with_s(words, places)
         for place in sorted({*places.tolist()} - {place for place, _, _ in guesses}):
             [word] = words.folded(place, place + 1)
@@ -234,8 +232,7 @@ class NameIndex:
         centres = spans[0] // width * width + MAX_NAME_PARTS
         held = (spans[0] <= centres) & (centres < spans[1])
         begins, ends, names = (_first_or_last(part[held], _MENTIONS) for part in spans)
-        wholes = self._wholes(names)
-        for first, behind, name in zip(begins.tolist(), ends.tolist(), wholes.tolist(), strict=True):
+        for first, behind, name in zip(begins.tolist(), ends.tolist(), self._wholes(names).tolist(), strict=True):
             place, word, right = guesses[first // width]
             offset = first // width * width + MAX_NAME_PARTS - place
             begin, end = first - offset, behind - offset
@@ -267,15 +264,13 @@ class NameIndex:
         mentions = list[Mention]()
         begins, ends, names = map(np.concatenate, zip(*found, strict=True))
         begins, ends, names = _outermost(begins, ends, names, len(words))
-        pairs = self.known.sorted[names].tolist()
-        for begin, end, name in zip(begins.tolist(), ends.tolist(), pairs, strict=True):
+        for begin, end, name in zip(begins.tolist(), ends.tolist(), self.known.sorted[names].tolist(), strict=True):
             between = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
             middle = [words.text[at] for word, at in between if word not in PARTICLES]
             may_add = not middle or self.known.may_have(np.array([name], np.uint64), SHORTER)[0]
             if may_add and all(map(str.isupper, middle)):
                 text = composed(words.between(begin, end))
-                people = self._read(words, name, begin, end, (NameMatch.PARTIAL,))
-                mentions += [replace(mention, name=text) for mention in people]
+                mentions += [replace(m, name=text) for m in self._read(words, name, begin, end, (NameMatch.PARTIAL,))]
         return mentions
 
     def _last_names(self, words: Words, outer: Places, taken: Set[int]) -> list[Mention]:
@@ -288,8 +283,7 @@ class NameIndex:
             last = int(words.keys[place])
             full = list(self._read(words, extended(key_of(initials), last), first, place + 1)) if initials else []
             mentions += [replace(mention, kind=NameMatch.SHORT) for mention in full]
-            upper = words.text[words.begins[place]].isupper()
-            if not full and place not in taken and (upper or casual(words, place)):
+            if not full and place not in taken and (words.text[words.begins[place]].isupper() or casual(words, place)):
                 mentions += self._read(words, last, place, place + 1, (NameMatch.LAST,))
         return mentions
 
@@ -334,10 +328,7 @@ def _first_and_last(names: Places) -> tuple[Places, Places]:
 
 
 def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words, int]:
-    """The surroundings of words, with these spelled otherwise, one behind the other, and the length of each.
-
-    In the surroundings other words for which there is one guess are spelled so, too.
-    """
+    """The surroundings of words one behind the other, with all single guesses spelled so, and the length of each."""
     reach, width = MAX_NAME_PARTS, 2 * MAX_NAME_PARTS + 2
     own, rights = np.array([place for place, _ in guesses]), Words.of_each([right for _, right in guesses])
     right = np.array([word.keys[0] for word in rights], np.uint64)

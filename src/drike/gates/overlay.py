@@ -47,8 +47,7 @@ class OverlayDict(Mapping[Key, Value]):
         return default if value is None else value
 
     def __getitem__(self, key: Key) -> Value:
-        value = self.get(key)
-        if value is None:
+        if (value := self.get(key)) is None:
             raise KeyError(key)
         return value  # type: ignore[no-any-return]
 
@@ -137,8 +136,7 @@ class FingerprintSet:
 
         Before each table stands how many bits it does not look at.
         """
-        size = len(self.sorted).bit_length()
-        many, few = (min(24, max(10, size + more)) for more in (4, 0))
+        many, few = (min(24, max(10, len(self.sorted).bit_length() + more)) for more in (4, 0))
         unseen, unseen_here = np.uint64(64 - many), np.uint64(64 - few)
         is_taken = np.zeros(1 << many, np.bool_)
         is_taken[self.sorted >> unseen] = True
@@ -148,10 +146,7 @@ class FingerprintSet:
 
 @dataclass(frozen=True, eq=False)
 class TextVectors:
-    """Texts with a unit vector [d] and the ids of their edits. rows: those of `matrix` [n, d], in `vectors.base`.
-
-    texts: of each edit, by its id.
-    """
+    """Texts by edit, with their edits and a unit vector [d] each. rows: those of `matrix` [n, d], in `vectors.base`."""
 
     texts: OverlayDict[int, tuple[str, ...]] = field(default_factory=OverlayDict)
     edits: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
@@ -194,8 +189,7 @@ class TextVectors:
 
     def _cosines(self, texts: Iterable[str], vector: FloatArray) -> dict[str, float]:
         """Rounded to six decimals, so that they do not depend on which other texts there are."""
-        texts = list(texts)
-        if not texts:
+        if not (texts := list(texts)):
             return {}
         stacked = np.stack([self.vectors[text] for text in texts]).astype(np.float64)
         return dict(zip(texts, np.round(stacked @ vector, 6).tolist(), strict=True))

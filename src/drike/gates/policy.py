@@ -52,9 +52,8 @@ class QueryPolicy(Selector):
     def untrained(cls, encoder: TextEncoder, roles: Sequence[Role]) -> QueryPolicy:
         """The default gate with another encoder, and the mixes of a pool with these roles, all alike."""
         gate = replace(default_gate(), encoder=encoder.name, settings={})
-        named = gate.named
-        head = LogisticHead(dict.fromkeys([*named.weights, EQUAL], 0.0), 0.0)
-        even = LogisticHead(named.weights, named.bias - log(gate.threshold / (1 - gate.threshold)))
+        head = LogisticHead(dict.fromkeys([*gate.named.weights, EQUAL], 0.0), 0.0)
+        even = replace(gate.named, bias=gate.named.bias - log(gate.threshold / (1 - gate.threshold)))
         shown = tuple(Shown(mix, head) for mix in policy_mixes(roles))
         return cls(replace(gate, named=even, threshold=0.5), shown, encoder)
 
@@ -79,8 +78,7 @@ class QueryPolicy(Selector):
     def candidates(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Candidate | None]:
         """What the gate finds out about the first of the edits in force, for each query; None where it is no matter."""
         index = EditIndex.of(as_stored(edits), self._encoder)
-        found = (self.gate.candidates(query, index) for query in queries)
-        return [next((candidate for candidate in of_query if candidate.edit.id == 1), None) for of_query in found]
+        return [next((c for c in self.gate.candidates(query, index) if c.edit.id == 1), None) for query in queries]
 
     def choose(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[RoleCounts | None]:
         """The mix for each query about the first of the edits in force; None to leave it alone."""

@@ -20,10 +20,10 @@ _MOST_PLACES = 32  # at which a text names a subject
 _STEM = 5  # letters by which forms of a word are told from other words
 _LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
 
-_Groups = Mapping[str, Sequence[tuple[int, int]]]  # of relations that exclude each other, with a number, by word
+Groups = Mapping[str, Sequence[tuple[int, int]]]  # of relations that exclude each other, with a number, by word
 
 
-def _groups(lines: Iterable[str]) -> _Groups:
+def _groups(lines: Iterable[str]) -> Groups:
     """Groups of relations, from lines of relations with "|" between them."""
     groups = defaultdict[str, list[tuple[int, int]]](list)
     for group, line in enumerate(lines):
@@ -34,10 +34,8 @@ def _groups(lines: Iterable[str]) -> _Groups:
 
 
 _LISTS = sections("gates/asking.txt")
-_CONTRARIES, _OPPOSITES, _CASES = (_groups(_LISTS[name]) for name in ("contraries", "opposites", "cases"))
-_FAMILY, _EMPTY, _ANY_MEASURE = (
-    frozenset(words(" ".join(_LISTS[name]))) for name in ("family", "empty", "any measure")
-)
+_CONTRARIES, OPPOSITES, _CASES = (_groups(_LISTS[name]) for name in ("contraries", "opposites", "cases"))
+_FAMILY, _EMPTY, _ANY_MEASURE = (frozenset(words(" ".join(_LISTS[of]))) for of in ("family", "empty", "any measure"))
 _MEASURES = [_ANY_MEASURE.union(line.split()) for line in _LISTS["measures"]]
 
 _KINDS = dict(line.split(": ") for line in _LISTS["kinds"])
@@ -50,9 +48,9 @@ def answer_kind(text: str) -> str | None:
     return next((kind for kind in _KINDS if kind in kinds), None)
 
 
-def contrary(first: str, second: str) -> bool:
-    """Whether two texts ask for different relations of one kind, such as the father and the mother."""
-    return _exclude(words(first), words(second), _CONTRARIES)
+def contrary(first: str, second: str, groups: Groups = _CONTRARIES) -> bool:
+    """Whether two texts ask for different relations of a kind, as the father and the mother. groups: or `OPPOSITES`."""
+    return _exclude(words(first), words(second), groups)
 
 
 def relation_features(first: str, second: str) -> dict[str, float]:
@@ -66,18 +64,13 @@ def relation_features(first: str, second: str) -> dict[str, float]:
     }
 
 
-def opposite(first: str, second: str) -> bool:
-    """Whether two texts ask for opposites, such as the first and the last; for wordings of stored edits."""
-    return _exclude(words(first), words(second), _OPPOSITES)
-
-
-def _exclude(first: Iterable[str], second: Iterable[str], groups: _Groups) -> bool:
+def _exclude(first: Iterable[str], second: Iterable[str], groups: Groups) -> bool:
     """Whether words of two texts are of different relations of a group, and of none together."""
     one, other = _relations(first, groups), _relations(second, groups)
     return any(not relations & other.get(group, relations) for group, relations in one.items())
 
 
-def _relations(said: Iterable[str], groups: _Groups) -> dict[int, set[int]]:
+def _relations(said: Iterable[str], groups: Groups) -> dict[int, set[int]]:
     """The relations that have one of these words, by their group."""
     relations = defaultdict[int, set[int]](set)
     for group, relation in (place for word in said for place in groups.get(word, ())):
@@ -90,7 +83,7 @@ def _stems(said: Iterable[str]) -> frozenset[str]:
 
 
 _VAGUE = _stems(("located", "situated", "associated", "belongs"))  # of many relations
-_RELATIONS = [relation.split() for line in _LISTS["contraries"] for relation in line.split("|")]
+_RELATIONS = (relation.split() for line in _LISTS["contraries"] for relation in line.split("|"))
 _SYNONYMS = [_stems(relation) for relation in _RELATIONS if len(relation) > 1]  # of one relation
 
 
@@ -176,9 +169,7 @@ def about_another(question: str, record: EditRecord, *, reverse: bool = False) -
         if stored.isdisjoint(_FAMILY if match["kin"] else {word.casefold() for word in match.groups() if word}):
             return True
     (asking, rest), known = _asking(question), {_asking(text)[0] for text in wordings}
-    if (
-        asking and not reverse and not known & {None, asking} and rest <= _stems(stored)
-    ):  # else it may begin with the edit
+    if asking and not reverse and not known & {None, asking} and rest <= _stems(stored):  # else it may begin with it
         return True
     return _exclude(asked, stored, _CASES)
 
@@ -224,12 +215,8 @@ def states_old(read: Words, record: EditRecord) -> bool:
 
 def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:
     """The parts of a text between words that say nothing about what is asked, each with the stems of its words."""
-
-    def is_vague(word: str) -> bool:
-        return len(word) < 2 or word in _EMPTY or word[:_STEM] in _VAGUE
-
-    runs = [list(run) for vague, run in groupby(words(text), is_vague) if not vague]
-    return [(" ".join(run), _stems(run)) for run in runs]
+    runs = groupby(words(text), lambda word: len(word) > 1 and word not in _EMPTY and word[:_STEM] not in _VAGUE)
+    return [(" ".join(run), _stems(run)) for run in (list(some) for telling, some in runs if telling)]
 
 
 def object_features(question: str, mentions: Sequence[Mention], subjects: Sequence[Mention]) -> dict[str, float]:

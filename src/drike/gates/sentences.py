@@ -66,8 +66,7 @@ def blocks_of(text: str) -> tuple[list[Span], list[Span]]:
         if start and text.count("```", blocks[-1][1] if blocks else 0, start) % 2 and at == start:
             at = text.rfind("```", 0, start)
         for _ in range(_BLOCKS):
-            opening = _OPENING.search(text, at, at + _WINDOW)
-            if opening is None:
+            if (opening := _OPENING.search(text, at, at + _WINDOW)) is None:
                 break
             kind, at = opening.lastgroup or "", opening.end()
             mark = opening[kind]
@@ -89,12 +88,10 @@ def lines_of(text: str, blocks: Iterable[Span]) -> Iterator[Span]:
     at = 0
     for start, stop in (*blocks, (len(text), len(text))):
         most = len(text) if len(text) <= _LONG else _LINES
-        last = list[Span]()
-        end = start
+        last, end, count = list[Span](), start, 0
         while len(last) < (0 if most == len(text) else most) and (found := text.rfind("\n", at, max(at, end - 1))) >= 0:
             last.append((found + 1, end))
             end = found + 1
-        count = 0
         while at < end and count < most and (found := text.find("\n", at, end)) >= 0:
             if text[at : at + PASSAGE].strip():
                 yield at, found + 1
@@ -120,7 +117,8 @@ def sentences_of(text: str, line: Span) -> Iterator[Sentence]:
                 yield Sentence(max(start, begin), min(stop, end), line)
                 start = min(stop, end)
         return
-    plain = QUOTED.sub(_blanked, text[start:stop])
+    # Quotations of some words without their stops, but for the last one.
+    plain = QUOTED.sub(lambda q: "x" * (len(q[0]) - 2) + q[0][-2:] if q[0].count(" ") > 1 else q[0], text[start:stop])
     plain, at = _TAG.sub(lambda tag: " " * len(tag[0]), plain), 0
     for found in _BREAK.finditer(plain):
         begin, end = found.span()
@@ -133,8 +131,3 @@ def sentences_of(text: str, line: Span) -> Iterator[Sentence]:
         at = found.end()
     if plain[at:].strip():
         yield Sentence(start + at, stop, line)
-
-
-def _blanked(quote: re.Match[str]) -> str:
-    """A quotation of some words without its stops, but for the last one."""
-    return "x" * (len(quote[0]) - 2) + quote[0][-2:] if quote[0].count(" ") > 1 else quote[0]

@@ -32,8 +32,7 @@ def open_gate(store: EditStore | None = None, name: str | None = None, threshold
     """The gate for a store: the one calibrated for it, else `usual_gate`; or another.
 
     name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the store's, or a file.
-    threshold: another than the gate's. Raises StoreError if it is damaged, UsageError if there is no such file, and for
-    a threshold of names.
+    threshold: another than the gate's. Raises StoreError if it is damaged, UsageError without a file or probabilities.
     """
     gate: Gate = Named() if name == "named" else calibration.default_gate()
     own = stored_gate(store) if store and name in (None, "careful", "eager") else None
@@ -94,8 +93,7 @@ def save_gate(store: EditStore, gate: Calibrated | None) -> None:
 
 def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
     """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
-    latest = store.gate(after)
-    if latest is None:
+    if (latest := store.gate(after)) is None:
         if not after and (beside := Path(f"{store.name}.gate.json")).is_file():
             remedy = "calibrate the store again (drike edits calibrate), or remove it"
             raise StoreError(f"{beside} is no longer read: {remedy}")
@@ -133,8 +131,7 @@ def calibrate(
             "nothing can be certified, as no question is known on which these edits must not fire: give edits negative "
             "exemplars (drike edits add --never), or several edits to a subject"
         )
-    of_fitted = [probe for probe in probes if probe.edit in fitted]
-    gate = calibration.calibrated(calibration.default_gate(), of_fitted, index)
+    gate = calibration.calibrated(calibration.default_gate(), [p for p in probes if p.edit in fitted], index)
     certificate = calibration.certify(gate, held_out, index, level, confidence)
     threshold = gate.threshold if certificate.threshold is None else certificate.threshold
     return replace(gate, threshold=threshold), certificate
@@ -159,9 +156,7 @@ class StoreView:
     until: str | None = ""
     since: str = ""
 
-    def at(
-        self, now: datetime, store: EditStore, encoder: TextEncoder | None = None, *, shadow: bool = False
-    ) -> StoreView:
+    def at(self, now: datetime, store: EditStore, encoder: TextEncoder | None, *, shadow: bool = False) -> StoreView:
         """The view of what is in force now; this one, if that has not changed. Raises StoreError. shadow: more."""
         latest = snapshot(store, self.snapshot)
         due = stamp(now) < self.since or (self.until is not None and stamp(now) >= self.until)

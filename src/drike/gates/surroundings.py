@@ -5,7 +5,7 @@ from collections.abc import Collection
 from drike.short_forms import demonyms, lists
 from drike.words import Words
 
-_STOPS, _AROUND = ".!?:;\n…•", 6  # what ends a sentence; words on each side that say how a text is written
+_STOPS, _AROUND = frozenset(".!?:;\n…•"), 6  # what ends a sentence; words on each side that say how a text is written
 _GERMAN = frozenset(
     ("der", "die", "das", "dem", "den", "des", "ein", "eine", "einen", "einem", "einer", "im", "zum", "zur")
 )
@@ -104,11 +104,9 @@ def _first_name(words: Words, i: int, lower: bool, last: bool) -> bool:
 def other_place(words: Words, begin: int, end: int) -> bool:
     """Whether a country or famous town is another place by what stands around it.
 
-    A state behind its comma, another country behind or before a hyphen ("Denmark-Norway"), a form of state that it has
-    not ("Third Republic of South Korea").
+    A state behind its comma, a country at a hyphen ("Denmark-Norway"), a wrong form ("Third Republic of South Korea").
     """
-    own = " ".join(words.folded(begin, end))
-    if own not in demonyms():
+    if (own := " ".join(words.folded(begin, end))) not in demonyms():
         return own in lists("famous towns") and _in_state(words, end)
     return _in_state(words, end) or _joined(words, begin, end) or _other_state(words, begin, own)
 
@@ -158,8 +156,7 @@ def _titled(words: Words, begin: int, end: int | None = None) -> bool:
 
 
 def _starts(words: Words, i: int) -> bool:
-    gap = words.text[words.ends[i - 1] : words.begins[i]] if i else "\n"
-    return any(stop in gap for stop in _STOPS)
+    return not i or not _STOPS.isdisjoint(words.text[words.ends[i - 1] : words.begins[i]])
 
 
 def _capital(words: Words, i: int) -> bool:

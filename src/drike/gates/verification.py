@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from drike.errors import UsageError
 from drike.evaluation.judge import complete
@@ -26,8 +27,7 @@ _ANSWER = re.compile(r"\s*(?:<think>.*?</think>)?\W*(yes|no)\b", re.IGNORECASE |
 
 def questions(decision: Decision) -> list[str]:
     """A question about each of the uncertain candidates, to be used as a prompt or as a user's message."""
-    query = decision.abridged.query
-    return [question(query, candidate.edit.record.query) for candidate in decision.uncertain]
+    return [question(decision.abridged.query, candidate.edit.record.query) for candidate in decision.uncertain]
 
 
 def question(text: str, query: str) -> str:
@@ -41,8 +41,7 @@ def question(text: str, query: str) -> str:
 
 def answer_of(text: str) -> YesOrNo:
     """What a model said, by its first word; thoughts in <think> before it do not count."""
-    match = _ANSWER.match(text)
-    return YesOrNo(match[1].casefold()) if match else YesOrNo.FAILED
+    return YesOrNo(match[1].casefold()) if (match := _ANSWER.match(text)) else YesOrNo.FAILED
 
 
 def verify(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision]:
@@ -82,7 +81,9 @@ def proposals(
     completions = model.generate(prompts, _TOKENS * count, None) if prompts else []
     known, proposed = set(taken), []
     for completion, record in zip(completions, records, strict=True):
-        proposed.append(_read(completion.text, record, count, known))
+        lines = (_MARK.sub("", line).strip(_QUOTES) for line in _THOUGHTS.sub("", completion.text).splitlines())
+        different = dict.fromkeys(filter(None, lines))
+        proposed.append([Proposal(line, _problem(line, record, known)) for line in islice(different, count)])
         good = tuple(proposal.text for proposal in proposed[-1] if not proposal.problem)
         known |= conflict_keys(replace(record, paraphrases=good))
     places = [(i, j) for i, own in enumerate(proposed) for j, proposal in enumerate(own) if not proposal.problem]
@@ -91,12 +92,6 @@ def proposals(
         if answer_of(answer) is YesOrNo.NO:
             proposed[i][j] = replace(proposed[i][j], problem="asks for something else, says the model")
     return [sorted(own, key=lambda proposal: bool(proposal.problem)) for own in proposed]
-
-
-def _read(text: str, record: EditRecord, count: int, taken: Collection[str]) -> list[Proposal]:
-    lines = (_MARK.sub("", line).strip(_QUOTES) for line in _THOUGHTS.sub("", text).splitlines())
-    different = list(dict.fromkeys(line for line in lines if line))[:count]
-    return [Proposal(line, _problem(line, record, taken)) for line in different]
 
 
 def _problem(text: str, record: EditRecord, taken: Collection[str]) -> str:
