@@ -301,8 +301,8 @@ def replaced(folder: Path, name: str, some: int | None) -> Counter[str]:
 @pytest.mark.parametrize("name", FILES)
 def test_some_values_of_another_type_are_refused_or_harmless(name: str, shown: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(shown, tmp_path / "run"))
-    counts = replaced(folder, name, 60)
-    assert counts["refused"] > 30, counts
+    counts = replaced(folder, name, 30)
+    assert counts["refused"] > 15, counts
 
 
 @pytest.mark.reliability
@@ -395,8 +395,8 @@ def replaced_in_checkpoint(folder: Path, budget: Budget, some: int | None) -> Co
 
 
 def test_some_values_of_another_type_in_a_checkpoint_are_refused_or_harmless(tmp_path: Path) -> None:
-    counts = replaced_in_checkpoint(tmp_path, BUDGETS["threshold"], 100)
-    assert counts["refused"] > 60, counts
+    counts = replaced_in_checkpoint(tmp_path, BUDGETS["threshold"], 50)
+    assert counts["refused"] > 30, counts
 
 
 @pytest.mark.reliability
