@@ -31,21 +31,18 @@ _LONG_HEAD = 8  # words: CounterFact's longest wording has seven ahead of the su
 
 @dataclass(frozen=True)
 class Form:
-    """A published form of a data set, and its fields. Every function raises DataError for one missing or unusable.
-
-    edits: of a row, all in force at once, the first the case's own. asked: paraphrases, neighbours, and probes of the
-    aspects that S does not count, in this order; what is left out goes to the log; the known wordings are None without
-    cleaning. case_id: None if the row is to be numbered. answers: all known before the edit; a new object among them
-    makes the row useless. learn: the known wordings, from all rows of the form with their edits.
-    """
+    """A published form of a data set, and its fields. Every function raises DataError for one missing or unusable."""
 
     name: str
     recognises: Callable[[Row], bool]
-    edits: Callable[[Row, Target], Sequence[Edit]]
+    edits: Callable[[Row, Target], Sequence[Edit]]  # of a row, all in force at once, the first the case's own
+    # Paraphrases, neighbours, and probes of the aspects that S does not count, in this order; what is left out goes to
+    # the log; the known wordings are None without cleaning.
     asked: Callable[[Row, Sequence[Edit], ReadLog, Templates | None], Asked] = lambda *row: iter(())
+    # None if the row is to be numbered.
     case_id: Callable[[Row], str | None] = lambda row: row.case_id() if "case_id" in row.values else None
-    answers: Callable[[Row], Sequence[str]] = lambda row: ()
-    learn: Callable[[Sequence[EditedRow]], Templates] = lambda rows: {}
+    answers: Callable[[Row], Sequence[str]] = lambda row: ()  # all known before; a new object among them is useless
+    learn: Callable[[Sequence[EditedRow]], Templates] = lambda rows: {}  # the known wordings, from all rows
 
 
 def read_cases(

@@ -120,21 +120,16 @@ def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequen
 
 @dataclass(frozen=True)
 class GateRecord:
-    """What a gate decided about a question of a case, or about an unrelated one, whose case_id is "".
-
-    kind: the probe's aspect, or "unrelated". asks: the fact of the edit in force that the question asks for, or that
-    its answer follows from, if any. fires: whether all edits that it asks for match. false: the facts of others that
-    match. probability: of the edit that it asks for; 0 if that is no candidate. nearest: the most probable of others.
-    """
+    """What a gate decided about a question of a case, or about an unrelated one, whose case_id is ""."""
 
     case_id: str
-    kind: str
+    kind: str  # the probe's aspect, or "unrelated"
     query: str
-    asks: str | None
-    fires: bool
-    false: tuple[str, ...]
-    probability: float
-    nearest: str | None
+    asks: str | None  # the fact of the edit in force that it asks for, or that its answer follows from, if any
+    fires: bool  # whether all edits that it asks for match
+    false: tuple[str, ...]  # the facts of others that match
+    probability: float  # of the edit that it asks for; 0 if that is no candidate
+    nearest: str | None  # the most probable of others
     nearest_probability: float
 
     @property

@@ -48,24 +48,20 @@ class Calibrated:
 
     A query that names no subject concerns an edit if it is one of its texts or, where the index has
     `MIN_SEMANTIC_TEXTS`, near one. Where it is a negative exemplar, no other edit of the subject answers instead.
-
-    encoder: the name of that with which it was calibrated. named, unnamed: the probability where the query names the
-    subject, or where the head has a weight for "object" the new object, and where it names neither. grey: probabilities
-    [from, to) at which a language model may be asked, if the subject is named; where the relation that a question asks
-    for is unknown, also lower ones for the nearest edit of a subject. settings: other thresholds, by name. relations:
-    more that it compares texts through (`encoder_of`). shifts: what is added to the logit of single edits, by id.
-    edits: how many the store had when it was calibrated; 0 for the default.
     """
 
-    encoder: str
+    encoder: str  # the name of that with which it was calibrated
+    # The probability where the query names the subject, or where the head has a weight for "object" the new object.
     named: LogisticHead
-    unnamed: LogisticHead
+    unnamed: LogisticHead  # that where it names neither
     threshold: float = 0.5
+    # Probabilities [from, to) at which a language model may be asked, if the subject is named; where the relation that
+    # a question asks for is unknown, also lower ones for the nearest edit of a subject.
     grey: tuple[float, float] = (0.25, 0.8)
-    shifts: Mapping[str, float] = field(default_factory=dict)
-    edits: int = 0
-    settings: Mapping[str, float] = field(default_factory=dict, metadata=ADDED)
-    relations: tuple[Relation, ...] = field(default=(), metadata=ADDED)
+    shifts: Mapping[str, float] = field(default_factory=dict)  # what is added to the logit of single edits, by id
+    edits: int = 0  # how many the store had when it was calibrated; 0 for the default
+    settings: Mapping[str, float] = field(default_factory=dict, metadata=ADDED)  # other thresholds, by name
+    relations: tuple[Relation, ...] = field(default=(), metadata=ADDED)  # more that it compares texts through
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match the edits that the query concerns, the most probable first. Raises ValueError for another encoder."""

@@ -60,18 +60,14 @@ class LabelledCandidate:
 
 @dataclass(frozen=True)
 class Certificate:
-    """That the rate of a gate's false matches is at most `level`; wrong with a probability of at most 1 - confidence.
-
-    threshold: the lowest that is certified, if one is. edits: how many were tested. possible: the lowest level that
-    these probes certify at any threshold. missing: how many more edits whose probes do not match it would take.
-    """
+    """That a gate's rate of false matches is at most `level`; wrong with a probability of at most 1 - confidence."""
 
     level: float
     confidence: float
-    threshold: float | None
-    edits: int
-    possible: float
-    missing: int
+    threshold: float | None  # the lowest that is certified, if one is
+    edits: int  # how many were tested
+    possible: float  # the lowest level that these probes certify at any threshold
+    missing: int  # how many more edits whose probes do not match it would take
 
     @property
     def sentence(self) -> str:

@@ -28,20 +28,15 @@ class YesOrNo(StrEnum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """An edit that a gate has considered.
-
-    probability: that the query concerns the edit. name: under which the query names its subject, if it does. features:
-    what the probability was computed from. uncertain: whether a language model may be asked (`verification`). answer:
-    what that model said. follows: the edit that leads to this one in a chain (`chains`).
-    """
+    """An edit that a gate has considered."""
 
     edit: EditVersion
-    probability: float
-    name: str | None = None
-    features: Mapping[str, float] = field(default_factory=dict)
-    uncertain: bool = False
-    answer: YesOrNo | None = None
-    follows: int | None = None
+    probability: float  # that the query concerns the edit
+    name: str | None = None  # under which the query names its subject, if it does
+    features: Mapping[str, float] = field(default_factory=dict)  # what the probability was computed from
+    uncertain: bool = False  # whether a language model may be asked (`verification`)
+    answer: YesOrNo | None = None  # what that model said
+    follows: int | None = None  # the edit that leads to this one in a chain (`chains`)
 
     @property
     def why(self) -> str:

@@ -196,18 +196,13 @@ class EditIndex:
 
 @dataclass(frozen=True)
 class ParsedQuery:
-    """A query as gates read it.
-
-    words: of the query. mentions: the names of edits in it, of which it asks something; of very many, those at its
-    beginning and its end. negatives, equal: the ids of the edits of which it is a negative exemplar, or a text, up to
-    case and punctuation. parts: what it asks, each with the places of the names that this may be about.
-    """
+    """A query as gates read it."""
 
     words: Words
-    mentions: list[Mention]
-    negatives: frozenset[int] = frozenset()
-    equal: frozenset[int] = frozenset()
-    parts: tuple[tuple[Characters, frozenset[Span]], ...] = ()
+    mentions: list[Mention]  # the names of edits of which it asks something; of very many, those at both ends
+    negatives: frozenset[int] = frozenset()  # the ids of the edits of which it is a negative exemplar
+    equal: frozenset[int] = frozenset()  # of those of which it is a text, up to case and punctuation
+    parts: tuple[tuple[Characters, frozenset[Span]], ...] = ()  # what it asks, with the places of names in it
 
     @classmethod
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:

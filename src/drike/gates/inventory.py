@@ -156,19 +156,13 @@ def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
 
 
 class Agreement(NamedTuple):
-    """What a question has in common with an edit, by the wordings near it; each 1 at most.
+    """What a question has in common with an edit, by the wordings near it; each 1 at most."""
 
-    near: the cosine of the nearest wording of the edit, or that of another one times how probably it asks for the same.
-    same: how probably question and edit do. relation: how far their relations of the inventory agree (the Bhattacharyya
-    coefficient). other: how nearly the question is a wording, of other edits or of a relation, that asks for something
-    else. known: the probability of the likeliest relation of the question.
-    """
-
-    near: float
-    same: float
-    relation: float
-    other: float
-    known: float
+    near: float  # the cosine of the edit's nearest wording, or another's times how probably it asks for the same
+    same: float  # how probably question and edit ask for the same
+    relation: float  # how far their relations of the inventory agree (the Bhattacharyya coefficient)
+    other: float  # how nearly the question is a wording, of other edits or of a relation, that asks for something else
+    known: float  # the probability of the likeliest relation of the question
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,17 +19,13 @@ OF_KIND = {kind: i * 0x85EBCA77C2B2AE63 % MODULUS for i, kind in enumerate(NameM
 
 
 class NameForms(NamedTuple):
-    """The names of an edit by fingerprint, as `NameIndex` has them.
-
-    names: each with its kind. parts: beginnings of names, whole names, pairs and words. written: names that may mean
-    something else, as they are written. long: words of full names that may be misspelt.
-    """
+    """The names of an edit by fingerprint, as `NameIndex` has them."""
 
     subject: int
-    names: set[int]
-    parts: set[int]
-    written: dict[str, int]
-    long: dict[str, int]
+    names: set[int]  # each with its kind
+    parts: set[int]  # beginnings of names, whole names, pairs and words
+    written: dict[str, int]  # names that may mean something else, as they are written
+    long: dict[str, int]  # words of full names that may be misspelt
 
     @classmethod
     def of(cls, names: Sequence[Words]) -> NameForms:

@@ -37,21 +37,17 @@ Spans = tuple[Places, Places, Places]  # begins and ends of names in a text, and
 
 @dataclass(frozen=True)
 class Mention:
-    """A stored name in a query: its words begin..end (excluded), and the ids of the edits that have it.
-
-    ambiguous: the text may mean something else: it is a common word, one of several well-known things, two letters at
-    most, or a short form that other subjects share. cased: it is then written as it is stored, and not only because a
-    sentence begins; else always so. inside: it is part of another's name, as "Mercury" in "Freddie Mercury".
-    """
+    """A stored name in a query: its words begin..end (excluded), and the ids of the edits that have it."""
 
     name: str
     kind: NameMatch
     begin: int
     end: int
     edits: tuple[int, ...]
+    # It may mean something else: a common word, one of several well-known things, two letters, a shared short form.
     ambiguous: bool = False
-    cased: bool = True
-    inside: bool = False
+    cased: bool = True  # an ambiguous one is written as it is stored, and not only because a sentence begins
+    inside: bool = False  # it is part of another's name, as "Mercury" in "Freddie Mercury"
 
     @property
     def certain(self) -> bool:
@@ -63,20 +59,18 @@ class Mention:
 
 @dataclass(frozen=True)
 class NameIndex:
-    """A dictionary of the names of edits, by their fingerprints. Names of more than `MAX_NAME_PARTS` are left out.
+    """A dictionary of the names of edits, by their fingerprints. Names of more than `MAX_NAME_PARTS` are left out."""
 
-    names: ids of edits by name, combined with its kind; people also by first and last name, in any order. subjects: of
-    each edit the fingerprint of its subject. parts: of each beginning of a name, whole name, pair and word, the number
-    of edits that have it. known: the keys of `parts`; names found in a text are places in it. written: names that may
-    mean something else, as they are stored, with the ids of edits. misspelt: words of `LONG_WORD` letters or more, by
-    each way to leave out a letter.
-    """
-
+    # Ids of edits by name, combined with its kind; people also by first and last name, in any order.
     names: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
-    subjects: OverlayDict[int, int] = field(default_factory=OverlayDict)
+    subjects: OverlayDict[int, int] = field(default_factory=OverlayDict)  # of each edit that of its subject
+    # Of each beginning of a name, whole name, pair and word, the number of edits that have it.
     parts: OverlayDict[int, int] = field(default_factory=OverlayDict)
+    # The keys of `parts`; names found in a text are places in it.
     known: FingerprintSet = field(default_factory=FingerprintSet, compare=False)
+    # Names that may mean something else, as they are stored, with the ids of edits.
     written: OverlayDict[int, tuple[tuple[int, str], ...]] = field(default_factory=OverlayDict)
+    # Words of `LONG_WORD` letters or more, by each way to leave out a letter.
     misspelt: OverlayDict[str, tuple[str, ...]] = field(default_factory=OverlayDict)
     _readings: dict[int, list[Reading]] = field(default_factory=dict, init=False, compare=False, repr=False)
 

@@ -144,17 +144,13 @@ def needs_recalibration(gate: Gate, edits: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class StoreView:
-    """What was read of a store.
-
-    index: the edits in force. new: those that were not in the index before. until: when an edit next begins or ceases
-    to hold; None for never, "" where nothing was read. since: when it was read; a clock set back may bring edits back.
-    """
+    """What was read of a store."""
 
     snapshot: Snapshot = field(default_factory=Snapshot)
-    index: EditIndex = field(default_factory=EditIndex)
-    new: Sequence[EditVersion] = ()
-    until: str | None = ""
-    since: str = ""
+    index: EditIndex = field(default_factory=EditIndex)  # the edits in force
+    new: Sequence[EditVersion] = ()  # those that were not in the index before
+    until: str | None = ""  # when an edit next begins or ceases to hold; None for never, "" where nothing was read
+    since: str = ""  # when it was read; a clock set back may bring edits back
 
     def at(self, now: datetime, store: EditStore, encoder: TextEncoder | None, *, shadow: bool = False) -> StoreView:
         """The view of what is in force now; this one, if that has not changed. Raises StoreError. shadow: more."""

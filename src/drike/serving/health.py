@@ -177,21 +177,16 @@ def mode_of(edit: EditVersion, mode: Mode) -> Mode:
 
 @dataclass(frozen=True)
 class EditHealth:
-    """How the latest version of an edit fared in one mode.
-
-    by_day: how often what was counted, on each day with requests. numbers: on all of them. judged: answers. took: the
-    share of these that state the new object and not the old one, with its 95 % interval. verdict: below or holds what
-    is asked for, or open; words: the same in words, with the reason. tokens_a_day: that it added, about.
-    """
+    """How the latest version of an edit fared in one mode."""
 
     edit: EditVersion
-    by_day: Mapping[str, Counter[str]]
-    numbers: Counter[str]
-    judged: int
-    took: Estimate
-    verdict: str
-    words: str
-    tokens_a_day: float
+    by_day: Mapping[str, Counter[str]]  # how often what was counted, on each day with requests
+    numbers: Counter[str]  # on all of them
+    judged: int  # answers
+    took: Estimate  # the share of these that state the new object and not the old one
+    verdict: str  # below or holds what is asked for, or open
+    words: str  # the same in words, with the reason
+    tokens_a_day: float  # that it added, about
 
     @property
     def values(self) -> dict[str, object]:

@@ -72,29 +72,23 @@ class EditableRequest:
 
 @dataclass(frozen=True)
 class EditedRequest:
-    """A body to pass on, and what became of the request.
-
-    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: that match, those of later
-    turns first. contradicted: ids of edits whose old object a tool or document states. keep: keeps what was decided
-    under the id by which the upstream keeps the conversation, if it does. asked: the edits that the answer is about.
-    doubted: those about which the gate was in doubt. tokens: that facts add, or would if edits were on. note: takes the
-    answer to be counted, once it has passed; None where it passes elsewhere. again: writes a body with the facts twice,
-    for an answer that slips; None where none is asked for again. question: the last one, where samples are kept.
-    """
+    """A body to pass on, and what became of the request."""
 
     body: bytes
-    scope: str
+    scope: str  # fired, abstained, degraded, unread or off, for the header x-drike-scope
     mode: Mode
-    edits: tuple[EditVersion, ...] = ()
-    contradicted: tuple[int, ...] = ()
-    keep: Callable[[str], None] | None = None
+    edits: tuple[EditVersion, ...] = ()  # that match, those of later turns first
+    contradicted: tuple[int, ...] = ()  # ids of edits whose old object a tool or document states
+    keep: Callable[[str], None] | None = None  # what was decided, under the upstream's id of the conversation
     model: object = None
-    asked: tuple[EditVersion, ...] = ()
-    doubted: tuple[EditVersion, ...] = ()
-    tokens: int = 0
+    asked: tuple[EditVersion, ...] = ()  # the edits that the answer is about
+    doubted: tuple[EditVersion, ...] = ()  # those about which the gate was in doubt
+    tokens: int = 0  # that facts add, or would if edits were on
+    # Takes the answer to be counted, once it has passed; None where it passes elsewhere.
     note: Callable[[PassingAnswer | None], None] = lambda answer: None
+    # Writes a body with the facts twice, for an answer that slips; None where none is asked for again.
     again: Callable[[], Awaitable[bytes]] | None = None
-    question: str = ""
+    question: str = ""  # the last one, where samples are kept
 
     def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
         """The call with this body, which is not compressed if it has changed; nor may an answer be that is read."""

@@ -35,21 +35,17 @@ class EditQuestion:
 
 @dataclass(frozen=True)
 class EditOutcome:
-    """An answer to a question. edits: as "ID@VERSION", those that the path applied. scope: why none.
-
-    sent: the messages as the model got them; None where a gateway wrote them. unedited: the answer without edits, if
-    asked for. tokens: that editing added to the request, if known. seconds: until the answer was there.
-    """
+    """An answer to a question."""
 
     question: EditQuestion
     answer: str
     stated: Stated
-    edits: tuple[str, ...]
-    scope: str
-    sent: str | None = None
-    unedited: str | None = None
-    tokens: int | None = None
-    seconds: float = 0.0
+    edits: tuple[str, ...]  # as "ID@VERSION", those that the path applied
+    scope: str  # why none
+    sent: str | None = None  # the messages as the model got them; None where a gateway wrote them
+    unedited: str | None = None  # the answer without edits, if asked for
+    tokens: int | None = None  # that editing added to the request, if known
+    seconds: float = 0.0  # until the answer was there
 
     @property
     def matched(self) -> bool:
