@@ -34,7 +34,7 @@ from drike import datasets
 from drike.datasets.form import query_template
 from drike.datasets.generated import with_generated
 from drike.edits import Aspect, EditCase
-from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
+from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import BULK, salient
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated, LogisticHead, Reading, compared
@@ -699,11 +699,11 @@ class Stand:
         """The same of salient vectors."""
         return Stand(salient(self._encoder))
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+    def encode(self, texts: Sequence[str]) -> FloatArray:
         """Vectors [n, d]: random ones for more texts than a query has."""
         if len(texts) > MOST_ALIKE:
             return self._rng.standard_normal((len(texts), self.dim), dtype=np.float32)
-        return self._encoder.encode(texts, progress)
+        return self._encoder.encode(texts)
 
 
 def milliseconds(gate: Gate, index: EditIndex, queries: Sequence[str]) -> str:

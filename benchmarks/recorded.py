@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drike.edits import Aspect
-from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
+from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import salient
 from drike.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.gates.by_name import Named
@@ -145,7 +145,7 @@ class Noting:
         """Notes what it is asked to encode as well."""
         return Noting(salient(self.encoder))
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+    def encode(self, texts: Sequence[str]) -> FloatArray:
         """Vectors [n, d] near 1: equal ones would all be nearest."""
         self.texts.update(dict.fromkeys(texts))
         return 1 + self.rng.random((len(texts), self.dim), dtype=np.float32) / 100

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from drike.cli import console as showing
-from drike.cli.encoding import WatchedEncoder
+from drike.encoders import HashingEncoder
 from drike.report.tables import COLUMNS
+from drike.support import progress
 from drike.support.table import Table
 
 
@@ -19,8 +20,22 @@ def test_progress_is_printed_as_lines_where_no_bar_can_be_drawn(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(showing, "_LINES_EVERY", 0.0)
-    WatchedEncoder("hashing").encode([f"text {number}" for number in range(1_200)])
+    monkeypatch.setattr(progress, "show", showing.encoding_bar)
+    HashingEncoder().encode([f"text {number}" for number in range(199)])
+    assert not capsys.readouterr().err
+    HashingEncoder().encode([f"text {number}" for number in range(1_200)])
     assert "encoding: 1,200 of 1,200\n" in capsys.readouterr().err
+
+
+def test_many_texts_have_a_bar_unless_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Console(width=80, force_terminal=True, file=StringIO())
+    monkeypatch.setattr(showing, "errors", terminal)
+    with showing.progress("asking"), showing.encoding_bar(1_200) as count:
+        count(1_200)
+    assert "encoding" not in terminal.file.getvalue()  # type: ignore[attr-defined]
+    with showing.encoding_bar(1_200) as count:
+        count(600)
+    assert "encoding" in terminal.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_sentence_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def test_the_demo_writes_to_runs_demo_and_never_overwrites(
 def test_ctrl_c_before_the_first_record_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(self: HashingEncoder, texts: object, progress: object = None) -> None:
+    def interrupted(self: HashingEncoder, texts: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(HashingEncoder, "encode", interrupted)

@@ -23,7 +23,7 @@ from drike.editors.pool import Pool
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.edits import Edit
-from drike.encoders import FloatArray, HashingEncoder, Progress
+from drike.encoders import FloatArray, HashingEncoder
 from drike.prompts import DemonstrationSet
 from drike.training.algorithm1 import Choose, Episode, in_blocks, rewrite_reward, top, train
 from tests.worlds.scripted import ScriptedModel
@@ -44,7 +44,7 @@ class Remembering:
         self.identity: dict[str, str | None] = {}
         self.known: dict[str, FloatArray] = {}
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+    def encode(self, texts: Sequence[str]) -> FloatArray:
         missing = [text for text in texts if text not in self.known]
         self.known.update(zip(missing, HashingEncoder(32).encode(missing), strict=True))
         return np.stack([self.known[text] for text in texts])

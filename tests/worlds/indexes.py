@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from drike.encoders import HashingEncoder
-from drike.encoders.base import FloatArray, Progress
+from drike.encoders.base import FloatArray
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
@@ -30,9 +30,9 @@ class CountingEncoder(HashingEncoder):
         super().__init__()
         self.asked: list[str] = []
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+    def encode(self, texts: Sequence[str]) -> FloatArray:
         self.asked += texts
-        return super().encode(texts, progress)
+        return super().encode(texts)
 
 
 GATE = replace(default_gate(), encoder="hashing")

@@ -20,8 +20,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from drike.cli.console import SafeHelp, accept_all_text, complain, typer_messages
+from drike.cli.console import SafeHelp, accept_all_text, complain, encoding_bar, typer_messages
 from drike.errors import DrikeError, SpendingLimitError, UsageError
+from drike.support import progress
 from drike.support.extras import ending_signals, missing_extra, version_and_extras
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
@@ -108,6 +109,7 @@ def main(arguments: Sequence[str] | None = None, command: Callable[..., Any] = a
     """
     warnings.showwarning = lambda message, *_, **__: complain(f"Note: {message}", "yellow")
     accept_all_text()
+    progress.show = encoding_bar
     words = sys.argv[1:] if arguments is None else list(arguments)
     _refuse_unusable(words)
     signals: list[int] = []

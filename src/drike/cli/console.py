@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rich import progress as bars
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -119,13 +119,25 @@ def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple
         bars.TimeRemainingColumn(compact=True), _Status(table_column=Column(no_wrap=True)), console=errors,
         transient=True, disable=not errors.is_terminal,
     )  # fmt: skip
+    _Bar.latest = bar
     with bar:
         yield bar, bar.add_task(what, total=None, live=live)
+
+
+@contextmanager
+def encoding_bar(texts: int) -> Iterator[Callable[[int], None]]:
+    """A bar for many texts, which an encoder moves with what this yields; none for few, or beside another bar."""
+    if texts < 200 or (_Bar.latest and _Bar.latest.live.is_started):
+        yield lambda done: None
+        return
+    with progress("encoding") as (bar, task):
+        yield lambda done: bar.update(task, completed=done, total=texts)
 
 
 class _Bar(bars.Progress):
     """A progress bar; where none can be drawn, a line every ten seconds."""
 
+    latest: ClassVar[bars.Progress | None] = None
     _at = 0.0
 
     def update(self, task_id: bars.TaskID, **values: Any) -> None:

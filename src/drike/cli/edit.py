@@ -10,7 +10,6 @@ from drike.cli import running
 from drike.cli.console import NOTHING, console, draw, say, this_command
 from drike.cli.dry_run import count_only
 from drike.cli.edits import parse_fact
-from drike.cli.encoding import WatchedEncoder, watched_encoder
 from drike.cli.experiments import watch_evaluation, watch_query_policy, watch_training
 from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, GateOptions, ModelOptions, RunOptions, command
 from drike.datasets import TINYFACTS
@@ -18,12 +17,12 @@ from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, PER_QUERY, SAME_K, UNTRAINED, Editor, make
 from drike.editors.retriever import Retriever
 from drike.edits import Aspect, Edit, EditCase
-from drike.encoders import MINILM
+from drike.encoders import MINILM, load_encoder
 from drike.errors import UsageError
 from drike.evaluation.judge import Judge
 from drike.gates.by_name import EveryQuery
 from drike.gates.policy import QueryPolicy
-from drike.gates.store_gate import open_gate
+from drike.gates.store_gate import encoder_of, open_gate
 from drike.models import EMBEDDED, ApiOptions
 from drike.runs import checkpoint
 from drike.runs.run import Run, Setup, has_records
@@ -58,7 +57,7 @@ def edit(
     policy = trained.per_query if trained and gating.gate is None and gating.gate_threshold is None else None
     gate = policy.gate if policy else open_gate(None, gating.gate, gating.gate_threshold)
     decider = EveryQuery() if every_query else gate
-    edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=watched_encoder(decider, gating.relations))
+    edited = EditedModel(opened.model, chosen, edits, gate=decider, encoder=encoder_of(decider, gating.relations))
     for made in edits:
         about = f", about {made.subject}" if made.subject else ""
         say(f'Edit: "{made.query}" -> "{made.target_new}"{about} (by {chosen.name})')
@@ -121,17 +120,17 @@ def demo(
         "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
     )
-    method, watched = Method(epochs=epochs), WatchedEncoder(encoder)
+    method, text_encoder = Method(epochs=epochs), load_encoder(encoder)
     with running.alone_at(folder, None):
-        editor = new_editor(method, setup, watched)
+        editor = new_editor(method, setup, text_encoder)
         retriever, budget = editor.selector.ranker, editor.selector.budget
         assert isinstance(retriever, Retriever)  # noqa: S101 - it has one
-        untrained = QueryPolicy.untrained(watched, setup.pool.roles)
+        untrained = QueryPolicy.untrained(text_encoder, setup.pool.roles)
         planned = _editors(setup, checkpoint.Checkpoint(retriever, budget, per_query=untrained))
         Run.create(folder, setup, opened.described, settings | {"editors": [editor.name for editor in planned]})
         watch_training(folder, setup, opened, editor, method)
         watch_query_policy(folder, setup, opened.model, editor, method)
-        trained = checkpoint.load(folder, encoder=watched)
+        trained = checkpoint.load(folder, encoder=text_encoder)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
         outcomes = watch_evaluation(folder, setup, opened.model, editors, sample=5).outcomes

@@ -218,7 +218,6 @@ def _picked(texts: Sequence[str]) -> list[str]:
 @command()
 def calibrate(*, false_fire: float = 0.002, confidence: float = 0.95, remove: bool = False, store: str = FILE) -> None:
     """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
-    from drike.cli.encoding import watched_encoder
     from drike.gates import store_gate
     from drike.gates.calibration import default_gate
 
@@ -228,8 +227,7 @@ def calibrate(*, false_fire: float = 0.002, confidence: float = 0.95, remove: bo
             return say(f"{opened.name} has the default gate from now on")
         known = in_force(opened)
         say(store_gate.requirements(known, false_fire, confidence))
-        encoder = watched_encoder(default_gate())
-        assert encoder is not None  # noqa: S101 - this gate has one
+        encoder = store_gate.gate_encoder(default_gate().encoder)
         gate, certificate = store_gate.calibrate(known, encoder, false_fire, confidence)
         say(f"{counted(len(known), 'edit')} in force: {certificate.sentence}")
         if certificate.threshold is None:

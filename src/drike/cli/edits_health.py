@@ -157,9 +157,8 @@ def due(*, within: str = "0d", store: str = FILE) -> None:
 @command()
 def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions) -> None:
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
-    from drike.cli.encoding import watched_encoder  # these take long to import
-    from drike.conversations.rendering import AsBlock
-    from drike.gates.store_gate import open_gate
+    from drike.conversations.rendering import AsBlock  # these take long to import
+    from drike.gates.store_gate import encoder_of, open_gate
     from drike.serving.feed import EditFeed
 
     def row(asked: live.ReplayedQuery) -> tuple[str, ...]:
@@ -168,7 +167,7 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
 
     with store_at(store) as opened:
         gate = open_gate(opened, gating.gate, gating.gate_threshold)
-        feed = EditFeed(opened, gate, encoder=partial(watched_encoder, relations=gating.relations))
+        feed = EditFeed(opened, gate, encoder=partial(encoder_of, relations=gating.relations))
         try:
             with log.open("rb") as lines:
                 result = live.replay(lines, feed.follower(AsBlock()))

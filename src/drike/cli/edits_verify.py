@@ -21,7 +21,6 @@ from xml.etree import ElementTree
 from drike.cli.console import NOTHING, complain, draw, note, progress, say
 from drike.cli.dry_run import bound, token_counter, usage_sentence
 from drike.cli.edits import in_force, store_at
-from drike.cli.encoding import watched_encoder
 from drike.cli.options import FILE, VALUES_OF_MODEL, GateOptions, command
 from drike.conversations.turns import Api
 from drike.datasets.rows import shown
@@ -159,7 +158,7 @@ def _carried_out(plan: VerifyPlan, store: stores.EditStore) -> tuple[Sequence[Ed
     def around(upstream: Upstream) -> Upstream:
         return MeteredUpstream(DryUpstream(upstream.name, count) if plan.dry_run else upstream, meter)
 
-    gateway = deployed(plan.options, store, encoder=watched_encoder, around=around)
+    gateway = deployed(plan.options, store, around=around)
     if plan.tried:
         gateway = gateway._replace(feed=gateway.feed.trying(plan.tried))
         note(f"{counted(len(plan.tried), 'edit')} in force for this run alone")

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from drike.cli import running
 from drike.cli.console import console, draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
-from drike.cli.encoding import WatchedEncoder, watched_encoder
 from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
 from drike.datasets.generated import GENERATED, with_generated
 from drike.deployment.evaluation import SimulatedStores
@@ -19,6 +18,7 @@ from drike.editors.catalog import Editor, InContextEditor, TokenLimit, ranks_ret
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut, Threshold
 from drike.edits import ASPECTS_OF_S, EditCase
+from drike.encoders import load_encoder
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.evaluate import AnsweredCases, answers_under
 from drike.evaluation.evaluate import evaluate as outcomes_of
@@ -27,7 +27,7 @@ from drike.evaluation.metrics import Outcome
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.gates.by_name import Named
 from drike.gates.naming import common_questions
-from drike.gates.store_gate import open_gate, usual_gate
+from drike.gates.store_gate import encoder_of, open_gate, usual_gate
 from drike.gates.verification import require_uncertainty
 from drike.models import ApiOptions, LanguageModel, Usage
 from drike.prompts import demonstration_block
@@ -71,7 +71,7 @@ def train(
     }  # fmt: skip
     refused: GuaranteeError | None = None
     with running.recorded_at(folder, setup, opened, settings, options, command="train", at=at):
-        head_encoder = WatchedEncoder(method.policy_encoder or of_data.encoder)
+        head_encoder = load_encoder(method.policy_encoder or of_data.encoder)
         editor = training.new_editor(method, setup, head_encoder, limit=opened.limit)
         try:
             watch_training(folder, setup, opened, editor, method)
@@ -331,7 +331,7 @@ def open_deployment(
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
     opened, editable = open_gate(None, gate), {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
-    stores = SimulatedStores(edits, size, encoder=watched_encoder(opened), seed=setup.pool.seed)
+    stores = SimulatedStores(edits, size, encoder=encoder_of(opened), seed=setup.pool.seed)
     questions = common_questions() if unrelated is None else [asked.said for asked in read_questions(unrelated)]
     return evaluating.Deployment(opened, stores, questions, model)
 

@@ -143,7 +143,6 @@ def report(runs: list[Path], *, out: Path | None = None, across: list[str] | Non
 @command()
 def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     """Show what drike does, on one page: answers before and after, how questions find edits, recorded results."""
-    from drike.cli.encoding import watched_encoder
     from drike.conversations.tuning import demonstrating
     from drike.deployment.edited_model import EditedModel
     from drike.gates.store_gate import open_gate
@@ -152,9 +151,8 @@ def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     page_name(out)
     cases = edits_of(load_data(TINYFACTS).cases)
     gate = open_gate(None)
-    encoder = watched_encoder(gate)
     with progress("asking the embedded model"):
-        edited = EditedModel(load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate, encoder=encoder)
+        edited = EditedModel(load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate)
         write_text(out, html(edited, cases[: len(TOURED)]))
     opened = not no_open and webbrowser.open(out.resolve().as_uri())
     say(f"The tour is in {out}" + ("" if opened else ": open it in a browser"))

@@ -11,12 +11,11 @@ from typing import Any, TypeVar, get_args
 
 from drike.cli.console import complain, note, progress, say, this_command
 from drike.cli.dry_run import CountingModel, token_counter, usage_sentence
-from drike.cli.encoding import WatchedEncoder
 from drike.cli.options import Command, DataOptions, ModelOptions, RunOptions, as_flags
 from drike.datasets import TINYFACTS, SplitIds
 from drike.editors.catalog import TokenLimit
 from drike.editors.pool import Pool
-from drike.encoders import MINILM
+from drike.encoders import MINILM, load_encoder
 from drike.errors import RunError, UsageError
 from drike.evaluation.evaluate import CaseAnswers
 from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, load, template_for
@@ -54,7 +53,7 @@ def open_setup(
     parts = dataset.restore(split) if split is not None else dataset.split(
         seed=seed, train=train, test=test, validation=validation, editable=editable, subset=subset, exclude=leave_out
     )  # fmt: skip
-    return Setup(dataset, parts, Pool(parts.demonstrations, WatchedEncoder(settings.encoder), seed=seed))
+    return Setup(dataset, parts, Pool(parts.demonstrations, load_encoder(settings.encoder), seed=seed))
 
 
 def data_settings(base: Settings, data: DataOptions, encoder: str | None) -> Settings:

@@ -18,10 +18,9 @@ def serve(*, options: GatewayOptions, workers: int = 1) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
     if workers > 1:
         _serve_together(workers, options)
-    from drike.cli.encoding import watched_encoder
     from drike.serving.start import start
 
-    started = start(options, encoder=watched_encoder)
+    started = start(options)
     feed = started.tenants.feeds["default"]
     body = json.dumps({"model": "any", "messages": [{"role": "user", "content": started.example}]}, ensure_ascii=False)
     quoted = body.replace("'", "'\\''")

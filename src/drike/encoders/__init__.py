@@ -14,14 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from drike.encoders.base import HASHING, FloatArray, HashingEncoder, Identity, Progress, TextEncoder, hashing_encoder
+from drike.encoders.base import HASHING, FloatArray, HashingEncoder, Identity, TextEncoder, hashing_encoder
 from drike.encoders.frozen import FeatureStore, FrozenEncoder, by_onnx, by_torch
 from drike.errors import EncoderError
 from drike.support.files import cache_folder, sha256
 from drike.support.huggingface import pinned, quiet
 from drike.support.parallel import run_with_timeout
 
-__all__ = ["MINILM", "FloatArray", "HashingEncoder", "Progress", "TextEncoder", "features_folder", "load_encoder"]
+__all__ = ["MINILM", "FloatArray", "HashingEncoder", "TextEncoder", "features_folder", "load_encoder"]
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL_BERT = "google/bert_uncased_L-4_H-512_A-8"

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drike.errors import EncoderError, require_unicode
+from drike.support import progress
 
 Number = TypeVar("Number", np.float32, np.float64)
 FloatArray = NDArray[np.float32]
-Progress = Callable[[int, int], None]  # texts done, texts to do
 Identity = Mapping[str, str | None]  # what tells an encoder from others of its name, "sha256" above all
 
 BULK = 64  # texts at once from which a server keeps vectors; what a user wrote is encoded in smaller parts
@@ -47,7 +47,7 @@ class TextEncoder(Protocol):
     def identity(self) -> Identity:
         """What tells it from others of its name; {} if the name says it all."""
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+    def encode(self, texts: Sequence[str]) -> FloatArray:
         """Vectors [n, d] of `texts`, float32."""
 
 
@@ -140,16 +140,16 @@ class HashingEncoder:
         self.identity: Identity = {}
         self._seed = seed
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+    def encode(self, texts: Sequence[str]) -> FloatArray:
         """Unit vectors [n, d]; a text without any word is the zero vector. Raises UsageError for half a character."""
         require_unicode(texts)
         vectors: FloatArray = np.zeros((len(texts), self.dim), dtype=np.float32)
-        hashed = [_places(text, self._seed) for text in texts]
+        with progress.show(len(texts)) as count:
+            hashed = [_places(text, self._seed) for text in texts]
+            count(len(texts))
         if texts:
             places, rows = np.concatenate(hashed), np.repeat(np.arange(len(texts)), list(map(len, hashed)))
             np.add.at(vectors, (rows, places % self.dim), np.where(places & 1 << 31, np.float32(1), np.float32(-1)))
-        if progress:
-            progress(len(texts), len(texts))
         return unit(vectors)
 
 

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.encoders.base import FloatArray, Identity, Progress, salience_version, token_weights, unit
+from drike.encoders.base import FloatArray, Identity, salience_version, token_weights, unit
 from drike.errors import EncoderError, require_unicode
+from drike.support import progress
 from drike.support.files import KeyValueFile
 from drike.support.huggingface import quiet
 
@@ -95,35 +96,35 @@ class FrozenEncoder:
         """Numbers per text."""
         return int(self.encode([""]).shape[1])
 
-    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        """Vectors [n, d] of `texts`. progress: counts those to compute. Raises EncoderError, UsageError."""
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """Vectors [n, d] of `texts`. Raises EncoderError, UsageError."""
         require_unicode(texts)
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         if len(texts) < self._bulk:  # it does not wait for a long list
             return self._forward(texts, False)
         with self._filling:
-            self._fill(texts, progress)
+            self._fill(texts)
             vectors = np.stack([self._known[text] for text in texts])
             if self._bulk or len(self._known) > _REMEMBERED:
                 self._known.clear()
         return vectors
 
-    def _fill(self, texts: Sequence[str], progress: Progress | None) -> None:
+    def _fill(self, texts: Sequence[str]) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         if missing and self._features:
             self._known.update(self._features.read(missing))
             missing = [text for text in missing if text not in self._known]
         # Texts of similar length together, to pad little; chunk by chunk, so that an interrupted run keeps its work.
         missing.sort(key=len, reverse=True)
-        for start in range(0, len(missing), _CHUNK):
-            chunk = missing[start : start + _CHUNK]
-            computed = dict(zip(chunk, self._forward(chunk, False), strict=True))
-            if self._features:
-                self._features.write(computed)
-            self._known.update(computed)
-            if progress:
-                progress(start + len(chunk), len(missing))
+        with progress.show(len(missing)) as count:
+            for start in range(0, len(missing), _CHUNK):
+                chunk = missing[start : start + _CHUNK]
+                computed = dict(zip(chunk, self._forward(chunk, False), strict=True))
+                if self._features:
+                    self._features.write(computed)
+                self._known.update(computed)
+                count(start + len(chunk))
 
     @cached_property
     def salient(self) -> FrozenEncoder:

@@ -73,17 +73,17 @@ def _say_only_names(remedy: str) -> None:
     _LOG.warning("questions match edits by names alone, as the default gate's encoder is not installed: %s", remedy)
 
 
-def encoder_of(gate: Gate, relations: tuple[Path, ...] = ()) -> TextEncoder | None:
+def encoder_of(gate: Gate, relations: Sequence[Path] | None = None) -> TextEncoder | None:
     """The encoder of a gate; None for a gate that needs none. relations: files of more. Raises EncoderError."""
-    return gate_encoder(gate.encoder, relations, gate.relations) if isinstance(gate, Calibrated) else None
+    return gate_encoder(gate.encoder, tuple(relations or ()), gate.relations) if isinstance(gate, Calibrated) else None
 
 
 @cache
 def gate_encoder(name: str, files: tuple[Path, ...] = (), relations: tuple[Relation, ...] = ()) -> TextEncoder:
     """An encoder which all gates share, and which keeps nothing of what users write. Raises EncoderError."""
-    encoder = load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
-    more = (*relations, *read_relations(files))
-    return WithRelations(encoder, more) if more else encoder
+    if more := (*relations, *read_relations(files)):
+        return WithRelations(gate_encoder(name, (), ()), more)  # all share one, so that an index keeps its vectors
+    return load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
 
 
 def save_gate(store: EditStore, gate: Calibrated | None) -> None:

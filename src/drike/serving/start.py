@@ -46,7 +46,6 @@ from drike.stores.records import EditRecord, EditVersion, MissingStoreError, Sto
 STORE = "edits.db"
 EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
-_OpenEncoder = Callable[..., TextEncoder | None]  # of a gate, with more relations
 _WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
@@ -87,8 +86,8 @@ class Deployed(NamedTuple):
     chats: bool
 
 
-def start(options: GatewayOptions, *, encoder: _OpenEncoder = encoder_of) -> Started:
-    """Open everything and listen. encoder: opens that of a gate. Raises DrikeError."""
+def start(options: GatewayOptions) -> Started:
+    """Open everything and listen. Raises DrikeError."""
     follow_parent()
     raise_file_limit()
     _check(options)
@@ -114,7 +113,7 @@ def start(options: GatewayOptions, *, encoder: _OpenEncoder = encoder_of) -> Sta
     try:
         editor = _open_editor(options.run, options.demonstrations)
         upstream, chat, notes_on_upstream = _upstream(options, editor, keyless=keys is None)
-        tenants = _tenants(options, keys, editor, encoder)
+        tenants = _tenants(options, keys, editor)
         if options.ask:
             require_uncertainty(tenants.feeds[TENANT].gate, _WITHOUT_ASKING)
     except BaseException:
@@ -147,9 +146,8 @@ def start(options: GatewayOptions, *, encoder: _OpenEncoder = encoder_of) -> Sta
 
 
 def deployed(
-    options: GatewayOptions, store: EditStore, *, encoder: _OpenEncoder = encoder_of,
-    around: Callable[[Upstream], Upstream] = lambda upstream: upstream,
-) -> Deployed:  # fmt: skip
+    options: GatewayOptions, store: EditStore, *, around: Callable[[Upstream], Upstream] = lambda upstream: upstream
+) -> Deployed:
     """The path of a gateway of these options, without the gateway. around: is put around the upstream. DrikeError."""
     _check(options)
     editor = _open_editor(options.run, options.demonstrations)
@@ -157,7 +155,7 @@ def deployed(
     upstream = around(inner)
     chat, completion = _chosen(stored_choice(store), options, chat, AsPrompt(editor), [])
     requests = RequestEditor(upstream, chat=chat, completion=completion, options=options, metrics=Metrics())
-    opened = partial(encoder, relations=tuple(options.relations or ()))
+    opened = partial(encoder_of, relations=options.relations)
     feed = EditFeed(store, gate_for(options, store, editor), encoder=opened)
     if options.ask:
         require_uncertainty(feed.gate, _WITHOUT_ASKING)
@@ -240,10 +238,10 @@ def _chosen(
     return chat if options.upstream else placement, placement  # here, a model that only completes continues its chats
 
 
-def _tenants(options: GatewayOptions, keys: Keys | None, editor: Editor, encoder: _OpenEncoder) -> Tenants:
+def _tenants(options: GatewayOptions, keys: Keys | None, editor: Editor) -> Tenants:
     def loaded(gate: Gate) -> TextEncoder | None:
         """The encoder of a gate with its weights in memory."""
-        if opened := encoder(gate, relations=tuple(options.relations or ())):
+        if opened := encoder_of(gate, options.relations):
             opened.encode([""])
             inventory(opened)
         return opened
