@@ -26,7 +26,7 @@ import numpy as np
 from aspect_profile import ABLE, trained
 from drike import datasets
 from drike.datasets.generated import with_swapped_objects
-from drike.deployment.evaluation import GatedEditor, SimulatedStores
+from drike.deployment.edited_model import GatedEditor, SimulatedStores
 from drike.editors.catalog import PER_QUERY, Editor, FactPrompt, InContextEditor, TokenLimit, Unedited, make
 from drike.editors.pool import Pool
 from drike.editors.selectors import RoleCounts

@@ -24,7 +24,7 @@ from aspect_profile import trained
 from drike import datasets, load_model
 from drike.datasets.dataset import Split
 from drike.datasets.generated import with_generated
-from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
+from drike.deployment.edited_model import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.catalog import NO_RETAINS, Editor, InContextEditor, make
 from drike.editors.pool import Pool
 from drike.editors.selectors import RoleCounts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
+from drike.deployment.edited_model import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.catalog import FactPrompt
 from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.errors import UsageError

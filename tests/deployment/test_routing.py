@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from drike.deployment.edited_model import EditedModel, route_each, write_prompts
-from drike.deployment.evaluation import GatedEditor, SimulatedStores
+from drike.deployment.edited_model import EditedModel, GatedEditor, SimulatedStores, route_each, write_prompts
 from drike.editors.catalog import FactPrompt
 from drike.edits import Edit
 from drike.encoders import HashingEncoder

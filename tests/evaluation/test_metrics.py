@@ -124,7 +124,7 @@ def test_a_summary_of_two_editors_is_refused() -> None:
 
 def test_intervals_are_reproducible_with_their_seed() -> None:
     outcomes = setup([(i % 2 == 0, True, i % 3 == 0) for i in range(40)])
-    assert summarise(outcomes, seed=7) == summarise(outcomes, seed=7)
+    assert summarise(outcomes) == summarise(outcomes)
 
 
 def test_margins_are_averaged_over_the_probes_that_have_them() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drike.deployment.evaluation import GatedEditor, SimulatedStores
+from drike.deployment.edited_model import GatedEditor, SimulatedStores
 from drike.editors.catalog import InContextEditor
 from drike.editors.selectors import RoleCounts
 from drike.edits import Edit

@@ -39,7 +39,7 @@ def test_without_its_encoder_on_this_machine_names_decide_which_is_said_once(
 
     monkeypatch.setattr(store_gate, "locate", locate)
     store_gate._say_only_names.cache_clear()
-    monkeypatch.setattr(store_gate, "runnable", lambda: True)
+    monkeypatch.setattr(store_gate, "find_spec", lambda package: package == "onnxruntime")
     with caplog.at_level(logging.WARNING):
         assert open_gate() == open_gate() == Named()
     [said] = caplog.messages
@@ -47,7 +47,7 @@ def test_without_its_encoder_on_this_machine_names_decide_which_is_said_once(
     assert open_gate(name="calibrated") == default_gate()
     here.append(default_gate().encoder)
     assert open_gate() == default_gate() and open_gate(name="named") == Named()
-    monkeypatch.setattr(store_gate, "runnable", lambda: False)
+    monkeypatch.setattr(store_gate, "find_spec", lambda package: None)
     with caplog.at_level(logging.WARNING):
         assert open_gate() == Named()
     assert caplog.messages[-1].endswith("pip install 'drike[encoder]'")

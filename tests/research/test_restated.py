@@ -11,7 +11,7 @@ from benchmarks.lib.restated import Restated, WritesTurns, as_written
 from drike.conversations.following import is_challenge
 from drike.conversations.tuning import NEW_FACTS
 from drike.datasets.generated import CHALLENGES
-from drike.deployment.evaluation import GatedEditor, SimulatedStores
+from drike.deployment.edited_model import GatedEditor, SimulatedStores
 from drike.editors.catalog import Editor, FactPrompt, Unedited
 from drike.edits import Aspect, EditCase, Probe
 from drike.evaluation.evaluate import evaluate

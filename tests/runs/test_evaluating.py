@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike.deployment.evaluation import SimulatedStores
+from drike.deployment.edited_model import SimulatedStores
 from drike.editors.catalog import FactPrompt, Unedited
 from drike.errors import UsageError
 from drike.evaluation.judge import GREEDY

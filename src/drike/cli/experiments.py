@@ -12,7 +12,7 @@ from drike.cli.console import console, draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
 from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
 from drike.datasets.generated import GENERATED, with_generated
-from drike.deployment.evaluation import SimulatedStores
+from drike.deployment.edited_model import SimulatedStores
 from drike.editors import catalog
 from drike.editors.catalog import Editor, InContextEditor, TokenLimit, ranks_retains
 from drike.editors.retriever import Retriever

@@ -74,11 +74,6 @@ class EncoderSource:
     detail: str
 
 
-def runnable() -> bool:
-    """Whether an encoder with weights can be run here: with ONNX Runtime, or with torch."""
-    return find_spec("onnxruntime") is not None or find_spec("sentence_transformers") is not None
-
-
 def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
     """Find an encoder without loading it. hub: may be asked for it. Raises EncoderError with the remedy."""
     text = str(name)

@@ -103,7 +103,6 @@ class Counts:
     names: tuple[str, ...]  # METRICS, the further aspects that were asked, then numbers of hops as "2 hops"
     by_case: Floats  # (cases, n, 2): for each name after S the sum over a case's probes, and their number
     resamples: int
-    seed: int
     costs: Mapping[str, Any]  # those of `Summary`
 
     @cached_property
@@ -114,7 +113,7 @@ class Counts:
     @cached_property
     def drawn(self) -> Floats:
         """Those over each resample, (resamples, n + 1)."""
-        return _metrics(resampled(self.by_case, self.resamples, self.seed))
+        return _metrics(resampled(self.by_case, self.resamples))
 
     @cached_property
     def estimates(self) -> list[Estimate]:
@@ -143,9 +142,7 @@ def harmonic_mean(rates: ArrayLike) -> Floats:
     return mean
 
 
-def counted(
-    outcomes: Sequence[Outcome], unedited: Iterable[Outcome] = (), *, resamples: int = RESAMPLES, seed: int = 0
-) -> Counts:
+def counted(outcomes: Sequence[Outcome], unedited: Iterable[Outcome] = (), *, resamples: int = RESAMPLES) -> Counts:
     """Count one editor's outcomes; `unedited` says which neighbours the model knew. Raises ValueError for several."""
     editors = {outcome.editor for outcome in outcomes}
     if len(editors) != 1:
@@ -182,7 +179,7 @@ def counted(
         "calls": sum(outcome.calls for outcome in outcomes) / edits,
         "seconds": sum(outcome.seconds for outcome in outcomes) / edits,
     }
-    return Counts(editors.pop(), tuple(sums), names, by_case, resamples, seed, costs)
+    return Counts(editors.pop(), tuple(sums), names, by_case, resamples, costs)
 
 
 def resampled(by_case: Floats, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
@@ -250,11 +247,9 @@ def paired_differences(ours: Counts, theirs: Counts) -> dict[str, Estimate]:
     return dict(zip(names, differences, strict=True))
 
 
-def summarise(
-    outcomes: Sequence[Outcome], unedited: Sequence[Outcome] = (), *, resamples: int = RESAMPLES, seed: int = 0
-) -> Summary:
+def summarise(outcomes: Sequence[Outcome], unedited: Sequence[Outcome] = (), *, resamples: int = RESAMPLES) -> Summary:
     """A table row for one editor's outcomes. Raises ValueError for none, or for several editors mixed."""
-    return summary_of(counted(outcomes, unedited, resamples=resamples, seed=seed))
+    return summary_of(counted(outcomes, unedited, resamples=resamples))
 
 
 def summary_of(counts: Counts) -> Summary:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from drike.encoders import load_encoder, locate, runnable
+from drike.encoders import load_encoder, locate
 from drike.encoders.base import BULK, TextEncoder
 from drike.errors import EncoderError, UsageError
 from drike.gates import calibration
@@ -60,7 +60,7 @@ def usual_gate() -> Gate:
     gate, remedy = calibration.default_gate(), "pip install 'drike[encoder]'"
     try:
         locate(gate.encoder, hub=False)
-        if runnable():
+        if find_spec("onnxruntime") or find_spec("sentence_transformers"):  # else nothing runs it
             return gate
     except EncoderError:
         remedy = f"hf download {gate.encoder}, or without a network pip install 'drike[offline]'"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.datasets.dataset import SplitIds
-from drike.deployment.evaluation import GateRecord
+from drike.deployment.edited_model import GateRecord
 from drike.edits import Aspect
 from drike.errors import ReportError, RunError
 from drike.evaluation.metrics import METRICS, Counts, Outcome, Summary, counted, paired_differences, summary_of

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 from statistics import fmean, pstdev
 
-from drike.deployment.evaluation import GateRecord
+from drike.deployment.edited_model import GateRecord
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.evaluation.metrics import Counts, Outcome, Share, Summary, paired_differences, share_over_cases, summarise
 from drike.models.protocols import Usage

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
-from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
+from drike.deployment.edited_model import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.catalog import Editor, Unedited, ranks_retains
 from drike.edits import EditCase
 from drike.errors import RunError, UsageError

@@ -6,12 +6,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
 from typing import Any
 
 from drike.errors import RefusedError, ServerError, UsageError
 from drike.models.served import CHARACTERS_PER_TOKEN, Meter, error_message, token_counts
-from drike.models.served.cache import AnswerCache
+from drike.models.served.cache import AnswerCache, key_of
 from drike.serving.relay import RequestError, text_of
 from drike.serving.requests import CHAT, EditedRequest
 from drike.serving.upstream import Headers, HttpUpstream, Reply, Upstream, UpstreamCall, UpstreamError, in_one, whole
@@ -116,8 +115,7 @@ class Client:
             try:
                 edited = await edit(call) if edit else None
                 call = edited.in_place_of(call) if edited else call
-                asked = json.dumps([self.kept_for, self.upstream.name, call.body.decode(), sample])
-                key = sha256(asked.encode()).hexdigest()
+                key = key_of(self.kept_for, self.upstream.name, call.body.decode(), sample)
                 if key not in self._asked:
                     self._asked[key] = asyncio.ensure_future(self._answer(key, call))
                 return await asyncio.shield(self._asked[key]), edited

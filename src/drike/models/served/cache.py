@@ -55,11 +55,11 @@ class CachedModel:
 
     def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
         """Complete each prompt; the inner model completes new prompts only, and each of them once."""
-        keys = [_key(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
+        keys = [key_of(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
         return self._recall(Completion, prompts, keys, lambda new: self.inner.completions(new, max_tokens, stop))
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
-        keys = [_key(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests]
+        keys = [key_of(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests]
         return self._recall(Score, requests, keys, self.inner.scores)
 
     def _recall(
@@ -93,7 +93,7 @@ def _read(kind: type[Answer], row: bytes) -> Answer | None:
     return None
 
 
-def _key(*parts: object) -> str:
+def key_of(*parts: object) -> str:
     """SHA-256 of the parts, delimited by JSON's quotes."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
