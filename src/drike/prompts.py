@@ -222,8 +222,7 @@ def query_block(edit: Edit, query: str) -> str:
 
 def demonstration_block(demonstration: Demonstration, retain: RetainForm = "headed") -> str:
     """The lines of a demonstration and a blank line; with `retain="bare"` a retain has no New Fact line."""
-    bare = retain == "bare" and demonstration.role is Role.RETAIN
-    head = "" if bare else f"New Fact: {demonstration.fact}\n"
+    head = "" if retain == "bare" and demonstration.role is Role.RETAIN else f"New Fact: {demonstration.fact}\n"
     return f"{head}Prompt: {demonstration.query} {demonstration.answer}\n\n"
 
 

@@ -57,8 +57,7 @@ class Row:
 
     def texts(self, *path: str) -> tuple[str, ...]:
         """The texts of the list at `path`, stripped."""
-        texts = self._required(path, "a list of texts", _is_list_of(str))
-        return tuple(self._stripped(text, path) for text in texts)
+        return tuple(self._stripped(text, path) for text in self._required(path, "a list of texts", _is_list_of(str)))
 
     def aliases(self, *path: str) -> tuple[str, ...]:
         """The texts at `path`, be it one, a list, or a list of lists of aliases; stripped, without blanks."""

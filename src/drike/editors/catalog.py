@@ -234,8 +234,7 @@ def column_of(editor: InContextEditor[RankAndCut], selection: Selection, prompt:
     ranked = enumerate(zip(ranking.order, ranking.retains, ranking.probs, strict=True))
     retains = tuple(Retain(j + 1, i + 1, p, similarities[i], j < selection.k, retain) for j, (i, retain, p) in ranked)
     sigma = budget.sigma_for(ranking.probs, selection.candidates)
-    share = budget.share if isinstance(budget, Fraction) else None
-    return EditorColumn(editor.name, prompt, retains, sigma, share)
+    return EditorColumn(editor.name, prompt, retains, sigma, budget.share if isinstance(budget, Fraction) else None)
 
 
 @dataclass(frozen=True)

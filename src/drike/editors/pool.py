@@ -115,8 +115,7 @@ class Pool:
         """A record in a role, with the same probe for every edit if it can be, so that features are computed once."""
         rng = random.Random(f"{self.seed}|{record.case_id}|{role}")
         probes = probes_for(record, role, edits)
-        free = [probe for probe in probes if probe.query not in rewritten]
-        probe = rng.choice(free or probes)
+        probe = rng.choice([probe for probe in probes if probe.query not in rewritten] or probes)
         made = Demonstration(role, record.edit.fact, probe.query, probe.target, record.case_id)
         return self._shared.setdefault(made, made)
 

@@ -126,8 +126,7 @@ class Threshold(Budget):
         sigma = self.sigma
         for j in range(1, len(rewards)):  # j counts from 0 here: the (j+1)-th retain of the paper
             if rewards[j - 1] > 0 > rewards[j]:
-                raised_to = probs[j] if self.flip == "offender" else max(probs[j + 1 :], default=0.0)
-                sigma = max(sigma, raised_to)
+                sigma = max(sigma, probs[j] if self.flip == "offender" else max(probs[j + 1 :], default=0.0))
         return replace(self, sigma=sigma)
 
 

@@ -154,7 +154,8 @@ class Judge:
             if not question.challenges:
                 return question
             said, *later = question.challenges
-            prompt = question.prompt.followed(written[id(question.prompt)].turn, said)
+            given = written[id(question.prompt)]
+            prompt = question.prompt.followed(f"{given.reasoning} {first_line(given.answer or '')}".strip(), said)
             prompt = challenged.setdefault((id(question.prompt), said), prompt)
             return replace(question, prompt=prompt, challenges=tuple(later))
 
@@ -210,11 +211,6 @@ class WrittenAnswer:
     answer: str | None = None
     reached_cue: bool = True
     prompt_tokens: int | None = None
-
-    @property
-    def turn(self) -> str:
-        """Reasoning and answer as a turn of a conversation."""
-        return f"{self.reasoning} {first_line(self.answer or '')}".strip()
 
 
 def complete(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS) -> list[str]:

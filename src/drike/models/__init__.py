@@ -16,14 +16,9 @@ _STARTS = {"openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"), "gemini": ("gemini-
 
 
 def load(
-    name: str | Path,
-    *,
-    template: Template | None = None,
-    device: str | None = None,
-    replicas: int = 1,
-    api: ApiOptions | None = None,
-    cache: bool = True,
-) -> LanguageModel:
+    name: str | Path, *, template: Template | None = None, device: str | None = None, replicas: int = 1,
+    api: ApiOptions | None = None, cache: bool = True,
+) -> LanguageModel:  # fmt: skip
     """Open any model by its name. Raises ModelError, or UsageError for arguments that do not go together.
 
     name: "embedded" (a small model that comes with drike), "reader" (the closed-form observer of TinyFacts), a folder

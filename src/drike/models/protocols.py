@@ -168,14 +168,10 @@ class CustomModel:
     """
 
     def __init__(
-        self,
-        name: str,
-        generate: Callable[[Sequence[str], int, str | None], Sequence[str | Completion]],
-        score: Callable[[Sequence[Request]], list[Score]] | None = None,
-        *,
-        count_tokens: Callable[[Sequence[str]], list[int]] | None = None,
-        calls_at_once: int = 1,
-    ) -> None:
+        self, name: str, generate: Callable[[Sequence[str], int, str | None], Sequence[str | Completion]],
+        score: Callable[[Sequence[Request]], list[Score]] | None = None, *,
+        count_tokens: Callable[[Sequence[str]], list[int]] | None = None, calls_at_once: int = 1,
+    ) -> None:  # fmt: skip
         self.info = ModelInfo(name, calls_at_once)
         self.usage = Usage()
         self.count_tokens = count_tokens

@@ -134,8 +134,7 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
     for first, *others in by_key.values():
         variant = ", ".join(f"{name} {first.settings.get(name, 'not set')}" for name in names if name != "data")
         label = ", ".join(filter(None, (first.model, first.data, variant)))
-        pooled = tuple(sorted((first, *others), key=lambda run: run.seed))
-        groups.append(Group(label, first.model, first.data, pooled))
+        groups.append(Group(label, first.model, first.data, tuple(sorted((first, *others), key=lambda run: run.seed))))
     return tuple(groups)
 
 
@@ -229,8 +228,7 @@ def read_run(folder: Path) -> ReportedRun:
 
 def evaluate_again(folder: Path | str) -> str:
     """The command that evaluates the editors that a run's folder lacks."""
-    training = (Path(folder) / _EPISODES).exists()
-    return f"drike evaluate {'--run' if training else '--resume'} {folder}"
+    return f"drike evaluate {'--run' if (Path(folder) / _EPISODES).exists() else '--resume'} {folder}"
 
 
 def trained_run(folder: Path) -> Path | None:

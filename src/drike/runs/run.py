@@ -99,8 +99,7 @@ class Settings:
 
     def dataset(self) -> Dataset:
         """Its data with its pool. Raises DataError."""
-        target = self.zsre_target or "alt"
-        return load(*self.data, target=target, paraphrases=self.paraphrases, pool=self.pool or ())
+        return load(*self.data, target=self.zsre_target or "alt", paraphrases=self.paraphrases, pool=self.pool or ())
 
 
 @dataclass(frozen=True)

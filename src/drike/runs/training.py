@@ -183,8 +183,7 @@ def new_editor(
     """An untrained DR-IKE. encoder: under the head, which the seed of the setup draws. limit: on the prompts."""
     retriever, most, flip = Retriever(encoder, form=method.form, seed=setup.pool.seed), method.max_shots, method.flip
     budgets = {"threshold": Threshold(0.0, most, flip), "all": Fraction(1.0, most), "half": Fraction(0.5, most)}
-    selector = RankAndCut(retriever, budgets[method.budget])
-    return InContextEditor("DR-IKE", setup.pool, selector, method.style, limit)
+    return InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budgets[method.budget]), method.style, limit)
 
 
 def scored_probes(method: Method, case: EditCase) -> list[Probe]:

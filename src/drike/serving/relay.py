@@ -223,8 +223,7 @@ class PassingAnswer:
 
     def _read(self) -> None:
         raw = b"".join(self._raw)
-        ends = [place + len(end) for end in _EVENT_ENDS if (place := raw.rfind(end)) >= 0]
-        whole = max(ends, default=0)
+        whole = max((place + len(end) for end in _EVENT_ENDS if (place := raw.rfind(end)) >= 0), default=0)
         lines = raw[:whole].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
         self._text += "".join([_said(_data(event)) for event in lines.split("\n\n") if event])
         self._raw, self._size = [raw[whole:]], len(raw) - whole

@@ -242,8 +242,7 @@ def _of_langfuse(values: Mapping[str, Any]) -> Mapping[str, object]:
 def _said(value: object, names: Sequence[str]) -> str:
     """The text of a message, the last of several, or of an object that has it under one of these names."""
     if isinstance(value, list) and value:
-        users = [part for part in value if at(part, "role") == "user"]
-        return _said((users or value)[-1], names)
+        return _said(([part for part in value if at(part, "role") == "user"] or value)[-1], names)
     if isinstance(value, dict):
         return _said(next(filter(None, map(value.get, ("messages", *names))), ""), names)
     return value if isinstance(value, str) else ""

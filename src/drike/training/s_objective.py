@@ -156,8 +156,7 @@ def certify(
     column, confidence = ASPECTS_OF_S.index(guarantee.aspect), guarantee.confidence
     edits = int((probes[:, column] > 0).sum())
     if best is None:
-        safest = right[shifts[0]]
-        level = lower_bound(guarantee.metric, safest, probes, confidence=confidence, max_probes=max_probes)
+        level = lower_bound(guarantee.metric, right[shifts[0]], probes, confidence=confidence, max_probes=max_probes)
         problem = f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}"
         raise GuaranteeError(f"{problem}; ask for less, or hold more edits out by `calibrate_on`")
     return CertifiedGuarantee(guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum()))
@@ -216,8 +215,7 @@ def _weights(policy: QueryPolicy) -> Tensor:
 def _with_weights(policy: QueryPolicy, weights: Tensor) -> QueryPolicy:
     heads = [LogisticHead(dict(zip(_names(policy), row, strict=False)), row[-1]) for row in weights.tolist()]
     named = LogisticHead({name: heads[0].weights[name] for name in policy.gate.named.weights}, heads[0].bias)
-    shown = tuple(map(Shown, policy.mixes, heads[1:]))
-    return replace(policy, gate=replace(policy.gate, named=named), shown=shown)
+    return replace(policy, gate=replace(policy.gate, named=named), shown=tuple(map(Shown, policy.mixes, heads[1:])))
 
 
 def _probabilities(phi: Tensor, forced: Tensor, weights: Tensor) -> Tensor:

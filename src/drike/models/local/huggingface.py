@@ -76,17 +76,9 @@ class HuggingFaceModel:
     """
 
     def __init__(
-        self,
-        model: PreTrainedModel,
-        tokenizer: Tokenizer,
-        *,
-        name: str,
-        template: Template = "plain",
-        remember: bool = True,
-        budget: int | None = None,
-        strategy: Strategy | None = None,
-        keep: int | None = None,
-    ) -> None:
+        self, model: PreTrainedModel, tokenizer: Tokenizer, *, name: str, template: Template = "plain",
+        remember: bool = True, budget: int | None = None, strategy: Strategy | None = None, keep: int | None = None,
+    ) -> None:  # fmt: skip
         if template == "chat":
             tokens.check_template(tokenizer, name)
         self.template: Template = template
