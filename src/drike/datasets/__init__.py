@@ -33,7 +33,6 @@ LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
 _LONGEST_NAME = 100  # characters of a file's name
 _CUTS_SHOWN, _SUSPICIOUS_SHOWN = 3, 10
 
-
 # Public files: an address, pinned where the host allows it, and a SHA-256, if we had that very revision, else "".
 _LINES = Path(__file__).with_name("published.csv").read_text(encoding="utf-8").splitlines()
 PUBLISHED = {row["name"]: row for row in csv.DictReader(_LINES)}
@@ -230,8 +229,7 @@ def description(dataset: Dataset) -> Iterator[str]:
     if unanswered:
         counts_of = ", ".join(f"{unanswered.count(name):,} {name}" for name in dict.fromkeys(unanswered))
         yield f"  questions without a published answer: {counts_of}; right is what the unedited model says"
-    for name, within in SUBSETS.items():
-        yield f"  subset {name}: {sum(map(within, cases)):,} cases"
+    yield from (f"  subset {name}: {sum(map(within, cases)):,} cases" for name, within in SUBSETS.items())
     example = max(cases, key=lambda case: len({probe.aspect for probe in case.asked}))
     edit = example.edit
     yield f"example: case {example.case_id}, {edit.query} [{edit.target_true or 'unknown'} -> {edit.target_new}]"
@@ -241,8 +239,7 @@ def description(dataset: Dataset) -> Iterator[str]:
         answers = " or ".join(shown(text) for text in (probe.target, *probe.also)[:3]) if probe else ""
         yield f"  {aspect.value}: " + (f"{probe.query} [{answers}]" if probe else "n/a")
     yield "dropped:" if dataset.dropped else "dropped: nothing"
-    for drop in dataset.dropped:
-        yield f"  {drop.count:,} x {drop.what}: {drop.reason} (first: {drop.example})"
+    yield from (f"  {drop.count:,} x {drop.what}: {drop.reason} (first: {drop.example})" for drop in dataset.dropped)
     if not dataset.cuts:
         return (yield "paraphrases: as published")
     suspicious = [cut for cut in dataset.cuts if cut.suspicious]
@@ -253,8 +250,7 @@ def description(dataset: Dataset) -> Iterator[str]:
     changed = [cut for cut in dataset.cuts if cut.before != cut.after]
     for cut in changed[:: max(1, len(changed) // _CUTS_SHOWN)][:_CUTS_SHOWN]:
         yield f"  cut: {cut.before!r} -> {cut.after!r}"
-    for cut in suspicious[:_SUSPICIOUS_SHOWN]:
-        yield f"  doubtful: {cut.before!r} -> {cut.after!r}"
+    yield from (f"  doubtful: {cut.before!r} -> {cut.after!r}" for cut in suspicious[:_SUSPICIOUS_SHOWN])
 
 
 def _by_number(what: str, where: str, numbers: Iterable[int | None]) -> Iterator[str]:

@@ -32,8 +32,7 @@ def _counterfact(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates
             cut = form.clean(text, edit.subject or "", known.get(edit.relation or "", ()))
             log.cuts.append(cut)
         yield form.paraphrase(edit, text if known is None else cut.after)
-    for text in row.texts("neighborhood_prompts"):
-        yield form.neighbour(edit, text, edit.target_true or "")
+    yield from (form.neighbour(edit, text, edit.target_true or "") for text in row.texts("neighborhood_prompts"))
 
 
 # The multi-hop form of MQuAKE (Zhong et al. 2023), in which RippleEdits (Cohen et al. 2024) is published as well: a row
@@ -103,10 +102,8 @@ def _knowedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | 
         yield form.neighbour(edit, query, answer)
         if about:
             yield _fact(Aspect.SAME_SUBJECT, fact, edit.target_new)
-    for fact in row.objects("locality", "Forgetfulness"):
-        yield _fact(Aspect.SAME_SUBJECT, fact, edit.target_new)
-    for text in by_alias("alias probe"):
-        yield Probe(Aspect.ALIAS, text, edit.target_new, edit.target_true)
+    yield from (_fact(Aspect.SAME_SUBJECT, fact, edit.target_new) for fact in row.objects("locality", "Forgetfulness"))
+    yield from (Probe(Aspect.ALIAS, text, edit.target_new, edit.target_true) for text in by_alias("alias probe"))
     follows = form.is_answer(edit.target_new, [row.answer("target_new")])
     for section, aspect in (("Reasoning", Aspect.MULTI_HOP), ("Logical_Generalization", Aspect.REVERSE)):
         for fact in row.objects("portability", section):

@@ -87,10 +87,8 @@ def _asked(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | Non
     for field in names.get("paraphrase", ()):
         cell = row.values[field]
         texts = [text for text in cell.split(SEPARATOR) if text.strip()] if isinstance(cell, str) else cell or []
-        for text in replace(row, values={**row.values, field: texts}).texts(field):
-            yield paraphrase(edit, text)
-    for pair in row.objects("neighborhood"):
-        yield neighbour(edit, pair.text("prompt"), pair.text("answer"))
+        yield from (paraphrase(edit, text) for text in replace(row, values={**row.values, field: texts}).texts(field))
+    yield from (neighbour(edit, pair.text("prompt"), pair.text("answer")) for pair in row.objects("neighborhood"))
     for field in names.get("neighborhood_prompt", ()):
         query, answer = (_if_any(row, name) for name in (field, field.replace("prompt", "answer")))
         if query or answer:

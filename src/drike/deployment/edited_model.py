@@ -334,8 +334,7 @@ def gate_records(
         decisions = route_each(gate, index, [probe.query for probe in case.asked], model)
         for probe, decision in zip(case.asked, decisions, strict=True):
             yield _record(case.case_id, probe.aspect.value, decision, _asked(probe, own, index))
-    for decision in route_each(gate, stores.whole, unrelated, model):
-        yield _record("", "unrelated", decision, [])
+    yield from (_record("", "unrelated", decision, []) for decision in route_each(gate, stores.whole, unrelated, model))
 
 
 def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[EditVersion]) -> GateRecord:
