@@ -232,9 +232,8 @@ def by_epoch(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:
     epochs = []
     for number, group in groupby(episodes, key=lambda episode: episode.epoch):
         of_epoch = list(group)
-        kept = [min(episode.kept, episode.k) for episode in of_epoch]
-        esr = fmean(episode.correct[k - 1] for episode, k in zip(of_epoch, kept, strict=True))
-        means = (esr, fmean(fmean(episode.rewards) for episode in of_epoch), fmean(kept))
+        esr, reward = fmean(e.success for e in of_epoch), fmean(fmean(e.rewards) for e in of_epoch)
+        means = esr, reward, fmean(min(e.kept, e.k) for e in of_epoch)
         tokens = [episode.prompt_tokens for episode in of_epoch]
         read, last = None if None in tokens else sum(filter(None, tokens)), of_epoch[-1]
         calls, seconds = sum(episode.k for episode in of_epoch), sum(episode.seconds for episode in of_epoch)

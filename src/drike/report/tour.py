@@ -29,8 +29,7 @@ QUESTIONS = {
 def edits_of(cases: Sequence[EditCase]) -> list[EditCase]:
     """The toured edits, and so many others, one a subject."""
     by_fact = {(case.edit.subject, case.edit.relation): case for case in cases}
-    subjects = {subject for subject, _ in TOURED}
-    others = {case.edit.subject: case for case in cases if case.edit.subject not in subjects}
+    others = {case.edit.subject: case for case in cases if case.edit.subject not in dict(TOURED)}
     return [*(by_fact[fact] for fact in TOURED), *list(others.values())[:OTHERS]]
 
 

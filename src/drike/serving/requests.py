@@ -39,7 +39,6 @@ MAX_VALUES = 100_000  # of a body; so many take at most some 15 MB and 90 ms
 MAX_UNPACKED, _MAX_MEMBERS = 10 << 20, 16  # bytes of a compressed body, and pieces that it is made of
 _WINDOWS = {b"gzip": (31,), b"x-gzip": (31,), b"deflate": (15, -15)}  # zlib's; some deflate without zlib's header
 _LOGGED = ("body", "request")  # keys under which logs keep a request
-_QUESTIONS = ("query", "question")
 _SEPARATORS = (b",", b"[", b"{")
 _JSON, _BETWEEN = json.JSONDecoder(), re.compile(r"[ \t\r\n,:]*")
 _TOO_DEEP = f"the body is nested more than {MAX_DEPTH} levels deep: flatten it"
@@ -203,7 +202,7 @@ def logged(line: bytes) -> Conversation | None:
         pass
     except ValueError:
         raise ValueError("too deep, or with too many messages") from None
-    question = next((values[key] for key in _QUESTIONS if isinstance(values.get(key), str)), None)
+    question = next((values[key] for key in ("query", "question") if isinstance(values.get(key), str)), None)
     if question is None and not {"messages", "prompt", "input"} & values.keys():
         raise ValueError("no messages, prompt, input, query or question")
     return asked(question or "")

@@ -85,14 +85,13 @@ def import_edits(
     """
     added, refused, repeated = list[EditVersion](), dict[int, str](), 0
     with store.transaction():
-        approved = required_approvals(store) > 0
+        approved = required_approvals(store) > 0  # by others than who imports an edit
         for number, row in enumerate(rows):
             if isinstance(row, str):
                 refused[number] = row
                 continue
             place, record = row
-            named = imported_author(record.author, author)  # who imports an edit does not approve it
-            record = replace(record, author=author if approved else named)
+            record = replace(record, author=author if approved else imported_author(record.author, author))
             try:
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
             except ConflictError as problem:

@@ -109,6 +109,11 @@ class EpisodeRecord:
         if self.probes is not None and len(self.probes) != k:
             raise ValueError("probes are not those of k prefixes")
 
+    @property
+    def success(self) -> bool:
+        """Whether the answer was right under the prompt that the budget would have given."""
+        return self.correct[min(self.kept, self.k) - 1]
+
 
 def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
     """The paper's: +1 where the edit's own query is answered with the new object, else -1. Raises as `Judge` does."""
@@ -183,11 +188,6 @@ class Episode(EpisodeRecord):
     def record(self) -> dict[str, object]:
         """Its line of episodes.jsonl: all but the budget."""
         return {field.name: getattr(self, field.name) for field in fields(EpisodeRecord)}
-
-    @property
-    def success(self) -> bool:
-        """Whether the answer was right under the prompt that the budget would have given."""
-        return self.correct[min(self.kept, self.k) - 1]
 
 
 def train(
