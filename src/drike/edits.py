@@ -23,6 +23,7 @@ class Aspect(StrEnum):
 
 
 ASPECTS_OF_S = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)  # the paper's; training uses only them
+STABLE = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)  # ask for facts that the edit must not change
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from drike.datasets.rows import Cut, How, ReadLog, Row
-from drike.edits import ASPECTS_OF_S, Aspect, BaselineQuestion, Edit, EditCase, Probe, rewrite_probe
+from drike.edits import ASPECTS_OF_S, STABLE, Aspect, BaselineQuestion, Edit, EditCase, Probe, rewrite_probe
 from drike.matching import normalise
 from drike.words import mentions
 
@@ -118,11 +118,10 @@ def _measuring(row: Row, edits: Sequence[Edit], log: ReadLog, asked: Asked) -> A
     for question in asked:
         aspect, query = question.aspect, question.query
         right = question.target if isinstance(question, Probe) else None
-        stays = aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
         why = "is blank" if not query else seen.get((aspect, query))
         if not why and right == "":
             why = "has no answer"
-        elif not why and right and stays and is_answer(right, [edits[0].target_new]):
+        elif not why and right and aspect in STABLE and is_answer(right, [edits[0].target_new]):
             why = "its answer is the new object"
         elif not why and right and aspect is Aspect.REVERSE and mentions(query, right):
             why = "names its own answer"

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drike.editors.catalog import Editor, EditorColumn, column_of, ranks_retains
-from drike.edits import Aspect, Edit, EditCase, Probe, trained_on
+from drike.edits import STABLE, Aspect, Edit, EditCase, Probe, trained_on
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
 from drike.evaluation.judge import complete, write_answers
@@ -293,7 +293,7 @@ def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequen
 
     That is one whose subject the probe names and whose old or new object is its answer: data may name no relations.
     """
-    stays = probe.aspect in (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
+    stays = probe.aspect in STABLE
     if probe.aspect is Aspect.DISTRACTOR:  # a sentence before either kind of question
         stays = not any(mentions(probe.query, edit.record.subject) for edit in own)
     if not stays:

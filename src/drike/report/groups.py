@@ -203,27 +203,20 @@ def read_run(folder: Path) -> ReportedRun:
     behind_gate = {editor: files.read_outcomes(files.outcomes_path(folder, editor, files.DEPLOYED)) for editor in both}
     origin = folder if (folder / _EPISODES).exists() else trained
     return ReportedRun(
-        folder=str(folder),
-        model=run.model,
-        data=split.title,
-        seed=run.seed,
-        settings=shared,
+        folder=str(folder), model=run.model, data=split.title, seed=run.seed, settings=shared,
         identity={name: _text(model[name]) for name in ("weights_sha256", "dtype") if name in model},
-        test=split.test,
-        outcomes=outcomes,
+        test=split.test, outcomes=outcomes,
         missing=tuple(name for name in dict.fromkeys(map(_text, expected)) if files.slug(name) not in evaluated),
         episodes=() if origin is None else tuple(files.read_episodes(origin / _EPISODES)),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
-        form="; ".join(file.form for file in run.record.data),
-        usage=usage,
+        form="; ".join(file.form for file in run.record.data), usage=usage,
         written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},
         prompts={editor: _prompts(folder, editor) for editor in outcomes},
         stored=_text(run.record.settings.get("stored") or ""),
         deployed={editor: tuple(deployed) for editor, deployed in behind_gate.items() if deployed},
         gate=tuple(files.read_lines(folder / files.DEPLOYED / files.GATE, GateRecord, "evaluate again")),
-        started=run.record.started,
-        versions=run.record.versions,
-    )
+        started=run.record.started, versions=run.record.versions,
+    )  # fmt: skip
 
 
 def evaluate_again(folder: Path | str) -> str:

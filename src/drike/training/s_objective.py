@@ -14,7 +14,7 @@ from torch import Tensor
 
 from drike.datasets.generated import with_generated
 from drike.editors.selectors import LeaveAlone, Selector, policy_mixes
-from drike.edits import ASPECTS_OF_S, Aspect, EditCase
+from drike.edits import ASPECTS_OF_S, STABLE, Aspect, EditCase
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.evaluate import CaseAnswers
 from drike.evaluation.risk_control import CertifiedGuarantee, Counts, Guarantee, calibrate, exceeds, lower_bound
@@ -25,7 +25,6 @@ from drike.prompts import Role
 
 _FURTHER = (Aspect.ALIAS, Aspect.SAME_SUBJECT)
 SHIFTS = tuple(np.arange(-8, 8.25, 0.25).tolist())  # of the logit that an edit applies
-_STAYS = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
 _FOLDS, _STEPS, _CERTAIN = 5, 200, 100.0  # the last is a logit beyond doubt
 
 Masks = Mapping[Any, Tensor]  # which probes are of an aspect, [probes]
@@ -126,7 +125,7 @@ def count_right(
     mixes, logits = torch.stack(suits).argmax(dim=0) + 1, applies + forced
     right, costs = _right(policy, cases, answers), _costs(policy, answers)
     # Short names count as paraphrases, same-subject questions as neighbours.
-    column = [2 if p.aspect in _STAYS else int(p.aspect is not Aspect.REWRITE) for case in cases for p in case.asked]
+    column = [2 if p.aspect in STABLE else int(p.aspect is not Aspect.REWRITE) for case in cases for p in case.asked]
     owner = np.repeat(np.arange(len(cases)), [len(case.asked) for case in cases])
 
     def of_edits(values: Tensor) -> Counts:
