@@ -210,7 +210,7 @@ def measure_gates(options: argparse.Namespace) -> None:
         parts = dataset.split(seed=seed, train=options.edits, test=options.test)
         pool, editable = Pool(parts.demonstrations, encoder, seed=seed), {*parts.ids.editable}
         edits = [case.edit for case in dataset.cases if case.case_id in editable]
-        stores = SimulatedStores(edits, encoder=gate_encoder(default_gate().encoder))
+        stores = SimulatedStores(edits, encoder=gate_encoder(default_gate().encoder, (), default_gate().relations))
         cases = [with_stores(case, stores) for case in with_hard_questions(model, parts.test, seed)]
         for name, editor in rules(model, parts, pool, stores, cases):
             outcomes[name] += evaluate(editor, model, cases)

@@ -134,7 +134,7 @@ class PromptStyle:
     layout: Layout = "append"
     own_copy: bool = True  # whether the edit is repeated as a copy right before the question
     retain: RetainForm = "headed"  # a retain has its New Fact line; "bare": it has none
-    order: OrderName | None = None  # the layout's
+    order: OrderName | None = None  # None: that of the layout
     order_seed: int = 0
 
     def __post_init__(self) -> None:

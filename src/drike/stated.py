@@ -227,7 +227,8 @@ def _source(name: str) -> str:
 
 def _forms(name: str) -> dict[str, str]:
     """The first of the forms of each thing in a list, by each of them."""
-    return {form: of[0] for of in (line.split(", ") for line in sections("statements.txt")[name]) for form in of}
+    lists = [line.split(", ") for line in sections("statements.txt")[name]]
+    return {form: forms[0] for forms in lists for form in forms}
 
 
 def _any(words: Iterable[str]) -> str:

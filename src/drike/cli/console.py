@@ -126,7 +126,7 @@ def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple
 
 @contextmanager
 def encoding_bar(texts: int) -> Iterator[Callable[[int], None]]:
-    """A bar for many texts, which an encoder moves with what this yields; none for few, or beside another bar."""
+    """A bar for many texts, which an encoder moves with what this yields; none for few, or below another bar."""
     if texts < 200 or (_Bar.latest and _Bar.latest.live.is_started):
         yield lambda done: None
         return

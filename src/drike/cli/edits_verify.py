@@ -213,7 +213,8 @@ async def _ask(
         for upstream in {asked, above}:
             stack.push_async_callback(upstream.close)
             await upstream.open()
-        sent = {**plan.headers, **({"authorization": f"Bearer {key}"} if running and (key := key_in(_KEY)) else {})}
+        key = key_in(_KEY) if running else None
+        sent = {**plan.headers, **({"authorization": f"Bearer {key}"} if key else {})}
         client = asking(asked, plan.model or "", headers=[(n.encode(), value.encode()) for n, value in sent.items()])
         client.model = plan.model or await client.only_model()
         tiny = client.model in (EMBEDDED, READER)

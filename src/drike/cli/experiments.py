@@ -148,7 +148,7 @@ def watch_training(
                 names = f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}"
                 console.print(names, style="bold")
             case Episode():
-                if len(epoch) == cases:
+                if len(epoch) == cases:  # the next epoch begins
                     epoch.clear()
                 epoch.append(event)
                 return _epoch_so_far(epoch, finished=len(epoch) == cases)

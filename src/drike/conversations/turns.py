@@ -146,9 +146,10 @@ def _messages(values: Values) -> Spoken:
         for kind in ("tool_result", "search_result", "text", "document"):  # a document is read with its question
             if kind == "text":
                 yield Speaker.USER, _texts(content, place, kinds=("text",))
+                continue
             for i, block in enumerate(content):
                 if isinstance(block, dict) and block.get("type") == kind:
-                    yield Speaker.TOOL, _source(block, (*place, i))  # a text has none
+                    yield Speaker.TOOL, _source(block, (*place, i))
 
 
 def _source(block: object, path: JsonPath, *, inner: bool = False) -> Iterator[Text]:

@@ -58,7 +58,8 @@ def load(
         raise DataError(f"the target of zsRE's edits is alt or answers, not {target!r}")
     if paraphrases not in (None, "keep", "screen"):
         raise DataError(f"the paraphrases of EasyEdit's flat form are for keep or screen, not {paraphrases!r}")
-    dataset = (_embedded if sources == (TINYFACTS,) else _load)(sources, name, cleaning, target, paraphrases)
+    read = _embedded if sources == (TINYFACTS,) else _load
+    dataset = read(sources, name, cleaning, target, paraphrases)
     if pool:
         dataset = with_pool(dataset, load(*pool, cleaning=cleaning, target=target, paraphrases=paraphrases))
     return dataset

@@ -228,8 +228,10 @@ def merge(selections: Sequence[Selection]) -> Selection:
     sets = [selection.candidates for selection in selections]
     rankings = [selection.ranking for selection in selections if selection.ranking is not None]
     ranked = len(rankings) == len(selections)
-    whole = [(*known.fixed, *ranking.retains) for known, ranking in zip(sets, rankings, strict=False)]
-    shown = interleave(whole if ranked else [selection.shown for selection in selections])
+    whole = [selection.shown for selection in selections]
+    if ranked:
+        whole = [(*known.fixed, *ranking.retains) for known, ranking in zip(sets, rankings, strict=True)]
+    shown = interleave(whole)
     # The set that all queries share is of these demonstrations, nearest first.
     cosines = {d: c for known in sets for d, c in zip(known.demonstrations, known.similarities, strict=True)}
     nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))

@@ -1,6 +1,6 @@
-"""A frozen transformer as encoder, run without remote code, which is loaded when a text is first computed.
+"""A frozen transformer as encoder, run without remote code; its weights are loaded when a text is first computed.
 
-It runs with torch or, if it is a BERT, in ONNX Runtime, which needs no torch and half of its time for a single text.
+It runs with torch or, if it is a BERT, in ONNX Runtime, which needs no torch, and half the time for a single text.
 The graph for that, built from the files of its folder, maps token ids to vectors, of which means (or the first one) are
 the vectors that sentence-transformers would give, and the salient vectors. Several texts stand in one row: a token
 attends to those of its own text alone, so that short texts need no padding.

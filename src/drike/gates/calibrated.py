@@ -75,8 +75,8 @@ class Calibrated:
 
     def _uncertain(self, candidate: Candidate) -> bool:
         """Whether a model may be asked. A negative exemplar, whose probability is 0, is never uncertain."""
-        (low, high), said = self.grey, candidate.features
-        unknown = said.get("known", 1.0) < _KNOWN and not said.get("margin") and "object" not in said
+        (low, high), features = self.grey, candidate.features
+        unknown = features.get("known", 1.0) < _KNOWN and not features.get("margin") and "object" not in features
         return 0 < candidate.probability < high and (unknown or candidate.probability >= low)
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:

@@ -56,7 +56,7 @@ def same_relation(encoder: TextEncoder) -> SameRelation | None:
 def features(
     record: EditRecord, others: Sequence[EditRecord], encoder: TextEncoder, space: FloatArray | None = None
 ) -> dict[int, dict[str, float]]:
-    """What the nearest wordings of a record and of others have in common, by the places of these. space: [d, k]."""
+    """What a record's wordings share with those of others, by the places of the near ones. space: [d, k], if any."""
     texts = [wordings(each) for each in (record, *others)]
     place = {text: i for i, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
     vectors = unit(salient(encoder).encode(list(place)))

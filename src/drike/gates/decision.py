@@ -119,7 +119,7 @@ def leading(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The first `MOST_MATCHED` active candidates and the first as many in shadow, which must not displace these."""
     first, seen = list[Candidate](), Counter[Status]()
     for candidate in candidates:
-        seen[status := candidate.edit.record.status] += 1
-        if seen[status] <= MOST_MATCHED:
+        seen[candidate.edit.record.status] += 1
+        if seen[candidate.edit.record.status] <= MOST_MATCHED:
             first.append(candidate)
     return first

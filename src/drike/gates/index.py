@@ -114,7 +114,8 @@ class EditIndex:
 
         masked: salient ones, of texts with "it" for a subject. Raises ValueError without an encoder.
         """
-        encoder, size = salient(self.require_encoder()) if masked else self.require_encoder(), BULK - 1
+        encoder, size = self.require_encoder(), BULK - 1
+        encoder = salient(encoder) if masked else encoder
         return unit(np.concatenate([encoder.encode(texts[at : at + size]) for at in range(0, len(texts), size)]))
 
     def closest_masked(self, id: int, vector: FloatArray) -> float:

@@ -83,7 +83,7 @@ def _stems(said: Iterable[str]) -> frozenset[str]:
 
 
 _VAGUE = _stems(("located", "situated", "associated", "belongs"))  # of many relations
-_RELATIONS = (relation.split() for line in _LISTS["contraries"] for relation in line.split("|"))
+_RELATIONS = [relation.split() for line in _LISTS["contraries"] for relation in line.split("|")]
 _SYNONYMS = [_stems(relation) for relation in _RELATIONS if len(relation) > 1]  # of one relation
 
 

@@ -32,7 +32,7 @@ def open_gate(store: EditStore | None = None, name: str | None = None, threshold
     """The gate for a store: the one calibrated for it, else `usual_gate`; or another.
 
     name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the store's, or a file.
-    threshold: another than the gate's. Raises StoreError if it is damaged, UsageError without a file or probabilities.
+    threshold: another than the gate's. Raises StoreError if it is damaged, UsageError for no such file or threshold.
     """
     gate: Gate = Named() if name == "named" else calibration.default_gate()
     own = stored_gate(store) if store and name in (None, "careful", "eager") else None
@@ -79,10 +79,10 @@ def encoder_of(gate: Gate, relations: Sequence[Path] | None = None) -> TextEncod
 
 
 @cache
-def gate_encoder(name: str, files: tuple[Path, ...] = (), relations: tuple[Relation, ...] = ()) -> TextEncoder:
-    """An encoder which all gates share, and which keeps nothing of what users write. Raises EncoderError."""
+def gate_encoder(name: str, files: tuple[Path, ...], relations: tuple[Relation, ...]) -> TextEncoder:
+    """An encoder which all gates share, so that an index keeps its vectors; it keeps nothing of what users write."""
     if more := (*relations, *read_relations(files)):
-        return WithRelations(gate_encoder(name, (), ()), more)  # all share one, so that an index keeps its vectors
+        return WithRelations(gate_encoder(name, (), ()), more)  # weights are loaded once
     return load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
 
 

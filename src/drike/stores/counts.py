@@ -58,5 +58,6 @@ def counts_since(store: EditStore, day: date) -> Counts:
     """The counts of a day and those after it. Raises StoreError."""
     if store.setting(_MADE) is None:
         return Counter()
-    rows = store._rows("SELECT * FROM drike_counts WHERE day >= %s", [day.isoformat()])
+    columns = ", ".join((*Counted._fields, "number"))
+    rows = store._rows(f"SELECT {columns} FROM drike_counts WHERE day >= %s", [day.isoformat()])  # noqa: S608
     return Counter({Counted(*counted): number for *counted, number in rows})

@@ -17,7 +17,7 @@ class Search:
     """Which edits are wanted: those that all of this fits."""
 
     text: str = ""  # words that the names, the query, the new object or the id must have, all of them
-    status: str | None = None  # "all"; None for all but retired ones; proposed ones are the changes that wait
+    status: str | None = None  # a `Status`, proposed for changes that wait; "all"; None: all but retired ones
     owner: str | None = None
     subject: str | None = None  # or an alias of it
     due: str | None = None  # only edits whose review is due by this time (`stamp`)

@@ -103,7 +103,7 @@ class SqliteStore(EditStore):
             file.execute(f"PRAGMA application_id = {_APPLICATION}")
             file.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
             file.execute("COMMIT")
-        file.execute("PRAGMA journal_mode = DELETE")  # before 3.51.3, resetting a write-ahead log can corrupt a file
+        file.execute("PRAGMA journal_mode = DELETE")  # SQLite before 3.51.3 may corrupt others
 
     def _at_path(self) -> tuple[object, object]:
         """Which file is at the path, and when it was written; None, None if there is none."""

@@ -95,9 +95,9 @@ class EpisodeRecord:
     prompt_tokens: int | None
     seconds: float
     kept: int
-    sigma: float | None  # of the budget afterwards for this edit, if it has one, as is the share
+    sigma: float | None  # of the budget afterwards for this edit, if it has one
     k: int
-    share: float | None
+    share: float | None  # of the retains, by such a budget
     probes: tuple[tuple[float, ...], ...] | None
 
     def __post_init__(self) -> None:

@@ -190,8 +190,8 @@ class HuggingFaceModel:
 
         attention.forget_length(model)
         with torch.inference_mode():
-            alone = None, sum(map(len, prompts))
-            cache, read = alone if prefixes is None else _shared_cache(model, prompts, prefixes)
+            unread = None, sum(map(len, prompts))
+            cache, read = unread if prefixes is None else _shared_cache(model, prompts, prefixes)
             inputs = {"attention_mask": real.to(model.device), "pad_token_id": _PAD, "past_key_values": cache}
             output = model.generate(ids.to(model.device), max_new_tokens=max_tokens, stopping_criteria=[over], **inputs)
         completions = []

@@ -13,7 +13,6 @@ import random
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -149,10 +148,13 @@ def _token_scores(logits: torch.Tensor, requests: Sequence[Encoded], rows: Seque
     logprob = chosen - logits.logsumexp(dim=-1)[at]
     is_first = first[at] == target
     gap = chosen - torch.where(is_first, best[at, 1], best[at, 0])
-    tokens, scores = zip(logprob.tolist(), is_first.tolist(), gap.tolist(), strict=True), []
-    for own, following in zip(rows, first[[own[-1] for own in rows]].tolist(), strict=True):
-        logprobs, greedy, gaps = zip(*islice(tokens, len(own) - 1), strict=True)
+    tokens = list(zip(logprob.tolist(), is_first.tolist(), gap.tolist(), strict=True))
+    scores, begin = [], 0
+    for request, following in zip(requests, first[[own[-1] for own in rows]].tolist(), strict=True):
+        end = begin + len(request.ids) - request.start
+        logprobs, greedy, gaps = zip(*tokens[begin:end], strict=True)
         scores.append(TokenScores(logprobs, all(greedy), min(gaps), following))
+        begin = end
     return scores
 
 

@@ -71,7 +71,7 @@ def key_in(variable: str) -> str | None:
 
 
 def parse_address(name: str, *, allow_http: bool = False) -> Address:
-    """Parse a name that `is_served`. Raises ModelError, also for unencrypted ones elsewhere unless `allow_http`."""
+    """Parse a name, which must be one that `is_served`. Raises ModelError, also for http elsewhere unless allowed."""
     service, _, rest = name.partition(":")
     service = service.casefold()
     begins, variable = SERVICES[service]

@@ -126,9 +126,9 @@ class AnswerCache:
 
     @contextmanager
     def asking(self, keys: Collection[str]) -> Iterator[list[str]]:
-        """Claim those of `keys` that no other thread has; others wait for them until they are put or this ends.
+        """Claim those of `keys` that no other thread has; others wait for them until they are put or the block is left.
 
-        It ends when their answers are written, or cannot be. Raises as `wait_for`.
+        This then waits until their answers are written, or cannot be. Raises as `wait_for`.
         """
         ours: list[str] = []
         try:
