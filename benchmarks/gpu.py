@@ -24,7 +24,6 @@ from itertools import chain
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from drike import tinyfacts
@@ -34,6 +33,7 @@ from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
 from drike.models.local.scoring import PrefixCache, TokenScores, bytes_to_keep
 from drike.models.local.tokens import Encoded
 from lib import pages
+from lib.padded import padded_logits
 
 TITLE = "Scoring on a GPU"
 
@@ -100,12 +100,8 @@ def sum_of(reads: list[list[Encoded]]) -> int:
 
 def score_batched(model: PreTrainedModel, requests: list[Encoded]) -> list[TokenScores]:
     """Score with one forward over all requests, padded on the right; nothing is shared."""
-    ids = pad_sequence([torch.tensor(request.ids) for request in requests], batch_first=True)
-    real = pad_sequence([torch.ones(len(request.ids), dtype=torch.long) for request in requests], batch_first=True)
-    needed = [np.arange(request.start - 1, len(request.ids)) for request in requests]
-    columns = np.unique(np.concatenate(needed))
-    inputs = {"input_ids": ids.to(model.device), "attention_mask": real.to(model.device)}
-    logits = scoring.forward(model, columns, **inputs).logits
+    logits, columns = padded_logits(model, requests)
+    needed = (np.arange(request.start - 1, len(request.ids)) for request in requests)
     places = [i * len(columns) + np.searchsorted(columns, own) for i, own in enumerate(needed)]
     return scoring._token_scores(logits.flatten(0, 1), requests, places)
 

@@ -24,9 +24,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
@@ -36,6 +34,7 @@ from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
 from drike.models.local.scoring import PrefixCache
 from drike.models.local.tokens import Encoded
 from lib import pages
+from lib.padded import padded_logits
 
 TITLE = "One edit, every scoring strategy"
 
@@ -84,11 +83,8 @@ def full_logits(model: LlamaForCausalLM, requests: Sequence[Encoded]) -> None:
 def batched(model: HuggingFaceModel, requests: Sequence[Encoded]) -> None:
     """Read whole prompts in batches of BATCH, padded on the right, and compute the logits that any one needs."""
     for i in range(0, len(requests), BATCH):
-        some = requests[i : i + BATCH]
-        ids = pad_sequence([torch.tensor(request.ids) for request in some], batch_first=True)
-        real = pad_sequence([torch.ones(len(request.ids), dtype=torch.long) for request in some], batch_first=True)
-        columns = sorted({column for request in some for column in range(request.start - 1, len(request.ids))})
-        scoring.forward(model._model, np.array(columns), input_ids=ids, attention_mask=real).logits.logsumexp(dim=-1)
+        logits, _ = padded_logits(model._model, requests[i : i + BATCH])
+        logits.logsumexp(dim=-1)
 
 
 def seconds(work: Callable[[], object]) -> float:
