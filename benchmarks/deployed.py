@@ -38,7 +38,7 @@ from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.gates.naming import common_questions
 from drike.gates.policy import applied
-from drike.gates.store_gate import gate_encoder
+from drike.gates.store_gate import encoder_of
 from drike.models.protocols import LanguageModel
 from drike.report.tables import INTERVALS, gate_table
 from drike.support.table import as_markdown, as_text
@@ -193,10 +193,7 @@ def rules(
         for shown, editor in under.items():
             if name in ("Named", DEFAULT) or editor is copies:
                 yield f"{name}: {shown}", GatedEditor(editor, gate, stores)
-    own = SimulatedStores(
-        [edit.record.edit for edit in stores.edits],
-        encoder=gate_encoder(policy.gate.encoder, (), policy.gate.relations),
-    )
+    own = SimulatedStores([edit.record.edit for edit in stores.edits], encoder=encoder_of(policy.gate))
     yield f"{OWN}: copies and updates", GatedEditor(copies, policy.gate, own)
     yield f"{OWN}: DR-IKE-Q", GatedEditor(applied(per_query), policy.gate, own)
 
@@ -210,7 +207,7 @@ def measure_gates(options: argparse.Namespace) -> None:
         parts = dataset.split(seed=seed, train=options.edits, test=options.test)
         pool, editable = Pool(parts.demonstrations, encoder, seed=seed), {*parts.ids.editable}
         edits = [case.edit for case in dataset.cases if case.case_id in editable]
-        stores = SimulatedStores(edits, encoder=gate_encoder(default_gate().encoder, (), default_gate().relations))
+        stores = SimulatedStores(edits, encoder=encoder_of(default_gate()))
         cases = [with_stores(case, stores) for case in with_hard_questions(model, parts.test, seed)]
         for name, editor in rules(model, parts, pool, stores, cases):
             outcomes[name] += evaluate(editor, model, cases)

@@ -227,7 +227,8 @@ def calibrate(*, false_fire: float = 0.002, confidence: float = 0.95, remove: bo
             return say(f"{opened.name} has the default gate from now on")
         known = in_force(opened)
         say(store_gate.requirements(known, false_fire, confidence))
-        encoder = store_gate.gate_encoder(default_gate().encoder, (), default_gate().relations)
+        encoder = store_gate.encoder_of(default_gate())
+        assert encoder is not None  # noqa: S101 - this gate has one
         gate, certificate = store_gate.calibrate(known, encoder, false_fire, confidence)
         say(f"{counted(len(known), 'edit')} in force: {certificate.sentence}")
         if certificate.threshold is None:

@@ -75,14 +75,14 @@ def _say_only_names(remedy: str) -> None:
 
 def encoder_of(gate: Gate, relations: Sequence[Path] | None = None) -> TextEncoder | None:
     """The encoder of a gate; None for a gate that needs none. relations: files of more. Raises EncoderError."""
-    return gate_encoder(gate.encoder, tuple(relations or ()), gate.relations) if isinstance(gate, Calibrated) else None
+    return _encoder(gate.encoder, tuple(relations or ()), gate.relations) if isinstance(gate, Calibrated) else None
 
 
 @cache
-def gate_encoder(name: str, files: tuple[Path, ...], relations: tuple[Relation, ...]) -> TextEncoder:
+def _encoder(name: str, files: tuple[Path, ...], relations: tuple[Relation, ...]) -> TextEncoder:
     """An encoder which all gates share, so that an index keeps its vectors; it keeps nothing of what users write."""
     if more := (*relations, *read_relations(files)):
-        return WithRelations(gate_encoder(name, (), ()), more)  # weights are loaded once
+        return WithRelations(_encoder(name, (), ()), more)  # weights are loaded once
     return load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
 
 

@@ -103,7 +103,7 @@ class SqliteStore(EditStore):
             file.execute(f"PRAGMA application_id = {_APPLICATION}")
             file.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
             file.execute("COMMIT")
-        file.execute("PRAGMA journal_mode = DELETE")  # SQLite before 3.51.3 may corrupt others
+        file.execute("PRAGMA journal_mode = DELETE")  # SQLite before 3.51.3 can corrupt a file with a write-ahead log
 
     def _at_path(self) -> tuple[object, object]:
         """Which file is at the path, and when it was written; None, None if there is none."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -190,8 +190,9 @@ class HuggingFaceModel:
 
         attention.forget_length(model)
         with torch.inference_mode():
-            unread = None, sum(map(len, prompts))
-            cache, read = unread if prefixes is None else _shared_cache(model, prompts, prefixes)
+            cache, read = None, sum(map(len, prompts))
+            if prefixes is not None:
+                cache, read = _shared_cache(model, prompts, prefixes)
             inputs = {"attention_mask": real.to(model.device), "pad_token_id": _PAD, "past_key_values": cache}
             output = model.generate(ids.to(model.device), max_new_tokens=max_tokens, stopping_criteria=[over], **inputs)
         completions = []
@@ -262,8 +263,7 @@ def _shared_cache(model: Any, prompts: Sequence[Tokens], prefixes: PrefixCache) 
     paths = np.stack([np.pad(path, (tree.trunk - len(path), 0)) for path in tree.paths])
     where = torch.from_numpy(paths).to(model.device)
     result = DynamicCache()
-    layers: Any = packed.layers
-    for i, layer in enumerate(layers):
+    for i, layer in enumerate(cast("Any", packed.layers)):
         keys, values = (states[0][:, where].transpose(0, 1) for states in (layer.keys, layer.values))
         result.update(keys, values, i)
     return result, len(tree) - first + len(prompts)
