@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from drike.gates.by_name import Named
 from drike.gates.index import ParsedQuery
 from drike.gates.names import Mention, NameIndex
+from drike.gates.overlay import FingerprintSet
 from drike.short_forms import NameMatch
 from drike.stores.records import EditRecord
 from drike.words import Words
@@ -324,3 +326,18 @@ def test_short_forms_come_and_go_with_their_edits(names: list[str], others: list
 def test_a_rule_is_named_by_what_it_is_about_which_may_mean_something_else() -> None:
     [mention] = mentions("How many vacation days do we get?", "Vacation policy")
     assert (mention.kind, mention.ambiguous) == (NameMatch.PARTIAL, True)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["Albbania", "Albbania is large", "Is it Albbania?", "Albbania, Ada Lovelac", "Lovelaces Albbania Perru"],
+)
+def test_a_filter_that_lets_everything_through_changes_no_name(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It looks at a few bits of a fingerprint, so that in some processes it is wrong about a word all the time.
+    names = ("Albania", "Ada King Lovelace", "Peru", "Tirana Albania")
+    names_of = indexed(*(EditRecord(name, f"{name} is", "new") for name in names))._names
+    words = Words.of(query)
+    right = names_of.find(words)
+    assert right and all(0 <= mention.begin < mention.end <= len(words) for mention in right)
+    monkeypatch.setattr(FingerprintSet, "may_have", lambda self, wanted, kind=0: np.ones(len(wanted), np.bool_))
+    assert names_of.find(words) == right and names_of.ids(words) == {id for mention in right for id in mention.edits}

@@ -242,8 +242,8 @@ class NameIndex:
     def _with_s(self, words: Words, places: Places) -> list[tuple[int, str, str]]:
         """Words that are known but for their last letter, an s: each with its place, and without this letter."""
         ending = [(i, word) for i in places.tolist() for word in words.folded(i, i + 1) if word.endswith("s")]
-        known = self.known.may_have(np.array([key_of(word[:-1]) for _, word in ending], np.uint64), WORD)
-        return [(i, word, word[:-1]) for (i, word), is_known in zip(ending, known, strict=True) if is_known]
+        known, _ = self.known.find(np.array([key_of(word[:-1]) for _, word in ending], np.uint64), WORD)
+        return [(i, word, word[:-1]) for i, word in map(ending.__getitem__, known)]
 
     def _people(self, words: Words, outer: Places, some: Flags, free: Flags) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
@@ -333,8 +333,8 @@ def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words,
     places = own[:, None] + np.arange(width)
     arrays: Any = (spelled, words.least, words.last)
     keys, least, last = (np.pad(array, (reach, reach + 2))[places] for array in arrays)
-    keys[:, reach] = right
-    keys[:, -1] = 0  # no name goes on in the next
+    keys[:, reach], keys[:, -1] = right, 0  # no name goes on in the next
+    least[keys == 0] = 255  # nor begins where no word is, which adds nothing to the fingerprint of a name
     return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), width
 
 
