@@ -32,11 +32,13 @@ settings.register_profile("drike", deadline=None, max_examples=25)
 settings.load_profile("drike")
 
 
+gc.set_threshold(200_000, 20, 20)  # garbage is collected seldom, which takes a tenth of the time
+
+
 def pytest_collection_finish() -> None:
-    """Leave what was imported out of later garbage collections, and collect seldom: this takes a tenth of the time."""
+    """Leave what was imported out of later garbage collections."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(200_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

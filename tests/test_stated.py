@@ -230,5 +230,5 @@ def test_any_text_has_a_result(answer: str, names: list[str]) -> None:
 )
 def test_time_is_linear_in_the_answer(part: str) -> None:
     begun = time.process_time()
-    stated(part * (60_000 // len(part)), ["Oslo", "5 km"], ["Lima"])
-    assert time.process_time() - begun < 5
+    stated(part * (20_000 // len(part)), ["Oslo", "5 km"], ["Lima"])
+    assert time.process_time() - begun < 2

@@ -60,7 +60,7 @@ def check_laws(seed: int) -> None:
 
 
 def test_the_laws_of_prefixes_and_bytes_hold() -> None:
-    for seed in range(25):
+    for seed in range(12):
         check_laws(seed)
 
 

@@ -6,13 +6,14 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion
+from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, Placement
 from drike.conversations.tuning import (
     PAIRS,
     ChosenPlacement,
@@ -35,7 +36,11 @@ from tests.worlds.small import old_object
 
 FACT = re.compile(r"^- (?:Q: )?.*?(Land\d+).*? (New\d)$", re.MULTILINE)
 BLOCK = re.compile(r"<corrected-facts .*?</corrected-facts [^>]*>", re.DOTALL)
-CHAT = placements(chat=True)
+
+
+@cache
+def chat_placements() -> dict[str, Placement]:
+    return placements(chat=True)
 
 
 def record(i: int) -> EditRecord:
@@ -67,7 +72,7 @@ def always(prompt: str) -> bool:
 
 
 def tuning(asked: ScriptedModel, **changes: object) -> Tuning:
-    own = Tuning(asked, CHAT, questions_of(EDITS, 64), chat=True, price=0.05, tolerance=0.02)
+    own = Tuning(asked, chat_placements(), questions_of(EDITS, 64), chat=True, price=0.05, tolerance=0.02)
     return replace(own, **changes)  # type: ignore[arg-type]
 
 
@@ -97,7 +102,8 @@ def test_each_model_gets_the_placement_that_it_obeys_with_fewer_calls_than_the_g
 
 def test_among_placements_that_do_equally_well_the_cheapest_is_chosen() -> None:
     final = last(tuning(model(always), price=0.0, tolerance=0.1))
-    assert [trial.s for trial in final.trials] == [1.0] * len(CHAT) and final.left == len(CHAT)
+    count = len(chat_placements())
+    assert [trial.s for trial in final.trials] == [1.0] * count and final.left == count
     assert final.trials[0].tokens == min(trial.tokens for trial in final.trials)
     assert 0 < final.better <= 0.1 and final.calls < 0.6 * tuning(model(always)).grid, "a tie needs no more questions"
 
@@ -130,7 +136,8 @@ def test_a_store_without_wordings_is_asked_what_there_is() -> None:
     assert own.kinds == (Kind.OWN, Kind.OTHER) and len(last(own).trials[0].rates) == 2
 
 
-@pytest.mark.parametrize(("rate", "questions"), [(0.5, 16), pytest.param(0.8, 32, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("rate", "questions"), [(0.5, 16), (0.8, 32)])
+@pytest.mark.slow
 def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(rate: float, questions: int) -> None:
     draw = random.Random(0)
     lost, times = 0, 60
@@ -139,7 +146,7 @@ def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(rate: f
         own = tuning(
             lucky, questions=[TuningQuestion(Kind.OWN, EDITS[0], "The capital of Land1 is")] * questions, price=0.0
         )
-        lost += last(own).left < len(CHAT)
+        lost += last(own).left < len(chat_placements())
     assert lost <= 0.2 * times, "all placements are as good as the best one"
 
 
@@ -167,7 +174,8 @@ def test_every_placement_states_the_fact_and_ends_with_the_question(chat: bool) 
 def test_facts_as_pairs_stand_behind_sources_and_before_challenges_as_ever() -> None:
     for occasion in (Occasion.SOURCE, Occasion.CHALLENGE):
         facts = Facts((EDITS[0],), "The seat of Land1 is", occasion)
-        own, usual = (of.around(facts, "Are you sure?", "default") for of in (CHAT["question-answer"], AsBlock()))
+        both = chat_placements()["question-answer"], AsBlock()
+        own, usual = (placement.around(facts, "Are you sure?", "default") for placement in both)
         assert bool(own.before) == bool(usual.before) and bool(own.behind) == bool(usual.behind)
 
 

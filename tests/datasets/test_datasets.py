@@ -239,6 +239,7 @@ class TestFlat:
 
     @needs_flat
     @needs_full
+    @pytest.mark.slow
     def test_kept_paraphrases_ask_the_same_as_the_original(self) -> None:
         """For rows in both forms, kept paraphrases are those of the original or their synonyms, never a story."""
         originals = {case.case_id: case for case in load(FULL).cases}
@@ -248,6 +249,7 @@ class TestFlat:
         assert len(same) / len(kept) > 0.8
 
     @needs_flat
+    @pytest.mark.slow
     def test_the_real_flat_files_load_with_the_recorded_counts(self) -> None:
         data = load(*FLAT)
         assert len(data.cases) == 20000

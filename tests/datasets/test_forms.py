@@ -556,6 +556,7 @@ REAL = {
 
 
 @pytest.mark.parametrize("file", REAL)
+@pytest.mark.slow
 def test_the_real_files_load_with_the_recorded_counts(file: str) -> None:
     if not (SHARED / file).is_file():
         pytest.skip(f"needs {file} in {SHARED}")
@@ -585,6 +586,7 @@ FURTHER = {
 
 
 @pytest.mark.parametrize("files", FURTHER)
+@pytest.mark.slow
 def test_the_real_files_ask_further_aspects_as_often_as_recorded(files: str) -> None:
     found = sorted(SHARED.glob(files))
     if not found:
@@ -596,6 +598,7 @@ def test_the_real_files_ask_further_aspects_as_often_as_recorded(files: str) -> 
     assert sum(len(case.baseline_questions) for case in data.cases) == (2272 if files.endswith("csv") else 0)
 
 
+@pytest.mark.slow
 def test_the_numerical_subset_has_digits_in_its_subjects_only() -> None:
     files = [SHARED / "counterfact_flat_edit.json", SHARED / "counterfact_flat_train.json"]
     if not all(file.is_file() for file in files):

@@ -98,7 +98,7 @@ FIRST = {encoder: StoreView().at(NOON, BASE, encoder, shadow=True) for encoder i
         (ENCODER, [Named(), GATE]),
     ],
 )
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     changes=st.lists(st.tuples(st.integers(79, 82), entries()), min_size=1, max_size=8),
     reads=st.sets(st.integers(0, 7)),
@@ -230,6 +230,7 @@ def sizes() -> tuple[EditIndex, EditIndex]:
     return of_many(100), of_many(10_000)
 
 
+@pytest.mark.slow
 def test_looking_up_names_takes_no_longer_with_a_hundred_times_as_many_edits(sizes: tuple[EditIndex, ...]) -> None:
     query = "Hello, could you please tell me how I could learn to play the piano within a year, and with whom?"
     assert [Named().decide(query, index).reason for index in sizes] == ["no subject is named"] * 2

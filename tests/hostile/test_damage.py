@@ -97,7 +97,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SOME_OR_ALL = pytest.mark.parametrize("some", [1500, pytest.param(None, marks=pytest.mark.reliability)])
+SOME_OR_ALL = pytest.mark.parametrize("some", [500, pytest.param(None, marks=pytest.mark.reliability)])
 
 
 @SOME_OR_ALL

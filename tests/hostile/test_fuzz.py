@@ -262,7 +262,7 @@ def check_command_lines(number: int, seed: int) -> None:
 
 
 def test_any_command_line_succeeds_or_is_refused_in_one_sentence() -> None:
-    check_command_lines(FEW // 8, 0)
+    check_command_lines(FEW // 20, 0)
 
 
 @pytest.mark.reliability

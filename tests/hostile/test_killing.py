@@ -57,13 +57,15 @@ def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(harness: Harnes
     harness.check(command, times=2)
 
 
-@pytest.mark.parametrize("command", ["train", *OTHERS])
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["train", "balanced", "evaluate"])
 def test_a_run_stopped_by_a_full_disk_and_resumed_ends_like_an_uninterrupted_one(
     harness: Harness, command: str
 ) -> None:
     harness.check(command, "--how", "full", times=2)
 
 
+@pytest.mark.slow
 def test_a_killed_served_run_resumes_without_repeating_paid_requests(harness: Harness) -> None:
     harness.check("train", "--served", times=2)
 

@@ -81,7 +81,7 @@ def test_extras_are_those_of_the_project() -> None:
     assert not base & {package for packages in EXTRAS.values() for package in packages}
 
 
-@pytest.mark.parametrize("install", ["", "encoder"])
+@pytest.mark.parametrize("install", ["", pytest.param("encoder", marks=pytest.mark.slow)])
 def test_commands_work_without_the_packages_of_other_extras(install: str, tmp_path: Path) -> None:
     commands = ["|".join(arguments) for arguments in WORK[install]]
     done = run_as(install, ALL, *commands, folder=tmp_path)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import given as draw
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.datasets import load
+from drike.datasets.dataset import Split
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import EditCoT, FactPrompt, InContextEditor
 from drike.editors.pool import Pool
@@ -37,8 +39,16 @@ from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
-PARTS = load("tinyfacts").split(train=4, test=3, seed=1)
-POOL = Pool(PARTS.demonstrations, HashingEncoder())
+
+
+@cache
+def parts() -> Split:
+    return load("tinyfacts").split(train=4, test=3, seed=1)
+
+
+@cache
+def pool() -> Pool:
+    return Pool(parts().demonstrations, HashingEncoder())
 
 
 def without_scores(model: LanguageModel) -> CustomModel:
@@ -57,18 +67,18 @@ def connected(served: Served, **options) -> Iterator[ServedModel]:  # type: igno
 
 def episodes_with(model: LanguageModel) -> list[Episode]:
     retriever = Retriever(HashingEncoder(), seed=0)
-    editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold()))
-    episodes = train(editor, rewrite_reward(model), PARTS.train, epochs=2, learning_rate=1e-3)
+    editor = InContextEditor("DR-IKE", pool(), RankAndCut(retriever, Threshold()))
+    episodes = train(editor, rewrite_reward(model), parts().train, epochs=2, learning_rate=1e-3)
     return [replace(episode, seconds=0.0, prompt_tokens=None) for episode in episodes]
 
 
 def outcomes_with(model: LanguageModel) -> list[Outcome]:
     editors = [
-        InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
+        InContextEditor("IKE", pool(), RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
         FactPrompt(),
         EditCoT(),
     ]
-    outcomes = [outcome for editor in editors for outcome in evaluate(editor, model, PARTS.test)]
+    outcomes = [outcome for editor in editors for outcome in evaluate(editor, model, parts().test)]
     return [replace(outcome, seconds=0.0, prompt_tokens=None) for outcome in outcomes]
 
 
@@ -93,8 +103,8 @@ def test_scores_through_an_api_equal_the_served_models() -> None:
 
 
 def test_the_edit_command_works_through_an_api() -> None:
-    case = PARTS.test[0]
-    editor = InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)))
+    case = parts().test[0]
+    editor = InContextEditor("IKE", pool(), RankAndCut(Similarity(), Fraction(1.0)))
     queries = [probe.query for probe in case.probes]
     with serve(serving(READER)) as served, connected(served) as model:
         edited, direct = (

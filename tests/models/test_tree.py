@@ -59,7 +59,7 @@ def test_the_packing_does_not_depend_on_the_order(sequences: list[list[int]], rn
         assert len(path) == len(paths[tuple(sequence)])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(SEQUENCES, st.integers(1, 30), st.integers(1, 30))
 def test_packs_hold_every_sequence_once_within_the_budget(
     sequences: list[list[int]], budget: int, unrelated: int

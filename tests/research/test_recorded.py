@@ -305,6 +305,7 @@ def test_questions_are_restated_as_statements(query: str, statement: str | None)
     assert record == (statement and EditRecord("Peru", statement, "Oslo", "Lima"))
 
 
+@pytest.mark.slow
 def test_all_tables_are_printed(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

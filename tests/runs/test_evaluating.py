@@ -25,14 +25,13 @@ from drike.runs.evaluating import (
 from drike.runs.run import DEPLOYED, GATE, PhaseStarted, Prepared, outcomes_path, read_outcomes
 from tests.worlds.setups import small_setup
 
-SETUP = small_setup(train=0)
 EDITORS = (Unedited(), FactPrompt())
 
 
 def test_every_case_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
     model, saved = drike.load_model("reader"), 0
     events = []
-    for event in run_evaluation(tmp_path, SETUP, model, EDITORS):
+    for event in run_evaluation(tmp_path, small_setup(train=0), model, EDITORS):
         events.append(event)
         if isinstance(event, CaseEvaluated):
             saved += len(event.outcomes)
@@ -44,10 +43,10 @@ def test_every_case_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_that_is_closed_goes_on_where_it_was(tmp_path: Path) -> None:
-    begun = run_evaluation(tmp_path, SETUP, drike.load_model("reader"), EDITORS)
+    begun = run_evaluation(tmp_path, small_setup(train=0), drike.load_model("reader"), EDITORS)
     list(islice(begun, 1 + 1 + 2))
     begun.close()
-    events = list(run_evaluation(tmp_path, SETUP, drike.load_model("reader"), EDITORS))
+    events = list(run_evaluation(tmp_path, small_setup(train=0), drike.load_model("reader"), EDITORS))
     assert isinstance(events[0], Prepared) and events[0].recovered == 2
     assert sum(isinstance(event, CaseEvaluated) for event in events) == 4
     done = events[-1]
@@ -60,10 +59,10 @@ def test_an_evaluation_of_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_deployed_evaluation_saves_outcomes_and_the_decisions_of_the_gate(tmp_path: Path) -> None:
-    stores = SimulatedStores([edit for case in SETUP.split.test for edit in case.edits])
+    stores = SimulatedStores([edit for case in small_setup(train=0).split.test for edit in case.edits])
     deployment, model = Deployment(Named(), stores, ["Who wrote Hamlet?"]), drike.load_model("reader")
     assert (deployment.size, deployment.name) == (3, "Named")
-    cases = SETUP.split.test
+    cases = small_setup(train=0).split.test
     *_, done = run_deployed(tmp_path, deployment, model, EDITORS, cases, rule=GREEDY)
     assert isinstance(done, DeployedEvaluation)
     for editor in EDITORS:

@@ -20,18 +20,17 @@ from drike.training.algorithm1 import Episode
 from drike.training.s_objective import Expected
 from tests.worlds.setups import ENCODER, small_setup
 
-SETUP = small_setup()
 METHOD = Method(epochs=2, policy_encoder="hashing")
 
 
 def editor() -> InContextEditor[RankAndCut]:
-    return new_editor(METHOD, SETUP, ENCODER)
+    return new_editor(METHOD, small_setup(), ENCODER)
 
 
 def events(folder: Path, trained: InContextEditor[RankAndCut]) -> Iterator[object]:
     past = recovered_episodes(folder)
     model = drike.load_model("reader")
-    return run_training(folder, SETUP, model, trained, METHOD, described={}, past=past)
+    return run_training(folder, small_setup(), model, trained, METHOD, described={}, past=past)
 
 
 def test_every_episode_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
@@ -61,9 +60,9 @@ def test_a_training_that_is_closed_goes_on_as_it_would_have(tmp_path: Path) -> N
 def test_the_policy_per_query_is_trained_from_the_answers_in_the_folder(tmp_path: Path) -> None:
     trained, model = editor(), drike.load_model("reader")
     list(events(tmp_path, trained))
-    first = list(run_query_policy(tmp_path, SETUP, model, trained, METHOD))
+    first = list(run_query_policy(tmp_path, small_setup(), model, trained, METHOD))
     assert [type(event) for event in first] == [PhaseStarted, *[CaseAnswers] * 4, Expected]
-    again = list(run_query_policy(tmp_path, SETUP, drike.CustomModel("silent", lambda *_: []), trained, METHOD))
+    again = list(run_query_policy(tmp_path, small_setup(), drike.CustomModel("silent", lambda *_: []), trained, METHOD))
     assert [type(event) for event in again] == [PhaseStarted, Expected]
     assert again[0] == PhaseStarted("asking", 4, 4)
     assert again[-1].score == first[-1].score  # type: ignore[union-attr]

@@ -119,6 +119,7 @@ def test_counts_equal_those_of_a_judge_of_the_same_answers(tmp_path: Path, mode:
         assert f'drike_answers_total{{mode="{mode}",stated="{outcome}"}} {expected[outcome]}.0' in metrics
 
 
+@pytest.mark.slow
 def test_answers_that_wait_to_be_judged_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_MOST_HELD", 50_000)
     store = open_store(tmp_path / "edits.db")

@@ -90,6 +90,7 @@ SMALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_guarantee_from_the_command_line_is_kept_in_the_run_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

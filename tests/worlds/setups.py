@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from drike import datasets
 from drike.editors.pool import Pool
 from drike.encoders import HashingEncoder
@@ -10,6 +12,7 @@ from drike.runs.run import Setup
 ENCODER = HashingEncoder()
 
 
+@cache
 def small_setup(*, train: int = 4, test: int = 3, validation: int = 0) -> Setup:
     """TinyFacts with a few edits of each part."""
     dataset = datasets.load("tinyfacts")
