@@ -52,6 +52,7 @@ def test_evaluation_words_its_prompts_as_training_did(tmp_path: Path) -> None:
     assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
 
 
+@pytest.mark.slow
 def test_sigmas_are_evaluated_as_separate_editors(
     demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
     assert [editor.selector.budget for editor in fixed] == [Threshold(s) for s in sigmas]
 
 
+@pytest.mark.slow
 def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> None:
     """The same rows as another data set, alone and in a file with a different order."""
     folder = tmp_path / "run"
@@ -145,6 +147,7 @@ def test_files_missing_from_a_model_folder_are_named(tmp_path: Path, capsys: pyt
     assert run(*asked, "--out", str(tmp_path / "out")) == 0
 
 
+@pytest.mark.slow
 def test_evaluating_a_run_includes_the_nearest_retain_controls(demo: Path, tmp_path: Path) -> None:
     assert run("evaluate", "--run", str(demo), "--test", "2", "--out", str(tmp_path / "e")) == 0
     summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))

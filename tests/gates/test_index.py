@@ -238,6 +238,7 @@ def test_looking_up_names_takes_no_longer_with_a_hundred_times_as_many_edits(siz
     assert many < 2 * few
 
 
+@pytest.mark.slow
 def test_a_change_takes_less_than_a_hundredth_of_indexing_all_edits(sizes: tuple[EditIndex, ...]) -> None:
     seen = Snapshot(10_000, dict(sizes[1].edits))
     store, now = FakeLog(list(seen.edits.values())), StoreView(seen, sizes[1], until=None)

@@ -371,6 +371,7 @@ def test_a_closed_model_is_refused_in_a_sentence() -> None:
         closer.join()
 
 
+@pytest.mark.slow
 def test_a_model_opened_before_a_fork_is_refused_in_a_sentence() -> None:
     program = """if True:
         import os, sys

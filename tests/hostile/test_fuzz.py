@@ -261,8 +261,9 @@ def check_command_lines(number: int, seed: int) -> None:
     assert result["tried"] == number
 
 
+@pytest.mark.slow
 def test_any_command_line_succeeds_or_is_refused_in_one_sentence() -> None:
-    check_command_lines(FEW // 20, 0)
+    check_command_lines(FEW, 0)
 
 
 @pytest.mark.reliability

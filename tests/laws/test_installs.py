@@ -105,6 +105,7 @@ def test_a_command_that_needs_more_says_which_extra(tmp_path: Path) -> None:
     assert len(sentences) == len(demanding) and done.stderr.count("\n") <= 2 * len(demanding), done.stderr
 
 
+@pytest.mark.slow
 def test_the_default_gate_decides_without_torch(tmp_path: Path) -> None:
     folder = locate().path
     assert folder is not None

@@ -100,7 +100,7 @@ def test_served_training_depends_on_seed_and_block_but_not_on_concurrency(edits_
         assert all(torch.equal(one, other) for one, other in zip(head, expected[0], strict=True))
 
 
-@pytest.mark.parametrize("scores", [True, False])
+@pytest.mark.parametrize("scores", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_served_outcomes_do_not_depend_on_concurrency(scores: bool, tmp_path: Path) -> None:
     respond = jittering(serving(ScriptedModel(follows_the_fact), scores=scores))
 

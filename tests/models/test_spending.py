@@ -150,7 +150,7 @@ def bound(shown: str, what: str) -> int:
     return int(found[1].replace(",", ""))
 
 
-@pytest.mark.parametrize("template", ["chat", "plain"])
+@pytest.mark.parametrize("template", ["chat", pytest.param("plain", marks=pytest.mark.slow)])
 def test_a_dry_run_sends_nothing_and_its_bounds_hold(
     template: str, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +185,7 @@ def tokens_sent(served: Served, since: int) -> list[int]:
     return [count(body["messages"][0]["content"]) for body in served.bodies[since:]]
 
 
+@pytest.mark.slow
 def test_prompts_to_a_server_fit_the_limit_in_its_tokenizers_tokens(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ from tests.worlds.commands import run as cli
 from tests.worlds.reports import QUALITY, Page, run_of
 
 
+@pytest.mark.slow
 def test_a_report_written_twice_has_the_same_bytes(demo: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert cli("report", str(demo), "--out", str(tmp_path / name / "r.html")) == 0

@@ -128,6 +128,7 @@ def test_answers_to_other_probes_are_refused_in_a_sentence(tmp_path: Path, capsy
         assert reason in said and "remove the file" in said
 
 
+@pytest.mark.slow
 def test_a_balanced_run_is_evaluated_with_its_control_and_a_plain_one_says_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
