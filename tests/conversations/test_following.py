@@ -64,9 +64,11 @@ def test_the_laws_of_prefixes_and_bytes_hold() -> None:
         check_laws(seed)
 
 
-@pytest.mark.slow
-def test_the_laws_of_prefixes_and_bytes_hold_in_10000_conversations() -> None:
-    for seed in range(10_000):
+@pytest.mark.parametrize(
+    "count", [pytest.param(1_000, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.reliability)]
+)
+def test_the_laws_of_prefixes_and_bytes_hold_in_many_conversations(count: int) -> None:
+    for seed in range(count):
         check_laws(1_000 + seed)
 
 

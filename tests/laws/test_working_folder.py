@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -79,6 +77,6 @@ def test_a_gateway_takes_none(tmp_path: Path, workers: tuple[str, ...]) -> None:
                 time.sleep(0.1)
             assert ask(f"http://127.0.0.1:{ports[0]}/v1/chat/completions", "POST", chat)[0] == 200
         finally:
-            os.kill(process.pid, signal.SIGHUP)
+            process.terminate()
             assert process.wait(30) in (0, 143)
     assert not executed.exists(), executed.read_text()
