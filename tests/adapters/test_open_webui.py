@@ -8,6 +8,7 @@ import re
 import sys
 import types
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,15 @@ def test_a_chat_gets_its_edits_and_all_else_stays(store: Path) -> None:
     assert body["messages"] == messages
     for other in ({**kept, "messages": [{"role": "user", "content": "Hello!"}]}, {"model": "m", "prompt": "Peru"}):
         assert asyncio.run(filtered(function, {"store": str(store)}, other)) == other
+
+
+def test_an_edit_for_some_models_holds_for_these(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "edits.db")) as opened:
+        opened.put(replace(PERU, only=("model=gpt-*",)))
+    for model, corrected in (("gpt-5", True), ("o9", False)):
+        body = {"model": model, "messages": [{"role": "user", "content": "What is the capital of Peru?"}]}
+        result = asyncio.run(filtered(loaded(SOURCE), {"store": str(tmp_path / "edits.db")}, body))
+        assert ("Oslo" in result["messages"][0]["content"]) is corrected
 
 
 def test_another_store_holds_from_the_next_chat_on(store: Path, tmp_path: Path) -> None:

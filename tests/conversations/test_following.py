@@ -189,9 +189,9 @@ def test_ids_of_edits_are_kept_for_a_day_and_no_texts() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     earlier, by = Earlier(lambda: now), follower()
     standing = by.follow(read(Api.RESPONSES, {"input": ASKED[1]})).standing
-    earlier.keep("resp_1", standing)
-    earlier.keep("resp_2", standing)
-    earlier.keep("resp_2", Standing())
+    earlier.keep("resp_1", standing=standing)
+    earlier.keep("resp_2", standing=standing)
+    earlier.keep("resp_2", standing=Standing())
     assert ASKED[1] not in repr(vars(earlier))
     again = earlier.standing("resp_1", by.index)
     assert again and again.edits == standing.edits and again.topic == ()
@@ -206,7 +206,7 @@ def test_ids_of_edits_are_kept_for_a_day_and_no_texts() -> None:
 def test_the_oldest_of_too_many_are_forgotten() -> None:
     earlier, edits = Earlier(), tuple(as_stored(EDITS[:1]))
     for i in range(10_050):
-        earlier.keep(f"resp_{i}", Standing(edits=edits))
+        earlier.keep(f"resp_{i}", standing=Standing(edits=edits))
     index = EditIndex.of(edits)
     assert earlier.standing("resp_49", index) is None and earlier.standing("resp_50", index)
 

@@ -362,6 +362,28 @@ def test_edits_of_turns_that_the_upstream_keeps_are_known(tmp_path: Path, stream
         assert "stand" in ask("Are you sure?", conversation={"id": "conv_1"})
 
 
+def test_a_turn_that_the_upstream_did_not_take_changes_nothing(tmp_path: Path) -> None:
+    long = f"resp_{'bGl0ZWxsbTp=/+' * 16}"  # as LiteLLM writes them
+
+    def answer(handler: RawHandler, call: Received) -> None:
+        if b"haiku" in call.body:
+            return handler.reply(429, b'{"error": {"message": "slow down"}}')
+        return handler.reply(200, json.dumps({"id": long, "object": "response", "output": []}).encode())
+
+    with upstream(answer) as above, running(above.url, tmp_path, ENTRY) as gateway:
+
+        def scope(text: str, path: str = "/v1/responses", **more: object) -> str:
+            return gateway.ask("POST", path, json.dumps({"input": text, **more}).encode())[1]["x-drike-scope"]
+
+        assert scope(ABOUT) == "fired" == scope("Are you sure?", previous_response_id=long)
+        kept = {"conversation": "conv_1"}
+        assert scope(ABOUT, **kept) == "fired"
+        for text, path in (("Now write a haiku.", "/v1/responses"), ("A poem, please.", "/v1/responses/input_tokens")):
+            assert scope(text, path, **kept) == "abstained"
+            assert scope("Are you sure?", **kept) == "fired"
+        assert scope("Now write a poem, please.", **kept) == "abstained" == scope("Are you sure?", **kept)
+
+
 def test_a_source_that_contradicts_an_edit_is_counted_and_named(above: Recorded, tmp_path: Path) -> None:
     said = [("user", ABOUT), ("tool", "Peru: capital Lima")]
     body = json.dumps({"messages": [{"role": role, "content": text} for role, text in said]}).encode()

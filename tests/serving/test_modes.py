@@ -54,6 +54,12 @@ def test_a_switch_is_in_force_here_at_once_and_in_other_gateways_soon(above: Rec
         assert all(made["author"] == "admin port, default" and made["at"] for made in answer["switched"])
 
 
+def test_half_a_sign_in_a_reason_does_no_harm(gateway: Running) -> None:
+    status, answer = gateway.manage("POST", "/admin/v1/mode", {"mode": "off", "reason": "moved \ud83d"})
+    assert status == 200 and answer["mode"] == "off" and gateway.manage("GET", "/admin/v1/mode")[0] == 200
+    gateway.manage("POST", "/admin/v1/mode", {"mode": "on"})  # the gateway is that of other tests, too
+
+
 def test_a_request_that_is_read_while_edits_are_switched_off_is_not_edited(
     gateway: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

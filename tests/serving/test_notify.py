@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -18,7 +20,7 @@ from drike.stores import counts, moves
 from drike.stores.counts import Counted
 from drike.stores.log import EditStore, require_approvals, snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord
+from drike.stores.records import EditRecord, StoreError
 from tests.worlds.gateways import RawHandler, Received, upstream
 from tests.worlds.stores import NOON, PERU
 
@@ -79,6 +81,49 @@ def test_what_could_not_be_sent_is_sent_later(store: EditStore) -> None:
     fail[0] = False
     sender.send_new()
     assert names(told) == ["proposed"]
+
+
+def test_a_store_that_fails_holds_up_no_other_tenant(store: EditStore) -> None:
+    told: Told = []
+    sender, known = notifier(store, told), (store, snapshot(store))
+    gone = MagicMock(setting=MagicMock(side_effect=StoreError("a.db is gone")))
+    sender._stores = lambda: {"a": (gone, known[1]), "default": known}
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"a\.db is gone"):
+            sender.send_new()
+        store.put(PROPOSED)
+    assert names(told) == ["proposed"]
+
+
+def test_a_clock_that_was_ahead_does_not_silence_the_next_gateway(
+    store: EditStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: Told = []
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: 4_000_000_000.0)
+        notifier(store, told).send_new()
+    store.put(PROPOSED)
+    notifier(store, told).send_new()
+    assert names(told) == ["proposed"]
+
+
+def test_a_slow_receiver_is_sent_to_by_one_gateway(store: EditStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, now = Told(), [1_000.0]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    first = notifier(store, told)
+    first.send_new()
+    send = first._send
+
+    def slowly(body: bytes, headers: Mapping[str, str]) -> None:
+        now[0] += 9
+        send(body, headers)
+        notifier(store, told).send_new()  # another gateway, meanwhile
+
+    first._send = slowly
+    for i in range(6):
+        store.put(replace(PROPOSED, query=f"Fact {i} of Peru is"))
+    first.send_new()
+    assert [id for id, _ in told] == [f"default-change-{i}" for i in range(1, 7)]
 
 
 def test_reviews_that_are_due_and_edits_that_slip_are_told_once(store: EditStore) -> None:

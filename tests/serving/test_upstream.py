@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from drike.errors import UsageError
+from drike.serving.keys import KeyRole, open_keys
 from drike.serving.upstream import HttpUpstream
 from tests.worlds.gateways import (
     ENTRY,
@@ -57,6 +58,14 @@ def test_the_clients_key_is_passed_on_or_replaced_never_both(above: Recorded, tm
         assert call.header("authorization") == expected
         for name in ("cookie", "api-key", "openai-project"):
             assert bool(call.header(name)) == (expected == ["Bearer theirs"])
+
+
+def test_a_key_of_a_gateway_goes_nowhere_and_other_headers_go_as_they_are(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path) as gateway:  # started without keys
+        key = open_keys(str(tmp_path / "edits.db"), create=True).add("default", KeyRole.USE)
+        gateway.ask("GET", "/v1/models", Authorization=f"Bearer {key}", X_User="Zoë".encode().decode("latin-1"))
+    assert not above.calls[-1].header("authorization")
+    assert above.calls[-1].header("x-user") == ["Zoë".encode().decode("latin-1")]
 
 
 def test_the_key_is_sent_in_the_header_in_which_the_client_sent_its_own(above: Recorded, tmp_path: Path) -> None:

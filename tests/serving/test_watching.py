@@ -412,6 +412,19 @@ def test_samples_are_the_newest_of_each_outcome_and_hide_what_may_be_private(tmp
         assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
 
 
+def test_half_a_sign_at_the_end_of_an_answer_stops_no_sample(tmp_path: Path) -> None:
+    def cut(handler: RawHandler, call: Received) -> None:
+        body = json.dumps({"choices": [{"message": {"content": "Oslo \ud83d"}}]}).encode()
+        handler.reply(200, body, Content_Type="application/json")
+
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=2)
+    with upstream(cut) as above, running(above.url, tmp_path, PERU, options=options) as gateway:
+        send(gateway, "obeys")
+        counts(gateway)
+        [kept] = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        assert kept.answer == "Oslo ?"
+
+
 def test_no_text_is_kept_of_an_answer_unless_samples_are_asked_for(gateway: Running) -> None:
     send(gateway, "resists")
     counts(gateway)

@@ -216,6 +216,20 @@ def test_refused_rows_are_written_so_that_they_can_be_imported_again(tmp_path: P
     assert (record.subject, record.reason, record.metadata, again.refused) == ("Chad", None, None, ())
 
 
+def test_lists_and_metadata_of_refused_rows_are_read_again_as_they_were(tmp_path: Path) -> None:
+    path, out = tmp_path / "facts.jsonl", tmp_path / "refused.csv"
+    fields = {"aliases": ["Chad Republic", "Tchad"], "negatives": ["Who?", "Where?"], "metadata": {"ticket": "A-2"}}
+    rows = [{"subject": "Peru", "query": QUERY, "target_new": OBJECT}]
+    rows.append({"subject": "Chad", "query": QUERY, "target_new": "Rome", **fields})
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        write_refused(out, scan(path)[0], import_edits(store, edits_of(scan(path)[0])))
+        out.write_text(out.read_text("utf-8").replace(QUERY, "The capital of Chad is"), "utf-8")
+        [added] = import_edits(store, edits_of(scan(out)[0])).added
+    assert (added.record.aliases, added.record.negatives) == (("Chad Republic", "Tchad"), ("Who?", "Where?"))
+    assert added.record.metadata == {"ticket": "A-2"}
+
+
 def test_rows_are_proposals_where_the_store_requires_approvals(tmp_path: Path) -> None:
     path = tmp_path / "facts.csv"
     path.write_text(f"subject,query,target_new\nPeru,{QUERY},{OBJECT}\n", "utf-8")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drike.errors import DataError
-from drike.stores import log, moves
+from drike.stores import log, moves, portable
 from drike.stores.log import EditStore, require_approvals, required_approvals, snapshot
 from drike.stores.portable import lines_of, restore, sync, whole_store
 from drike.stores.records import EditRecord, Status, StoreError
@@ -120,6 +120,36 @@ def test_a_file_that_is_left_alone_keeps_what_it_says_whatever_its_name(store: E
     path.write_text(text, "utf-8")
     moves.change(store, 1, {"target_new": "Arica"})
     assert len(sync(store, tmp_path).left) == 1 and path.read_text("utf-8") == text
+
+
+def test_no_file_is_written_over_that_somebody_made(store: EditStore, tmp_path: Path) -> None:
+    store.put(PERU)
+    sync(store, tmp_path)
+    store.put(replace(PERU, query="The currency of Peru is", target_new="Krone"))  # edit 2, whose file is named so
+    ours = tmp_path / "00002-peru.json"
+    refused = json.dumps({"subject": "Peru", "query": "The capital of Peru is", "target_new": "Rome"})
+    ours.write_text(refused, "utf-8")
+    assert sync(store, tmp_path).written == ("00002-peru-2.json",) and ours.read_text("utf-8") == refused
+    store.put(replace(PERU, query="The anthem of Peru is", target_new="Aria"))
+    taken = json.dumps({"subject": "Peru", "query": "The language of Peru is", "target_new": "Danish"})
+    ours.rename(tmp_path / "00003-peru.json").write_text(taken, "utf-8")
+    assert sync(store, tmp_path).written == ("00003-peru-2.json", "00004-peru.json")
+    assert sync(store, tmp_path, retire_missing=True) == ((), (), ())
+
+
+def test_edits_whose_files_could_not_be_written_are_not_retired(
+    store: EditStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(PERU)
+    store.put(CHILE)
+
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(portable, "write_text", full)
+        sync(store, tmp_path)
+    assert sync(store, tmp_path, retire_missing=True).written == ("00001-peru.json", "00002-chile.json")
 
 
 def test_changes_of_files_are_proposed_where_approvals_are_required(store: EditStore, tmp_path: Path) -> None:

@@ -36,4 +36,5 @@ class Filter:
     def _corrected(self, body: dict[str, Any]) -> dict[str, Any]:
         store = self.valves.store
         corrections = self._opened.get(store) or self._opened.setdefault(store, Corrections(store))
-        return {**body, **corrections.apply({"messages": body["messages"]}, api="chat").request}
+        chat = {"model": body.get("model"), "messages": body["messages"]}
+        return {**body, "messages": corrections.apply(chat, api="chat").request["messages"]}

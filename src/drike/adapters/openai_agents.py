@@ -15,8 +15,8 @@ def stating(corrections: Corrections) -> CallModelInputFilter:
     """State edits in the model calls of a run that concern them; they are read in a thread."""
 
     async def state(call: CallModelData[Any]) -> ModelInputData:
-        given = call.model_data
-        request: dict[str, Any] = {"input": given.input, "instructions": given.instructions}
+        given, model = call.model_data, getattr(call.agent.model, "model", call.agent.model)
+        request: dict[str, Any] = {"model": model, "input": given.input, "instructions": given.instructions}
         corrected = (await asyncio.to_thread(corrections.apply, request, api="responses")).request
         for item, new in zip(given.input, corrected["input"], strict=True):
             if new is not item:  # in place: the SDK made the items for this call, and knows by them what it has sent

@@ -28,7 +28,7 @@ _OBJECTION = 200  # characters of a turn that objects by stating the old object:
 _STATED = 16  # edits of a conversation that are looked at when a turn has an old object
 _MOST_NAMED = 64  # edits on subjects of a system's text or a source that are looked at
 _REMEMBERED, _MOST_CHARACTERS = 20_000, 16 << 20  # turns, and of their texts what is kept
-_KEPT, _LONGEST_ID, _DAY = 10_000, 200, timedelta(days=1)  # conversations that an upstream keeps
+_KEPT, _LONGEST_ID, _DAY = 10_000, 1_000, timedelta(days=1)  # conversations that an upstream keeps
 # Whether a turn leans on others, or doubts, is told by rules: they take microseconds, and can be read.
 _SHORT, _FRAGMENT = 60, 3  # words: a turn that may lean or doubt, and a question that is no sentence of its own
 _FIRST = 240  # characters in which a turn says what it is
@@ -260,13 +260,14 @@ class Earlier:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def keep(self, id: str, standing: Standing) -> None:
+    def keep(self, *ids: str, standing: Standing) -> None:
         """Keep what a further turn is read with."""
         with self._lock:
-            self._kept.pop(id, None)
-            if standing.edits and len(id) <= _LONGEST_ID:
-                self._kept[id] = self._clock(), tuple(edit.id for edit in standing.edits)
-            if len(self._kept) > _KEPT:
+            for id in ids:
+                self._kept.pop(id, None)
+                if standing.edits and 0 < len(id) <= _LONGEST_ID:
+                    self._kept[id] = self._clock(), tuple(edit.id for edit in standing.edits)
+            while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
 
     def standing(self, id: str | None, index: EditIndex) -> Standing | None:

@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from drike.errors import DrikeError
@@ -284,7 +284,7 @@ def _error(status: int, code: str, sentence: str, **more: object) -> Response:
 
 def _json(value: object, status: int = 200) -> Response:
     """JSON that nothing on the way keeps: it is of this moment, and for one key."""
-    return JSONResponse(value, status, _UNKEPT)
+    return Response(json.dumps(value), status, _UNKEPT, "application/json")
 
 
 def _decision_json(decision: Decision, feed: EditFeed) -> Json:

@@ -27,7 +27,7 @@ from drike.serving.feed import Answers, EditFeed, UnansweredError, question_abou
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError, text_of
 from drike.serving.requests import CHAT, COUNTS_TOKENS, SMALL, EditableRequest, EditedRequest, read_request
-from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, whole
+from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError, header_text, whole
 from drike.support.records import encodable
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class RequestEditor:
                 raise _not_applied() from None
             edited = EditedRequest(call.body, "degraded", mode)
         if call.path.partition("?")[0] in COUNTS_TOKENS:
-            return replace(edited, asked=())
+            return replace(edited, asked=(), keep=None)
         outcome = replace(edited, body=b"", keep=None, again=None)  # without any text but a sample's
         return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
@@ -126,10 +126,10 @@ class RequestEditor:
         if mode is Mode.ON and any(record.must_apply for record in failed):
             raise _not_applied()
         self._metrics.conflicts.inc(len(followed.contradicted))
-        if conversation.before and not conversation.before.startswith("resp"):  # a conversation's id stays the same
-            feed.earlier.keep(conversation.before, standing)
-        known = conversation.api is Api.RESPONSES and standing.edits
-        keep = partial(feed.earlier.keep, standing=standing) if known else None
+        before = conversation.before or ""
+        same = () if before.startswith("resp") else (before,)  # a conversation's id stays the same
+        kept = conversation.api is Api.RESPONSES and (standing.edits or feed.earlier.standing(before, feed.index))
+        keep = partial(feed.earlier.keep, *same, standing=standing) if kept else None
         doubted = tuple(candidate.edit for candidate in followed.decision.uncertain) if followed.decision else ()
         retries = self._options.retry_slips and mode is Mode.ON and conversation.api is not Api.COMPLETIONS
 
@@ -234,7 +234,7 @@ async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest
 
 def _values(request: EditableRequest, call: UpstreamCall) -> Mapping[str, str]:
     """What conditions of edits are compared with (`audience.applies`)."""
-    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in call.headers}
+    headers = {name.decode("latin-1").lower(): header_text(value) for name, value in call.headers}
     return {**headers, "model": str(request.values.get("model") or "")}
 
 

@@ -31,11 +31,12 @@ from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, SMALL,
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Headers, Upstream, UpstreamCall, UpstreamError
 from drike.stores import reports
+from drike.stores.records import UnavailableError
 from drike.stores.reports import FullInboxError
 
 _ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
-_RESPONSE_ID, _BEGINNING = re.compile(rb'"id"\s*:\s*"(resp[\w-]{1,196})"'), 64 << 10  # bytes in which it stands
+_RESPONSE_ID, _BEGINNING = re.compile(rb'"id"\s*:\s*"(resp[\w+/=-]{1,996})"'), 64 << 10  # bytes in which it stands
 _OF_REPORTS = Limits(body=64 << 10)
 MOST_REPORTS, _SECONDS = 60, 60.0  # reports of a key in a time
 _SECONDS_FOR_STORE = 5.0  # that others may hold
@@ -196,7 +197,7 @@ class Gateway:
                 [added] = await in_daemon_thread(reports.add, feed.store, [given], author)
         except FullInboxError as problem:
             raise RequestError(429, "inbox_full", str(problem)) from None
-        except TimeoutError:
+        except (TimeoutError, UnavailableError):
             raise RequestError(503, "unavailable", "the store is busy: send the report again") from None
         return json.dumps({"report": added.number}).encode()
 

@@ -28,6 +28,7 @@ from drike.stores.counts import OTHER, Counted, Counts
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.records import EditVersion, Status
 from drike.stores.reports import LONGEST, Report, ReportState
+from drike.support.records import encodable
 from drike.support.table import Z95, Estimate, counted
 
 if TYPE_CHECKING:  # edits are replayed without what a gateway needs
@@ -61,7 +62,8 @@ class Sampling:
 
     def sample(self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str) -> Report:
         """An answer to a question that concerns an edit."""
-        asked, said = (redacted(text) if self.redact else text for text in (question[:LONGEST], answer[:LONGEST]))
+        texts = map(encodable, (question[:LONGEST], answer[:LONGEST]))  # a limit may have cut a sign in two
+        asked, said = (redacted(text) if self.redact else text for text in texts)
         about = f"edit {edit.id}@{edit.version}, {mode}: {outcome}"
         return Report(asked, said, comment=about, model=model, state=ReportState.SAMPLE, edit=edit.id)
 

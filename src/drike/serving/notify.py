@@ -103,30 +103,40 @@ class Notifier:
             self._thread.join(_TIMEOUT)
 
     def send_new(self) -> None:
-        """Send what is new, of each tenant in order. Raises OSError where it was not taken, StoreError."""
+        """Send what is new, of each tenant in order. Raises OSError where it was not taken, StoreError, ValueError."""
+        problems = list[Exception]()
         for tenant, (store, edits) in self._stores().items():
-            if not self._may_send(store):
-                continue
-            known = store.setting(_SENT)
-            sent = read(Sent, parse(known)) if known else Sent(edits.revision)
-            changes = store.changes(max(sent.change - 1, 0))
-            if sent.change and not changes:  # an older copy has taken the place of the store
-                sent = replace(sent, change=edits.revision)
-            changes = [change for change in changes if change.number > sent.change]
-            for change in changes:
-                move = change.record.move  # an approval is told once it puts an edit in use
-                if move is Move.PROPOSE or (move is Move.APPROVE and change.record.status is not Status.PROPOSED):
-                    name, told = _MOVES[move], replace(sent, change=change.number)
-                    sent = self._tell(tenant, store, Event(f"change-{change.number}", name, change, told))
-            if time.monotonic() >= self._looked.get(tenant, 0.0):
-                for event in _of_attention(store, edits, sent, self._clock()):
-                    sent = self._tell(tenant, store, event)
-                self._looked[tenant] = time.monotonic() + _LOOKS_AT_TRAFFIC
-            sent = replace(sent, change=changes[-1].number if changes else sent.change)
-            if known != (text := json.dumps(asdict(sent))):
-                store.save_setting(_SENT, text)
+            try:
+                if self._may_send(store):
+                    self._send_new_of(tenant, store, edits)
+            except (StoreError, ValueError) as problem:  # those of others are sent
+                problems.append(problem)
+        if problems:
+            raise problems[0]
+
+    def _send_new_of(self, tenant: str, store: EditStore, edits: Snapshot) -> None:
+        known = store.setting(_SENT)
+        sent = read(Sent, parse(known)) if known else Sent(edits.revision)
+        changes = store.changes(max(sent.change - 1, 0))
+        if sent.change and not changes:  # an older copy has taken the place of the store
+            sent = replace(sent, change=edits.revision)
+        changes = [change for change in changes if change.number > sent.change]
+        for change in changes:
+            move = change.record.move  # an approval is told once it puts an edit in use
+            if move is Move.PROPOSE or (move is Move.APPROVE and change.record.status is not Status.PROPOSED):
+                name, told = _MOVES[move], replace(sent, change=change.number)
+                sent = self._tell(tenant, store, Event(f"change-{change.number}", name, change, told))
+        if time.monotonic() >= self._looked.get(tenant, 0.0):
+            for event in _of_attention(store, edits, sent, self._clock()):
+                sent = self._tell(tenant, store, event)
+            self._looked[tenant] = time.monotonic() + _LOOKS_AT_TRAFFIC
+        sent = replace(sent, change=changes[-1].number if changes else sent.change)
+        if known != (text := json.dumps(asdict(sent))):
+            store.save_setting(_SENT, text)
 
     def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
+        if not self._may_send(store):  # a slow receiver must not end the time for which this gateway sends
+            raise StoreError(f"another gateway sends the events of {tenant} now")
         body, at = event.body(tenant), stamp(self._clock())
         signature = hmac.new(self._secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
         headers = {"x-drike-event": f"{tenant}-{event.id}", "x-drike-timestamp": at, "Content-Type": "application/json"}
@@ -138,7 +148,7 @@ class Notifier:
         """Whether this gateway sends the events of a store, for the next seconds."""
         now = time.time()
         holder, _, until = (store.setting(_SENDER) or "").partition(" ")
-        expired = float(until or 0) < now
+        expired = not now <= float(until or 0) <= now + 2 * _LEASE  # later: a clock that was ahead has written it
         if holder != self._token and not expired:
             return False
         if expired or float(until) < now + _LEASE / 2:

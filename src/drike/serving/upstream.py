@@ -31,6 +31,7 @@ _CREDENTIALS = frozenset(  # and who pays
 )
 _ENCODINGS = frozenset((b"gzip", b"deflate", b"br", b"zstd"))  # that aiohttp may decode
 _UNUSABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # in a header
+_KEY = re.compile(rb"drike-[0-9a-f]{8}-[\w-]{32}")  # of a gateway
 _REDIRECTS = {*range(300, 400)} - {304}  # that is "not modified"
 _MAX_HEADERS, _MAX_ANSWER = 32 << 10, 16 << 20
 # Below the time after which common servers close idle connections (5 s), so that no request meets a closed one.
@@ -85,6 +86,14 @@ class Upstream(Protocol):
     async def problem(self) -> str | None:
         """Why calls would fail now; None if they would not."""
         return None
+
+
+def header_text(value: bytes) -> str:
+    """A header's value, in UTF-8 or else in Latin-1."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 async def whole(reply: Reply) -> bytes:
@@ -146,10 +155,11 @@ class HttpUpstream:
             plain = b"x-api-key" in names and b"authorization" not in names  # as Anthropic's clients send it
             header = (b"x-api-key", self._key) if plain else (b"authorization", b"Bearer " + self._key)
             removed, added = removed | {b"accept-encoding"}, [header, (b"accept-encoding", b"identity")]
-        kept = _without(call.headers, removed) + added
+        sent = (header for header in _without(call.headers, removed) if not _KEY.search(header[1]))
+        kept = [*sent, *added]  # no key of a gateway, though this one may have been started before it had keys
         try:
             address = URL(self.name + call.path, encoded=True)
-            headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
+            headers = [(name.decode("latin-1"), header_text(value)) for name, value in kept]
             response = await self._session.request(
                 call.method, address, headers=headers, data=call.body or None, allow_redirects=False
             )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,14 +103,22 @@ def import_edits(
 
 def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Imported) -> None:
     """Write refused rows as CSV as they were, each with why, so that they can be corrected and imported."""
-    columns = dict.fromkeys(name for row in rows if isinstance(row, Row) for name in row.values if name != _WHY)
+    cells = list(map(_cells, rows))
+    columns = dict.fromkeys(name for row in cells for name in row if name != _WHY)
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, [*columns, _WHY], extrasaction="ignore")
     writer.writeheader()
     for place, reason in zip(imported.places, imported.refused, strict=True):
-        row = rows[place]
-        writer.writerow({**(row.values if isinstance(row, Row) else {}), _WHY: reason})
+        writer.writerow(cells[place] | {_WHY: reason})
     write_text(path, text.getvalue())
+
+
+def _cells(row: Row | DataError) -> dict[str, object]:
+    """A row as CSV has it: several texts in one cell, and metadata in columns of its own."""
+    values = dict(row.values) if isinstance(row, Row) else {}
+    if isinstance(more := values.get("metadata"), dict):
+        values = {name: value for name, value in values.items() if name != "metadata"} | more
+    return {name: own.SEPARATOR.join(map(str, v)) if isinstance(v, list) else v for name, v in values.items()}
 
 
 def _decoded(content: bytes) -> tuple[str, str]:
@@ -277,12 +285,12 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
             else:
                 left.append(f"edit {id} has no file any more: retire it (--retire-missing), or put the file back")
         now = log.snapshot(store)
-        store.save_setting(mark, str(max(now.edits, default=0)))
     written = list[str]()
     for id, edit in now.edits.items():
         known = files.get(id)
         if known.path not in alone if known else id > last and edit.record.status is not Status.RETIRED:
             written += _write(folder, edit, known, waits=id in now.proposals)
+    store.save_setting(mark, str(max(now.edits, default=0)))  # all of them have files now
     return Synced(tuple(written), tuple(changes), tuple(left))
 
 
@@ -325,7 +333,9 @@ def _write(folder: Path, edit: EditVersion, file: _Given | None, *, waits: bool)
     values: dict[str, object] = json.loads(records.to_json(_said(edit.record)))
     text = json.dumps(values | {"id": edit.id, "version": edit.version}, ensure_ascii=False, indent=2, sort_keys=True)
     slug = "-".join(words(edit.record.subject))[:60].strip("-") or "edit"
-    path = folder / f"{edit.id:05}-{slug}.json" if file is None or file.id is None else file.path
+    names = (folder / f"{edit.id:05}-{slug}{more}.json" for more in chain([""], (f"-{i}" for i in count(2))))
+    free = next(path for path in names if not path.exists() or (file and path == file.path))
+    path = free if file is None or file.id is None else file.path
     if not path.exists() or path.read_text("utf-8") != f"{text}\n":
         write_text(path, f"{text}\n")
         yield path.name
