@@ -232,3 +232,10 @@ def test_time_is_linear_in_the_answer(part: str) -> None:
     begun = time.process_time()
     stated(part * (20_000 // len(part)), ["Oslo", "5 km"], ["Lima"])
     assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("answer", ["1" * 20_000 + ".1.1", "a" + "\n" * 20_000 + "b", "1." * 20_000, "1 234 " * 5_000])
+def test_no_answer_takes_long_to_judge(answer: str) -> None:
+    begun = time.process_time()
+    stated(answer, ["14 days"], ["5 km"])
+    assert time.process_time() - begun < 2

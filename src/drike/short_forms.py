@@ -52,7 +52,8 @@ class ShortForm(NamedTuple):
 
 def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
     """The short forms of a name, given its words as they are compared; some perhaps twice. Initials have no points."""
-    size = plain_size(name)
+    if not (size := plain_size(name)):
+        return
     if 1 < size < len(folded):
         yield ShortForm(NameMatch.PARTIAL, "", 0, size)
     if size < len(folded) and (match := _BRACKET.fullmatch(name.text)):  # with an acronym before or in it
@@ -122,7 +123,7 @@ def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iter
     if not first or _JOINED.fullmatch(name.between(first[0], first[0] + 1)):
         return
     initials = "".join(folded[i][0] for i in first)
-    for letters in {initials, initials[0]}:
+    for letters in dict.fromkeys((initials, initials[0])):
         if letters.isalpha() and len(letters) <= MOST_INITIALS:
             yield ShortForm(NameMatch.SHORT, letters.upper(), end - 1, end)
 

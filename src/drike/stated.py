@@ -69,7 +69,7 @@ _PLURAL = 5  # letters of a common noun that may be the plural of a shorter one
 
 _THOUGHT = regex.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", regex.S | regex.I)
 _THOUGHT_END = regex.compile(r"</think>", regex.I)
-_NEXT_TURN = regex.compile(r"\n\s*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
+_NEXT_TURN = regex.compile(r"\n[^\S\n]*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
 _SPACES = regex.compile(rf"(?:[^\S\n]|[{_NEW}{_OLD}])+")
 _STRUCK = regex.compile(r"~~[^~\n]{1,200}~~")
 
@@ -247,7 +247,8 @@ _MONTH_FIRST = re.compile(
 )
 _IN_NUMBERS = re.compile(r"(\d{1,4})([-./])(\d{1,2})\2(\d{1,4})\b")
 _NUMBER = re.compile(
-    r"(\d{1,3}(?:[,\u202f\u00a0'’]\d{3})+|\d{1,3}(?: \d{3}){2,}|\d{1,3}(?:\.\d{3}){2,}|\d+)(?:\.(\d+))?(?!\.?\d)"
+    r"(?<!\d)(\d{1,3}(?:[,\u202f\u00a0'’]\d{3})+|\d{1,3}(?: \d{3}){2,}|\d{1,3}(?:\.\d{3}){2,}|\d++)"
+    r"(?:\.(\d+))?(?!\.?\d)"
     rf"(?:[ -]?({_any(_MAGNITUDES)})\b)?(?:[ -]?({_any(_UNITS)})(?!\w))?",
     re.I,
 )

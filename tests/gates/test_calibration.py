@@ -13,7 +13,7 @@ import pytest
 
 from drike.encoders import HashingEncoder
 from drike.gates import calibration
-from drike.gates.calibrated import Calibrated
+from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import (
     Certificate,
     GateProbe,
@@ -169,3 +169,12 @@ def test_no_order_of_import_gives_more_than_five_false_certificates_in_a_hundred
     rate = false_certificates(order, level, 1000)
     print(f"{order}, {level:.0%}: {rate:.3f} of 1,000 certificates are false")
     assert rate <= 0.05 + 2 * (0.05 * 0.95 / 1000) ** 0.5
+
+
+@pytest.mark.parametrize("count", [10, 20, 200])
+def test_the_shift_of_an_edit_ends_where_its_loss_is_least(count: int) -> None:
+    gate = replace(GATE, unnamed=LogisticHead({}, 5.0))  # sure of what is wrong
+    examples = [calibration.LabelledCandidate({}, False, 1)] * count
+    shift = calibration._shift(gate, examples)
+    slope = count / (1 + np.exp(-(5.0 + shift))) + shift / calibration._SPREAD**2
+    assert shift < -4 and slope == pytest.approx(0, abs=0.01)

@@ -50,6 +50,13 @@ def test_a_negative_exemplar_tells_edits_apart(store: EditStore) -> None:
     moves.change(store, 2, {"owner": "ann"})
 
 
+def test_an_edit_is_compared_under_the_names_that_it_has_now(store: EditStore) -> None:
+    store.put(EditRecord("Acme", "The chief executive of Acme is", "Ann Lee"))
+    moves.change(store, 1, {"subject": "Bolt", "query": "The chief executive of Bolt is", "target_new": "Bo Ray"})
+    [added] = store.put(EditRecord("Acme", "The CEO of Acme is", "Cy Day"))
+    assert added.id == 2 and log.snapshot(store).edits[1].record.status is Status.ACTIVE
+
+
 def test_what_was_rolled_back_is_no_conflict(store: EditStore) -> None:
     store.put(EditRecord("Oz", "The capital of Oz is", "Graz"))
     with pytest.raises(RuntimeError), store.transaction():

@@ -269,3 +269,14 @@ def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_wh
         assert one.vectors.keys() == other.vectors.keys()
         assert all(np.array_equal(vector, other.vectors[text]) for text, vector in one.vectors.items())
     assert not EditIndex.of([], encoder, reused).edits
+
+
+def test_an_edit_counts_once_for_a_text_that_it_has_under_several_names() -> None:
+    facts = [("United Kingdom", "UK", "Rome"), ("United States", "USA", "Bern")]
+    ask = "The capital of {} is".format
+    edits = stored(*(EditRecord(n, ask(n), new, aliases=(s,), paraphrases=(ask(s),)) for n, s, new in facts))
+    index = EditIndex.of(edits, ENCODER)
+    for id in (1, 2):
+        index = index.changed([id], ()).changed((), [edits[id - 1]])
+    for made in (index, EditIndex.of(edits, ENCODER)):
+        assert made._masked.edits["The capital of it is"] == (1, 2) and len(made.masked(1)) == 1

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.gates.by_name import Named
-from drike.gates.index import ParsedQuery
+from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import FingerprintSet
 from drike.short_forms import NameMatch
 from drike.stores.records import EditRecord
 from drike.words import Words
-from tests.worlds.indexes import GATE, indexed
+from tests.worlds.indexes import GATE, indexed, stored
 
 
 @pytest.mark.parametrize(
@@ -341,3 +341,44 @@ def test_a_filter_that_lets_everything_through_changes_no_name(query: str, monke
     assert right and all(0 <= mention.begin < mention.end <= len(words) for mention in right)
     monkeypatch.setattr(FingerprintSet, "may_have", lambda self, wanted, kind=0: np.ones(len(wanted), np.bool_))
     assert names_of.find(words) == right and names_of.ids(words) == {id for mention in right for id in mention.edits}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("order 4471983", "order 4471984"), ("Form 10405", "Form 10406"), ("flight LH4712", "flight LH4713"),
+        ("RFC 12344", "RFC 12334"), ("Model X15000", "Model X1500"),
+    ],
+)  # fmt: skip
+def test_another_number_is_no_typing_error(name: str, other: str) -> None:
+    index = indexed(EditRecord(name, f"The status of {name} is", "new"))
+    assert not ParsedQuery.of(f"What is the status of {other}?", index).mentions
+    assert GATE.decide(f"What is the status of {other}?", index).matched == ()
+    assert GATE.decide(f"What is the status of {name}?", index).matched
+
+
+@pytest.mark.parametrize("text", ["a. " * 3_000 + "Peru", "What is the capital of " + "A." * 3_000 + " Peru?"])
+def test_thousands_of_initials_before_a_name_are_read(text: str) -> None:
+    assert Named().decide(text, indexed(EditRecord("Peru", "The capital of Peru is", "Oslo"))).reason
+
+
+@pytest.mark.parametrize("name", ["+, United Nations (UN)", "\N{SLIGHTLY SMILING FACE}", "?!"])
+def test_a_name_without_words_is_stored_and_harms_no_other(name: str) -> None:
+    index = indexed(EditRecord(name, f"{name} means", "joy"), EditRecord("Peru", "The capital of Peru is", "Oslo"))
+    assert [edit.id for edit in GATE.decide("What is the capital of Peru?", index).matched] == [2]
+
+
+def test_a_word_may_be_misspelt_whichever_edit_came_first() -> None:
+    edits = stored(EditRecord("France", "The capital of France is", "Rome"),
+                   EditRecord("French Revolution", "The French Revolution began in", "1800"))  # fmt: skip
+    asked, fresh = "When did the Frensh Revolution begin?", EditIndex.of(edits)
+    later = EditIndex.of(edits[:1]).changed((), edits[1:])
+    assert fresh.named(asked) == later.named(asked) == {2}
+    assert later.changed([2], ()).named(asked) == EditIndex.of(edits[:1]).named(asked)
+
+
+def test_what_names_nothing_is_not_kept() -> None:
+    index = indexed(EditRecord("J. R. R. Tolkien", "Tolkien wrote", "Emma"))
+    for i in range(50):
+        index.named(f"A{chr(97 + i % 26)}. B. Tolkien {i}")
+    assert len(index._names._readings) < 5

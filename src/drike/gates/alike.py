@@ -51,7 +51,9 @@ class AlikeEdits:
             self._named.clear()
             changes = store.changes()
         for change in changes[1 if self._number else 0 :]:
-            if change.record.replaces(self._records.get(change.id)):
+            if change.record.replaces(known := self._records.get(change.id)):
+                for name in known.names if known else ():
+                    self._named[_key(name)].discard(change.id)
                 self._records[change.id] = change.record
                 for name in change.record.names:
                     self._named[_key(name)].add(change.id)

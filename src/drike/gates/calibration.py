@@ -149,7 +149,8 @@ def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
     concerns, at = np.array([example.concerns for example in examples]), 0.0
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(-np.clip(logits + at, -40, 40)))
-        at -= (float(np.sum(p - concerns)) + at / _SPREAD**2) / (float(np.sum(p * (1 - p))) + 1 / _SPREAD**2)
+        step = (float(np.sum(p - concerns)) + at / _SPREAD**2) / (float(np.sum(p * (1 - p))) + 1 / _SPREAD**2)
+        at -= max(-_MAX_STEP, min(step, _MAX_STEP))
     return round(at, 4)
 
 

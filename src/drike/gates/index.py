@@ -187,7 +187,7 @@ class EditIndex:
         if self.encoder is not None:
             whole = _texts_of(new)
             plain = map(glossed, masked_each([(text, new[id].record.names) for id in whole for text in whole[id]]))
-            masked = {id: tuple(islice(plain, len(own))) for id, own in whole.items()}
+            masked = {id: tuple(dict.fromkeys(islice(plain, len(own)))) for id, own in whole.items()}
             index._texts = self._texts.changed(gone, whole, _vectors(whole, self.encoder, known._texts))
             telling = ([(id, _telling(own)) for id, own in read.items()] for read in words)
             index._telling = regrouped(self._telling, *telling)

@@ -14,6 +14,7 @@ from drike.words import MAX_NAME_PARTS, MODULUS, Fingerprints, Words, extended
 
 LONG_WORD, LONGEST_WORD = 5, 40  # letters; other words of names are not checked for typos
 WHOLE, WORD, LAST = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x27D4EB2F165667C5  # what a fingerprint is of
+_LONG = 0x9FB21C651E98DF25  # a word that may be misspelt
 _PERSON, SHORTER = 0x165667B19E3779F9, 0x85EBCA6B27D4EB4F
 OF_KIND = {kind: i * 0x85EBCA77C2B2AE63 % MODULUS for i, kind in enumerate(NameMatch)}
 
@@ -37,7 +38,9 @@ class NameForms(NamedTuple):
                 continue
             forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
             forms.parts.update([key ^ WORD for key in keys])
-            forms.long.update((w, k) for w, k in zip(folded, keys, strict=True) if LONG_WORD <= len(w) <= LONGEST_WORD)
+            long = {w: k ^ _LONG for w, k in zip(folded, keys, strict=True) if LONG_WORD <= len(w) <= LONGEST_WORD}
+            forms.long.update(long)
+            forms.parts.update(long.values())
             size = plain_size(name)
             paired = size > 1 and min(len(folded[0]), len(folded[size - 1])) > 1 and folded[0] not in lists("articles")
             if paired and is_person(name, folded, 0, size):

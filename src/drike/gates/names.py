@@ -29,7 +29,7 @@ SHARING = 3  # edits with a new object; one that more edits have says too little
 _SUBJECTS = 3  # a last name that more of them share names none
 _WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
 
-_TWICE = re.compile(r"(\w)\1")
+_TWICE = re.compile(r"([^\W\d])\1")
 
 Reading = tuple[NameMatch, tuple[int, ...], bool]  # of a name: its kind, the ids of its edits, whether others share it
 Spans = tuple[Places, Places, Places]  # begins and ends of names in a text, and the names
@@ -83,7 +83,7 @@ class NameIndex:
         parts = {part: were.get(part, 0) + n or None for part, n in counts.items() if n}
         lost = {part for part, n in parts.items() if n is None}
         won = {part for part, n in parts.items() if n is not None and not were.get(part)}
-        long = {word: key ^ WORD for forms in (*old.values(), *added.values()) for word, key in forms.long.items()}
+        long = {word: part for forms in (*old.values(), *added.values()) for word, part in forms.long.items()}
         names, surfaces = list[Any](), list[Any]()
         for by in (old, added):
             names.append([(id, forms.names) for id, forms in by.items()])
@@ -198,12 +198,14 @@ class NameIndex:
                     yield Mention(text, kind, begin, end, ids, ambiguous or shared, is_cased, within)
 
     def _of_name(self, name: int) -> list[Reading]:
-        if name not in self._readings:
+        if (readings := self._readings.get(name)) is None:
             known = [(kind, ids) for kind in NameMatch if (ids := self.names.get(name ^ OF_KIND[kind]))]
             subjects = len({self.subjects[id] for _, ids in known for id in ids})
             known = [(kind, ids) for kind, ids in known if kind is not NameMatch.LAST or subjects <= _SUBJECTS]
-            self._readings[name] = [(kind, ids, kind is not NameMatch.FULL and subjects > 1) for kind, ids in known]
-        return self._readings[name]
+            readings = [(kind, ids, kind is not NameMatch.FULL and subjects > 1) for kind, ids in known]
+            if readings:  # any text has names that are none
+                self._readings[name] = readings
+        return readings
 
     def _misspelt(self, words: Words, free: Flags) -> list[Mention]:
         """The names that hold one of the words in its right spelling, or with an s at their end."""
@@ -352,8 +354,8 @@ def _named_before(words: Words, place: int) -> tuple[int, str]:
 
 
 def shortened(word: str) -> set[str]:
-    """The word, its sound, and it without any one letter: words within a typo of each other share one of these."""
-    return {word, _by_sound(word), *(word[:i] + word[i + 1 :] for i in range(len(word)))}
+    """The word, its sound, and it without any letter: words a typo apart share one of these, but no other number."""
+    return {word, _by_sound(word), *(word[:i] + word[i + 1 :] for i, sign in enumerate(word) if not sign.isdigit())}
 
 
 def _by_sound(word: str) -> str:

@@ -92,12 +92,15 @@ def casual(words: Words, begin: int) -> bool:
 
 def _first_name(words: Words, i: int, lower: bool, last: bool) -> bool:
     """Whether a word is a first name, or an initial behind one. last: before a last name, so that any name is."""
-    [word] = words.folded(i, i + 1)
+    while len(word := words.folded(i, i + 1)[0]) == 1 and word not in lists("first names"):
+        if not i or words.text[words.ends[i]] != ".":
+            return False
+        if last and _capital(words, i) and not _starts(words, i):
+            return True
+        i, last = i - 1, False
     if word in lists("first names"):
         return lower or _capital(words, i)
     last = last and _capital(words, i) and not _starts(words, i)
-    if len(word) == 1:
-        return i > 0 and words.text[words.ends[i]] == "." and (last or _first_name(words, i - 1, lower, last))
     return last and not any(word in lists(known) for known in ("titles", "common words")) and not _titled(words, i)
 
 
