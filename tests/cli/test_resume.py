@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from drike.cli import running
 from drike.cli.running import alone_at
 from drike.editors.selectors import Threshold
 from drike.evaluation.metrics import Outcome
@@ -51,6 +53,21 @@ def test_a_resumed_training_ends_like_an_uninterrupted_one(tmp_path: Path, capsy
         for folder in (whole, stopped)
     )
     assert first == second
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_kept(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, opening = tmp_path / "run", running.open_model
+
+    def slowly(*given: object, **more: object) -> object:
+        shutil.copytree(trained, folder)
+        return opening(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "open_model", slowly)
+    assert run("evaluate", *SMALL, "--test", "2", "--editors", "factprompt", "--out", str(folder)) == 1
+    assert "already holds a run" in " ".join(capsys.readouterr().err.split())
+    assert (folder / "run.json").read_bytes() == (trained / "run.json").read_bytes()
 
 
 @pytest.mark.parametrize("model", ["reader", pytest.param("embedded", marks=pytest.mark.slow)])

@@ -156,7 +156,7 @@ def test_a_model_with_a_wrong_value_is_refused_when_it_is_loaded(
 @pytest.mark.parametrize(
     ("written", "sentence"),
     [
-        ("{{ 1 / 0 }}", "chat template fails .division by zero.: use template='plain'"),
+        ("{{ 1 / 0 }}", "chat template fails .division by zero.: use `template` plain"),
         ("{% for i in range(10**9) %}{% endfor %}", "chat template fails .Range too big"),
         ("{% if %}", "chat template fails .Expected an expression"),
         ("{{ ''.__class__.__mro__ }}", "chat template fails .access to attribute '__class__'"),

@@ -108,12 +108,14 @@ def test_a_report_of_a_training_run_finds_its_evaluations(
     runs, [note] = read_folders([moved])
     assert [list(run.outcomes) for run in runs] == [["DR-IKE"], ["FactPrompt", "IKE"]]
     assert {run.asked_episodes for run in runs} == {30}
-    assert "20270101-0000-evaluate both measured IKE with seed 0" in note
+    both = (f"20270101-{time}-evaluate" for time in ("0000", "0001"))
+    left, kept = (moved / "evaluations" / name for name in both)
+    assert note.startswith(f"{left} is left out: it and {kept} both measured IKE with seed 0")
     capsys.readouterr()
     assert cli("evaluate", "--resume", str(moved / "evaluations" / "20270102-0000-evaluate")) == 0
     assert f"report {moved}" in " ".join(capsys.readouterr().out.split())
     assert cli("report", str(moved)) == 0
-    assert "Note: left out" in capsys.readouterr().out and (moved / "report.html").exists()
+    assert "is left out" in capsys.readouterr().out and (moved / "report.html").exists()
 
 
 def cut(path: Path, lines: int) -> None:
@@ -203,3 +205,13 @@ def test_reporting_an_unfinished_evaluation_names_the_command_that_resumes_it(
 def test_a_report_says_that_training_was_stopped(copy: Path) -> None:
     cut(copy / "episodes.jsonl", 6)
     assert "training stopped after 6 of 30 episodes" in markdown(document(grouped(read_runs([copy]))))
+
+
+def test_a_folder_of_which_nothing_can_be_reported_is_refused(copy: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(copy, tmp_path / "other"))
+    for folder in (copy, other):
+        shutil.rmtree(folder / "outcomes")
+        (folder / "summary.json").unlink()
+        assert cli("evaluate", "--run", str(folder), "--editors", "ike") == 0
+    with pytest.raises(RunError, match=rf"nothing of {other} can be reported: .* both measured IKE"):
+        read_folders([copy, other])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,13 @@ from drike.datasets import load
 from drike.editors.catalog import InContextEditor
 from drike.editors.selectors import RoleCounts
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.errors import UsageError
+from drike.errors import RunError, UsageError
 from drike.evaluation.evaluate import answers_under, evaluate
 from drike.evaluation.metrics import summarise
 from drike.runs import checkpoint
+from drike.runs.run import ANSWERS as ANSWERS_FILE
+from drike.runs.run import append
+from drike.runs.training import recovered_answers
 from drike.training.s_objective import minus_s, train_query_policy, training_cases
 from tests.worlds.commands import run
 from tests.worlds.suggestible import ACTIONS, MODEL, POOL, TEST, TRAIN, UNTRAINED, trained
@@ -111,6 +114,16 @@ def test_a_stopped_balanced_training_asks_only_for_the_missing_edits(
     resumed = checkpoint.load(tmp_path / "stopped").per_query
     assert resumed is not None
     assert (resumed.gate, resumed.shown) == (whole.gate, whole.shown)
+
+
+def test_recorded_answers_to_further_questions_are_recovered(tmp_path: Path) -> None:
+    further = replace(TRAIN[0].probes[0], aspect=Aspect.ALIAS)
+    cases = [replace(case, further=(further,)) if i else case for i, case in enumerate(TRAIN[:3])]
+    answers = list(answers_under(ACTIONS, MODEL, POOL, cases))
+    append(tmp_path / ANSWERS_FILE, map(asdict, answers))
+    assert recovered_answers(tmp_path, cases, len(ACTIONS)) == answers
+    with pytest.raises(RunError, match="other probes"):
+        recovered_answers(tmp_path, TRAIN, len(ACTIONS))
 
 
 def test_answers_to_other_probes_are_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

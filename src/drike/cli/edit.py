@@ -43,7 +43,7 @@ def edit(
     trained, earlier = (base.trained, base.run) if base else (None, running.DEFAULTS)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
-    if every_query and (gating.gate or gating.gate_threshold is not None):
+    if every_query and (gating.gate or gating.relations or gating.gate_threshold is not None):
         raise UsageError("--every-query asks no gate: leave it out, or --gate and --gate-threshold")
     setup = running.open_setup(
         running.data_settings(earlier, DataOptions(data, pool), encoder), train=0, test=0,
@@ -127,6 +127,7 @@ def demo(
         assert isinstance(retriever, Retriever)  # noqa: S101 - it has one
         untrained = QueryPolicy.untrained(text_encoder, setup.pool.roles)
         planned = _editors(setup, checkpoint.Checkpoint(retriever, budget, per_query=untrained))
+        running.new_run(folder, "demo")  # another process may have begun one meanwhile
         Run.create(folder, setup, opened.described, settings | {"editors": [editor.name for editor in planned]})
         watch_training(folder, setup, opened, editor, method)
         watch_query_policy(folder, setup, opened.model, editor, method)

@@ -339,6 +339,8 @@ def _compare_runs(store: stores.EditStore, numbers: Sequence[int]) -> None:
     last = verifications.last_number(store)
     if len(numbers) > 1:
         raise UsageError("--compare takes the number of one run: leave the others out")
+    if last < 2 and not numbers:
+        raise UsageError("there is nothing to compare yet: verify twice")
     first = numbers[0] if numbers else last - 1
     before, after = (verifications.saved(store, number) for number in (first, last))
     for name in ("model", "gate", "threshold", "placement", "drike"):

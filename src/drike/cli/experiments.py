@@ -36,7 +36,7 @@ from drike.runs import evaluating, training
 from drike.runs.run import EVALUATIONS, PhaseStarted, Prepared, Setup, read_usage
 from drike.serving.requests import read_questions
 from drike.support.files import write_text
-from drike.support.table import as_markdown, as_text
+from drike.support.table import as_markdown, as_text, counted
 from drike.training.algorithm1 import Episode
 from drike.training.s_objective import Expected, actions, check_possible, training_cases
 
@@ -141,7 +141,7 @@ def watch_training(
         match event:
             case Prepared():
                 head = f"{ranker.form} over {ranker.encoder.name} ({ranker.parameters:,} parameters)"
-                data = f"{cases} edits of {setup.split.ids.title}, {method.epochs} epochs"
+                data = f"{counted(cases, 'edit')} of {setup.split.ids.title}, {counted(method.epochs, 'epoch')}"
                 say(f"Training on {data}, model {model.info.name}, head {head}")
                 show_prepared(event, "episodes")
             case PhaseStarted():

@@ -260,6 +260,7 @@ def recorded_at(
     policy = base.trained_sha256 if base else None
     with alone_at(folder, command):
         if at.resume is None:
+            new_run(folder, command)  # another process may have begun one meanwhile
             Run.create(folder, setup, opened.described, settings, options=options, trained_sha256=policy)
         elif changed := Run.open(folder).check_same(setup, opened.described, policy):
             note(f"begun with another version of {', '.join(changed)}")

@@ -73,17 +73,14 @@ class Group:
     @cached_property
     def outcomes(self) -> dict[str, list[Outcome]]:
         """Every editor's outcomes of all seeds, in the order of a table's rows."""
-        pooled: dict[str, list[Outcome]] = {}
-        for run in self.runs:
-            for editor, of_editor in run.outcomes.items():
-                pooled.setdefault(editor, []).extend(of_editor)
-        return {editor: pooled[editor] for editor in dict.fromkeys((*ORDER, *pooled)) if editor in pooled}
+        editors = dict.fromkeys((*ORDER, *(editor for run in self.runs for editor in run.outcomes)))
+        pooled = {editor: [o for run in self.runs for o in run.outcomes.get(editor, ())] for editor in editors}
+        return {editor: outcomes for editor, outcomes in pooled.items() if outcomes}
 
     @cached_property
     def counts(self) -> dict[str, Counts]:
         """The counts of each editor."""
-        unedited = self.outcomes.get(UNEDITED, [])
-        return {editor: counted(of_editor, unedited) for editor, of_editor in self.outcomes.items()}
+        return {name: counted(own, self.outcomes.get(UNEDITED, [])) for name, own in self.outcomes.items()}
 
     @cached_property
     def summaries(self) -> dict[str, Summary]:
@@ -162,14 +159,18 @@ def read_folders(folders: Sequence[Path], across: Sequence[str] = ()) -> tuple[l
     # The newest first, so that these are kept.
     within = (folder for run in folders for folder in sorted((run / files.EVALUATIONS).glob("*"), reverse=True))
     others = [run for run in within if any((run / files.OUTCOMES).glob("*.jsonl"))]
-    kept, notes = list[ReportedRun](), list[str]()
+    kept, left = list[ReportedRun](), dict[Path, str]()
     for run in read_runs([*folders, *others]):
-        reason = next((reason for other in kept if (reason := conflict(other, run, across))), "")
-        if reason and Path(run.folder) in others:
-            notes.append(f"left out: {kept[0].folder} and {run.folder} {reason}")
+        clash = next(((other, reason) for other in kept if (reason := conflict(other, run, across))), None)
+        if clash and Path(run.folder) in others:
+            left[Path(run.folder)] = f"{run.folder} is left out: it and {clash[0].folder} {clash[1]}"
         else:
             kept.append(run)
-    return kept, notes
+    for folder in folders:
+        own = [note for place, note in left.items() if folder in place.parents]
+        if own and not any(folder in (place := Path(run.folder), *place.parents) for run in kept):
+            raise RunError(f"nothing of {folder} can be reported: {own[0]}")
+    return kept, list(left.values())
 
 
 def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
@@ -277,8 +278,7 @@ def _written(folder: Path, outcomes: Sequence[Outcome]) -> dict[str, tuple[str |
 
 def _prompts(folder: Path, editor: str) -> dict[str, files.CasePrompts]:
     path = files.outcomes_path(folder, editor, files.PROMPTS)
-    cases = files.read_lines(path, files.CasePrompts, "delete the file and evaluate again")
-    return {case.case_id: case for case in cases}
+    return {of.case_id: of for of in files.read_lines(path, files.CasePrompts, "delete the file and evaluate again")}
 
 
 def _text(value: object) -> str:

@@ -62,7 +62,7 @@ def run_evaluation(
         cases = resolved.cases
         yield resolved
     if not cases:
-        raise UsageError("there is no edit to test on: ask for `test` edits")
+        raise UsageError("there is no edit to test on: ask for `test` 1 or more")
     notes = setup.prepare(cases, [editor.selector.ranker for editor in editors if ranks_retains(editor)])
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
     recovered = sum(len({outcome.case_id for outcome in of_editor}) for of_editor in outcomes.values())
@@ -180,7 +180,8 @@ class Deployment:
     @property
     def size(self) -> int:
         """How many edits are in force."""
-        return self.stores.size or len(self.stores.whole.edits)
+        most = len(self.stores.whole.edits)
+        return min(self.stores.size or most, most)
 
     def editors(self, editors: Sequence[Editor]) -> list[GatedEditor]:
         """The editors behind the gate."""

@@ -206,7 +206,7 @@ def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> 
     path = folder / files.ANSWERS
     answers = files.read_lines(path, CaseAnswers, "remove the file to have the model asked again")
     shapes = [(of_case.case_id, [len(row) for row in of_case.correct]) for of_case in answers]
-    if shapes != [(case.case_id, [choices] * len(case.probes)) for case in cases[: len(answers)]]:
+    if shapes != [(case.case_id, [choices] * len(case.asked)) for case in cases[: len(answers)]]:
         raise RunError(f"{path} is about other probes: remove the file to have the model asked again")
     files.keep_lines(path, len(answers))
     return answers

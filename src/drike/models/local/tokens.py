@@ -47,14 +47,14 @@ def render_chat(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> str:
     try:
         return str(tokenizer.apply_chat_template(messages, **options))
     except Exception as error:  # a template is a program, and may fail in any way
-        remedy = "use template='plain', or another model"
+        remedy = "use `template` plain, or another model"
         raise ModelError(f"the chat template fails ({reason(error)}): {remedy}") from error
 
 
 def check_template(tokenizer: Tokenizer, name: str) -> None:
     """Raise ModelError if there is no chat template, or one that does not end."""
     if not tokenizer.chat_template:
-        raise ModelError(f"{name} has no chat template: use template='plain' or an instruction-tuned model")
+        raise ModelError(f"{name} has no chat template: use `template` plain, or an instruction-tuned model")
     try:
         with suppress(ModelError):  # one that fails for an empty turn may still work
             run_with_timeout(_TEMPLATE_SECONDS, lambda: render(tokenizer, "", "chat"))
