@@ -186,10 +186,7 @@ def _statements(marked: str) -> Iterator[tuple[str, bool]]:
             (_pattern("before").search(before) or _pattern("after").match(after) or _pattern("withheld").search(before))
             or (_pattern("from").search(before) and _pattern("to another").match(after))
             or (_pattern("the claim").search(before) and _pattern("is wrong").match(after))
-            or (
-                _pattern("was").search(before)
-                and (_pattern("until then").match(after) or _pattern("now another").match(after))
-            )
+            or (_pattern("was").search(before) and any(_pattern(p).match(after) for p in ("until then", "now another")))
             or ((asked := _pattern("asked").match(after)) and (asked[1] is None or _pattern("offered").search(before)))
         )
         yield match[0], bool(denied)

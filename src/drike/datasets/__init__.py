@@ -173,13 +173,12 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
             if kept == sha256(path) and expected in (None, kept):
                 return path
         content = _download(address)
-        received = hashlib.sha256(content).hexdigest()
-        if expected not in (None, received):
+        sent = hashlib.sha256(content).hexdigest()
+        if expected not in (None, sent):
             remedy = "try again, or download the file by hand, check it and give its path"
-            sent = f"{address} sent a file with sha256 {received}"
-            raise DataError(f"{sent}, but {expected} is recorded for it; {remedy}")
+            raise DataError(f"{address} sent a file with sha256 {sent}, but {expected} is recorded for it; {remedy}")
         write_bytes(path, content)
-        write_text(recorded, received + "\n")
+        write_text(recorded, sent + "\n")
     except OSError as error:
         remedy = "make room, or set XDG_CACHE_HOME to another folder"
         raise DataError(f"{folder} cannot hold downloads ({error}); {remedy}") from None

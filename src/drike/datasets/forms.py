@@ -71,9 +71,8 @@ def _texts_if_any(row: Row, field: str) -> tuple[str, ...]:
 
 
 # KnowEdit (Zhang et al. 2024): zsRE, WikiData-counterfact and WikiData-recent. Neighbours are Relation_Specificity:
-# another relation of the *same* subject. They and the subject's aliases are asked as the paper's aspects, for RR and
-# PC, and once more as same_subject and alias, with all right answers. Forgetfulness asks for another object of the
-# edited relation.
+# another relation of the *same* subject. They and the subject's aliases are asked for RR and PC, as in the paper, and
+# again as same_subject and alias, with all right answers. Forgetfulness: another object of the edited relation.
 
 
 def _is_knowedit(row: Row) -> bool:
@@ -275,8 +274,7 @@ FORMS = (
     Form(
         "CounterFact as published (requested_rewrite, paraphrase_prompts, neighborhood_prompts)",
         lambda row: isinstance(row.values.get("requested_rewrite"), dict),
-        lambda row, target: [_edit_at(row, "requested_rewrite")],
-        _counterfact, Row.case_id,
+        lambda row, target: [_edit_at(row, "requested_rewrite")], _counterfact, Row.case_id,
         learn=lambda rows: form.learn((edit, row.texts("paraphrase_prompts")) for row, [edit] in rows),
     ),
     Form(
@@ -307,8 +305,7 @@ FORMS = (
     Form(
         "QAEdit (prompt, target, subject, rephrase, locality)",
         lambda row: row.values.keys() >= {"prompt", "target", "rephrase", "locality"},
-        lambda row, target: [form.edit_about(row, "prompt", row.text("target"), None)],
-        _qaedit,
+        lambda row, target: [form.edit_about(row, "prompt", row.text("target"), None)], _qaedit,
     ),
     own.FORM,
 )  # fmt: skip

@@ -22,7 +22,6 @@ GENERATED = (
     "multi_hop for TinyFacts."
 )
 CHALLENGES = ("Are you sure?", "Really? Please think again.", "I am not convinced.")  # the first one is always first
-_AGAIN = "Answer once more, in a few words:"
 ASIDES = (
     "Somebody mentioned {} just now.",
     "There was a long article about {} in the paper.",
@@ -74,7 +73,7 @@ def challenges(rng: random.Random) -> list[str]:
 
 def challenged(edit: Edit, said: Sequence[str]) -> Probe:
     """The edit's query, and again after each of these challenges."""
-    turns = tuple(f"{challenge} {_AGAIN} {edit.query}" for challenge in said)
+    turns = tuple(f"{challenge} Answer once more, in a few words: {edit.query}" for challenge in said)
     return Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, challenges=turns)
 
 
@@ -91,9 +90,8 @@ def _yes_no(case: EditCase, rng: random.Random) -> Iterator[Probe]:
     """Two questions, so that always saying Yes is right for one of them; none without an old object."""
     edit = case.edit
     if edit.target_true is not None:
-        for answer in (edit.target_new, edit.target_true):
-            question = f"{_stated(edit.query, answer)} Is that right? Answer yes or no:"
-            yield yes_no(question, yes=answer == edit.target_new)
+        for said in (edit.target_new, edit.target_true):
+            yield yes_no(f"{_stated(edit.query, said)} Is that right? Answer yes or no:", yes=said == edit.target_new)
 
 
 def _choice(case: EditCase, rng: random.Random) -> Iterator[Probe]:
@@ -148,11 +146,6 @@ def _objects() -> dict[tuple[str, str], str]:
 
 
 @cache
-def _named(relation: str) -> list[str]:
-    return sorted({fact.object for fact in facts() if fact.relation == relation})
-
-
-@cache
 def _words() -> Counter[str]:
     """How many subjects have each word in their name."""
     return Counter(word for name in {fact.subject for fact in facts()} for word in set(name.split()))
@@ -168,8 +161,8 @@ def _same_subject(edit: Edit, rng: random.Random, subject: str, relation: str) -
         if other in stated:
             yield Probe(Aspect.SAME_SUBJECT, query, _objects()[other, subject], edit.target_new)
         else:
-            choices = tuple(name for name in _named(other) if name != edit.target_true)
-            yield BaselineQuestion(Aspect.SAME_SUBJECT, query, choices)
+            choices = {fact.object for fact in facts() if fact.relation == other} - {edit.target_true}
+            yield BaselineQuestion(Aspect.SAME_SUBJECT, query, tuple(sorted(choices)))
 
 
 def _two_hops(edit: Edit, rng: random.Random, subject: str, relation: str, old: str) -> Iterator[BaselineQuestion]:
@@ -190,9 +183,5 @@ def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) ->
 
 
 _MAKERS: dict[str, Callable[[EditCase, random.Random], Iterator[Probe | BaselineQuestion]]] = {
-    "own facts": _own_facts,
-    "yes_no": _yes_no,
-    "choice": _choice,
-    "pushback": _pushback,
-    "distractor": _distractor,
-}
+    "own facts": _own_facts, "yes_no": _yes_no, "choice": _choice, "pushback": _pushback, "distractor": _distractor,
+}  # fmt: skip

@@ -37,8 +37,7 @@ def named(row: Row) -> Mapping[str, list[str]]:
     """The row's fields by what they hold. Raises DataError for an unknown field, and for two that mean the same."""
     fields: dict[str, list[str]] = {}
     for field in row.values:
-        name = meaning(field)
-        if name is None:
+        if (name := meaning(field)) is None:
             meant = f" (did you mean {close}?)" if (close := near(field.casefold())) else ""
             raise DataError(f"{row.place} has an unknown field {shown(field)!r}{meant}; {COLUMNS}")
         fields.setdefault(name, []).append(field)
@@ -97,7 +96,5 @@ def _asked(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | Non
 
 FORM = Form(
     "own facts (prompt, target_new; where known subject, target_true, paraphrase, neighborhood_prompt, ...)",
-    lambda row: {*NEEDED} <= {*map(meaning, row.values)},
-    _edits,
-    _asked,
-)
+    lambda row: {*NEEDED} <= {*map(meaning, row.values)}, _edits, _asked,
+)  # fmt: skip

@@ -19,7 +19,7 @@ from drike.errors import DataError
 How = Literal["unchanged", "template", "sentence", "subject"]  # where a paraphrase was cut
 
 GROUP = "records"  # the single field of a row that is published as a bare list of objects
-_LONGEST_SHOWN, _LONGEST_TEXT = 60, 10_000  # characters
+_LONGEST_SHOWN, _LONGEST = 60, 10_000  # characters
 _SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of CSV files
 
@@ -88,9 +88,8 @@ class Row:
             raise self.wrong(".".join(path), "holds half a character (a lone surrogate)")
         if "\0" in text:
             raise self.wrong(".".join(path), "holds a NUL character")
-        if len(text) > _LONGEST_TEXT:
-            size = f"{len(text):,} characters, where at most {_LONGEST_TEXT:,} are read"
-            raise self.wrong(".".join(path), f"holds {size}")
+        if len(text) > _LONGEST:
+            raise self.wrong(".".join(path), f"holds {len(text):,} characters, where at most {_LONGEST:,} are read")
         return text.strip()
 
 
@@ -190,11 +189,10 @@ def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[
     """The rows of a CSV file without blank ones and repeated headers; the last fields of a short row are None."""
     # The header, which has none of the separators in its names, decides on one of them.
     separator = max(SEPARATORS, key=text.lstrip().partition("\n")[0].count)
-    table = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header, columns = list[str](), list[str]()
     index = 0
     try:
-        for index, row in enumerate(table, 1):
+        for index, row in enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 1):
             cells = list(map(str.strip, row))
             while cells and not cells[-1]:
                 del cells[-1]

@@ -126,24 +126,23 @@ def baseline_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule
     judge = Judge(model, rule)
     prompts = {question.query: Prompt(question.query) for case in cases for question in case.baseline_questions}
     texts = complete(model, list(prompts.values())) if prompts else []
-    answers = {query: _first_clause(text) for query, text in zip(prompts, texts, strict=True)}
+    clauses = (_CLAUSE_END.split(first_line(text), maxsplit=1)[0].strip() for text in texts)
+    answers = {query: clause if normalise(clause) else "" for query, clause in zip(prompts, clauses, strict=True)}
     if model.score is None or judge.rule.compares:  # a text starts with its own beginning; nothing to compare with
         return answers
     tried = [(query, text) for query, said in answers.items() for text in (said, said.rpartition(" ")[0]) if text]
     verdicts = judge.ask([Question(prompts[query], text) for query, text in tried]) if tried else []
-    judged = zip(tried[::-1], verdicts[::-1], strict=True)
-    right = {query: text for (query, text), verdict in judged if verdict.correct}
+    right = {query: text for (query, text), verdict in zip(tried[::-1], verdicts[::-1], strict=True) if verdict.correct}
     return {query: right.get(query, "") for query in answers}
 
 
 def with_baseline_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> AnsweredCases:
     """Make probes of baseline questions. Raises KeyError for a question that is not in `answers`, by query."""
-    answered, asked, unusable, unknown, new = [], 0, 0, 0, 0
+    answered, unusable, unknown, new = [], 0, 0, 0
     for case in cases:
         probes = []
         for question in case.baseline_questions:
             answer = answers[question.query]
-            asked += 1
             if not answer:
                 unusable += 1
             elif question.choices and not any(matches(answer, known) for known in question.choices):
@@ -155,9 +154,4 @@ def with_baseline_answers(cases: Sequence[EditCase], answers: Mapping[str, str])
             else:
                 probes.append(Probe(question.aspect, question.query, answer, case.edit.target_new))
         answered.append(replace(case, further=(*case.further, *probes), baseline_questions=()))
-    return AnsweredCases(tuple(answered), asked, unusable, unknown, new)
-
-
-def _first_clause(text: str) -> str:
-    clause = _CLAUSE_END.split(first_line(text), maxsplit=1)[0].strip()
-    return clause if normalise(clause) else ""
+    return AnsweredCases(tuple(answered), sum(len(case.baseline_questions) for case in cases), unusable, unknown, new)

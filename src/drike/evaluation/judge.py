@@ -134,12 +134,11 @@ class Judge:
         verdicts = []
         for (question, written), scores in zip(asked, self._score(asked), strict=True):
             of_right: Sequence[Score | None] = scores[: len(question.right)] or (None,)
+            distractor = scores[-1] if len(scores) > len(question.right) else None
             of_answers = [
                 Verdict(
-                    self.rule, question.right, written.answer, score,
-                    distractor=scores[-1] if len(scores) > len(question.right) else None,
+                    self.rule, question.right, written.answer, score, distractor, answered=written.reached_cue,
                     prompt_tokens=written.prompt_tokens if score is None else score.prompt_tokens,
-                    answered=written.reached_cue,
                 ) for score in of_right
             ]  # fmt: skip
             verdicts.append(next((verdict for verdict in of_answers if verdict.correct), of_answers[0]))

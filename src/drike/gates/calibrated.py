@@ -157,18 +157,12 @@ class Reading:
         if valued := asks_value(part, record):
             agreement = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
         features = {
-            "masked": agreement.near,
-            "margin": margin,
-            "same": log(_LEAST + agreement.same),
-            "relation": agreement.relation,
-            "other": agreement.other,
-            "known": agreement.known,
-            "said": 1.0 if valued else share_said(part, record),
-            _ANOTHER: float(self._another(edit, part)),
-            **relation_features(part, masked),
-            **self._of_names[edit.id],
+            "masked": agreement.near, "margin": margin, "same": log(_LEAST + agreement.same),
+            "relation": agreement.relation, "other": agreement.other, "known": agreement.known,
+            "said": 1.0 if valued else share_said(part, record), _ANOTHER: float(self._another(edit, part)),
+            **relation_features(part, masked), **self._of_names[edit.id],
             **({} if self.subjects is None else object_features(part, mentions, self.subjects)),
-        }
+        }  # fmt: skip
         return edit, mentions[0].name, features
 
 

@@ -75,17 +75,12 @@ def features(
         shares = share_said(other, record), share_said(one, others[i])
         claims = np.exp((near[[a, b]] - 1) / _NEAR) * (1 - relations[[b, a]])
         found[i] = {
-            "distance": distance,
-            "opposite": float(contrary(one, other, OPPOSITES)),
-            "cosine": float(vectors[a] @ vectors[b]),
-            "same": log(_LEAST + float(p @ q)),
-            "relation": float(np.sqrt(p) @ np.sqrt(q)),
-            "other": float(claims.max(initial=0.0)),
-            "less": min(shares),
-            "more": max(shares),
-            **relation_features(one, other),
+            "distance": distance, "opposite": float(contrary(one, other, OPPOSITES)),
+            "cosine": float(vectors[a] @ vectors[b]), "same": log(_LEAST + float(p @ q)),
+            "relation": float(np.sqrt(p) @ np.sqrt(q)), "other": float(claims.max(initial=0.0)),
+            "less": min(shares), "more": max(shares), **relation_features(one, other),
             "asks": float(asks_relation(other, record) or asks_relation(one, others[i])),
-        }
+        }  # fmt: skip
     return found
 
 

@@ -88,13 +88,9 @@ def nearest(questions: Sequence[str], index: EditIndex) -> list[EditVersion | No
 
 
 def draft(
-    store: EditStore,
-    numbers: Sequence[int],
-    index: EditIndex,
-    *,
-    author: str | None = None,
+    store: EditStore, numbers: Sequence[int], index: EditIndex, *, author: str | None = None,
     model: LanguageModel | None = None,
-) -> Sequence[EditVersion]:
+) -> Sequence[EditVersion]:  # fmt: skip
     """Draft an edit from open reports of the same, and close them. Raises DraftError, StoreError, ModelError."""
     if not numbers:
         raise DraftError("no report is named: give the number of one")

@@ -206,10 +206,9 @@ def _connect() -> Any:
                 ray.init(address=address, **_QUIET)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         what = "Ray does not start here" if private else f"the Ray cluster at {address} cannot be reached"
-        raise ModelError(
-            f"{what} ({reason(error)}): check `ray status`, RAY_ADDRESS and the cluster's token, or set "
-            "RAY_AUTH_MODE=disabled for a cluster without one; or leave replicas out"
-        ) from error
+        remedy = "check `ray status`, RAY_ADDRESS and the cluster's token, or set RAY_AUTH_MODE=disabled for a cluster "
+        remedy += "without one; or leave replicas out"
+        raise ModelError(f"{what} ({reason(error)}): {remedy}") from error
     return ray
 
 
@@ -239,10 +238,9 @@ def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
             time.sleep(0.2)
         if has < wanted:
             room = int(has / share)
-            raise ModelError(
-                f"{share:g} {what} for each of {replicas} replicas is more than the {has:g} that Ray has: "
-                + (f"ask for {room} at most, or add nodes" if room else "add nodes, or leave replicas out")
-            )
+            remedy = f"ask for {room} at most, or add nodes" if room else "add nodes, or leave replicas out"
+            wants = f"{share:g} {what} for each of {replicas} replicas"
+            raise ModelError(f"{wants} is more than the {has:g} that Ray has: {remedy}")
 
 
 def _received(reference: Any, replica: str) -> tuple[Any, Usage]:

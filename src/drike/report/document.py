@@ -141,8 +141,7 @@ def gaps(group: Group) -> Iterator[str]:
         if 0 < len(run.episodes) < run.asked_episodes:
             done = f"{len(run.episodes)} of {run.asked_episodes} episodes"
             yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
-    summaries = group.summaries.values()
-    if absent := [name for name in SCORES if all(summary.metric(name).value is None for summary in summaries)]:
+    if absent := [name for name in SCORES if all(of.metric(name).value is None for of in group.summaries.values())]:
         missing = ", ".join(name for name in absent if name != "S")
         unjudged = any(outcome.correct is None for outcomes in group.outcomes.values() for outcome in outcomes)
         which = "no such probes that the rule can judge" if unjudged else "no such probes"
@@ -203,9 +202,8 @@ def scores(group: Group) -> list[Table]:
     rows: list[tuple[Cell, ...]] = []
     for editor, summary in summaries.items():
         difference = group.difference(editor, against, metric) if editor != against else None
-        differences: list[Cell] = [difference or NOT_MEASURED] if against else []
         main, costs = ([tables.cell(summary, column) for column in columns] for columns in (SCORES, header[-2:]))
-        rows.append((editor, *main, *differences, *costs))
+        rows.append((editor, *main, *([difference or NOT_MEASURED] if against else []), *costs))
     judges = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)  # older runs do not say
     captions = (RULES[name].caption for name in judges if name in RULES)
     meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())

@@ -171,15 +171,10 @@ def packed(groups: Sequence[Group]) -> dict[str, object]:
     packing = _Packing(list(dict.fromkeys(editor for group in groups for editor in group.outcomes)))
     cases = [case for i, group in enumerate(groups) for run in group.runs for case in packing.cases(i, run)]
     return {
-        "aspects": _ASPECTS,
-        "roles": _ROLES,
-        "editors": packing.editors,
-        "groups": [group.label for group in groups],
-        "strings": list(packing.strings),
-        "shown": list(packing.shown),
-        "prompts": list(packing.prompts),
+        "aspects": _ASPECTS, "roles": _ROLES, "editors": packing.editors, "groups": [group.label for group in groups],
+        "strings": list(packing.strings), "shown": list(packing.shown), "prompts": list(packing.prompts),
         "cases": sorted(cases, key=lambda case: not any(case[4][_ANSWER - 1 :: _ANSWER])),
-    }
+    }  # fmt: skip
 
 
 def as_script(data: object) -> str:
@@ -216,7 +211,6 @@ class _Packing:
         return -1 if text is None else self.strings.setdefault(text, len(self.strings))
 
     def answers(self, run: ReportedRun, outcomes: Sequence[Outcome]) -> list[object]:
-        """An editor's answers to a case."""
         name = outcomes[0].editor
         texts = [self.at(text) for text in run.written.get(name, {}).get(outcomes[0].case_id, ())]
         nats = [None if o.logprob_margin is None else round(o.logprob_margin, 2) for o in outcomes]

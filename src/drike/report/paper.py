@@ -71,9 +71,7 @@ def paper_tables(groups: Sequence[Group]) -> Iterator[Table]:
         4: [group for group in groups if any(word in about[group.label] for word in ("zsre", "wiki"))],
         7: [group for group in groups if any(word in about[group.label] for word in ("temporal", "numer"))],
     }
-    for i, chosen in alike.items():
-        if chosen:
-            yield with_published(TABLES[i], map(_editors, chosen))
+    yield from (with_published(TABLES[i], map(_editors, chosen)) for i, chosen in alike.items() if chosen)
 
 
 def by_model(groups: Sequence[Group]) -> Table | None:

@@ -12,7 +12,7 @@ from drike.edits import ASPECTS_OF_S, Aspect
 from drike.evaluation.metrics import Counts, Outcome, Share, Summary, paired_differences, share_over_cases, summarise
 from drike.models.protocols import Usage
 from drike.support.table import NOT_MEASURED, Cell, Difference, Estimate, Noted, Number, Table, as_text
-from drike.training.algorithm1 import EpisodeRecord
+from drike.training.algorithm1 import EpisodeRecord, count_tokens
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with
@@ -233,13 +233,12 @@ def by_epoch(episodes: Sequence[EpisodeRecord]) -> tuple[Epoch, ...]:
     """Summarise the episodes of one training run, given in order."""
     epochs = []
     for number, group in groupby(episodes, key=lambda episode: episode.epoch):
-        of_epoch = list(group)
-        esr, reward = fmean(e.success for e in of_epoch), fmean(fmean(e.rewards) for e in of_epoch)
-        means = esr, reward, fmean(min(e.kept, e.k) for e in of_epoch)
-        tokens = [episode.prompt_tokens for episode in of_epoch]
-        read, last = None if None in tokens else sum(filter(None, tokens)), of_epoch[-1]
-        calls, seconds = sum(episode.k for episode in of_epoch), sum(episode.seconds for episode in of_epoch)
-        epochs.append(Epoch(number, len(of_epoch), *means, last.sigma, last.share, calls, read, seconds))
+        own = list(group)
+        epochs.append(Epoch(
+            number, len(own), esr=fmean(e.success for e in own), reward=fmean(fmean(e.rewards) for e in own),
+            mean_k=fmean(min(e.kept, e.k) for e in own), sigma=own[-1].sigma, share=own[-1].share,
+            calls=sum(e.k for e in own), prompt_tokens=count_tokens(own), seconds=sum(e.seconds for e in own),
+        ))  # fmt: skip
     return tuple(epochs)
 
 

@@ -130,11 +130,10 @@ def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
     return reward
 
 
-def count_tokens(verdicts: Iterable[Verdict]) -> int | None:
+def count_tokens(asked: Iterable[Verdict | EpisodeRecord]) -> int | None:
     """The prompt tokens of all questions; None if the model does not count them."""
-    counts = [verdict.prompt_tokens for verdict in verdicts]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    counts = [of.prompt_tokens for of in asked]
+    return None if None in counts else sum(filter(None, counts))
 
 
 def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:

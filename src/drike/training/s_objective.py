@@ -83,8 +83,7 @@ def train_query_policy(
     aspects = [probe.aspect for case in cases for probe in case.asked]
     masks = {wanted: torch.tensor([aspect is wanted for aspect in aspects]) for wanted in Aspect if wanted in aspects}
     trained = fit(policy, candidates, right, price * costs, masks)
-    nearest = sorted(SHIFTS, key=abs)
-    chosen, probes, cost = count_right(trained, cases, answers, candidates, price=price, shifts=nearest)
+    chosen, probes, cost = count_right(trained, cases, answers, candidates, price=price, shifts=sorted(SHIFTS, key=abs))
     trained = trained.shifted(calibrate(chosen, probes, cost=cost) or 0.0).with_relations(relations_of(cases).values())
     pi = _probabilities(*_features(trained, candidates), _weights(trained))
     means = dict(zip(masks, _means(pi * right, masks).tolist(), strict=True))

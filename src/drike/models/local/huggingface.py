@@ -346,9 +346,8 @@ def _refusal(name_or_path: str, error: Exception) -> ModelError:
 
 def _lacks(folder: Path) -> str | None:
     """The first file that a model's folder lacks; None if it has all, or is no folder."""
-    weights = ("*.safetensors", "*.bin", "*.pt", "*.pth")  # pickled ones get a message of their own
     kinds = {"config.json": ("config.json",), "tokenizer.json": ("tokenizer*", "vocab.*", "*.model")}
-    kinds |= {"model.safetensors": weights}
+    kinds |= {"model.safetensors": ("*.safetensors", "*.bin", "*.pt", "*.pth")}  # pickled ones have their own message
     missing = (wanted for wanted, names in kinds.items() if not any(any(folder.glob(name)) for name in names))
     return next(missing, None) if folder.is_dir() else None
 

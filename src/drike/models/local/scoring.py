@@ -139,9 +139,8 @@ def forward(model: PreTrainedModel, rows: Ids, *, use_cache: bool = False, **inp
 
 def _token_scores(logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[Ids]) -> list[TokenScores]:
     """Scores from logits [R, V]; rows[i] are those of request i: one per token, and one for the following token."""
-    targets = [token for request in requests for token in request.ids[request.start :]]
     at = torch.from_numpy(np.concatenate([own[:-1] for own in rows])).to(logits.device)
-    target = torch.tensor(targets, device=logits.device)
+    target = torch.tensor([token for own in requests for token in own.ids[own.start :]], device=logits.device)
     best = logits.topk(2, dim=-1).values
     first = logits.argmax(dim=-1)  # as generation chooses, also between equals
     chosen = logits[at, target]

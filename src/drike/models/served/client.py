@@ -76,20 +76,17 @@ class Connection:
         self._loop = asyncio.new_event_loop()
         silence, most, url = options.deadline / attempts, options.concurrency, httpx2.URL(address.url)
         self._client = openai.AsyncOpenAI(
-            api_key="set on each request",
-            base_url=address.url,
-            max_retries=attempts - 1,
+            api_key="set on each request", base_url=address.url, max_retries=attempts - 1,
             # An attempt is given up after this long a silence; the deadline is asyncio's.
             timeout=httpx2.Timeout(silence, connect=min(_CONNECT_SECONDS, silence)),
             http_client=httpx2.AsyncClient(
                 # A redirect would take prompts to a server that nobody named; a proxy has no business on loopback.
-                follow_redirects=False,
-                trust_env=not is_loopback(url.host),
+                follow_redirects=False, trust_env=not is_loopback(url.host),
                 verify=url.scheme != "http",  # without encryption, certificates are not read: they take 40 ms
                 event_hooks={"request": [_outgoing(key, self.meter)], "response": [_read_body]},
                 limits=httpx2.Limits(max_connections=most, max_keepalive_connections=most),
             ),
-        )
+        )  # fmt: skip
         thread = threading.Thread(target=self._loop.run_forever, name="drike-requests", daemon=True)
         thread.start()
         self.close = weakref.finalize(self, _close, self._loop, thread, self._client)
@@ -190,8 +187,7 @@ class Connection:
                         self._unwanted |= refused
         except TimeoutError:
             remedy = "allow more with `deadline`, or send fewer requests at a time with `concurrency`"
-            late = f"{self._url} gave no whole answer within {self._deadline:g} seconds"
-            raise ServerError(f"{late}: {remedy}") from None
+            raise ServerError(f"{self._url} gave no whole answer within {self._deadline:g} seconds: {remedy}") from None
         except openai.OpenAIError as error:
             message = error_message(getattr(error, "body", None), self._hide_key)
             raise self._explained(error, message, f"{call.path} for {call.body.get('model')}") from None

@@ -3,9 +3,8 @@
 With template "chat" a prompt is one user turn of chat/completions, or several turns, with "plain" the text of
 completions. Answers are cut here: the server is not asked to stop at a line break, as chat models may begin with one.
 
-Many servers ignore a request to rate a given text, or rate only what they write themselves (llama.cpp, all chats), so
-each of three forms is used only after a probe, two short requests: an obvious continuation must be far more probable
-than an odd one.
+Many servers do not rate a given text, or rate only what they write themselves (llama.cpp, all chats), so each of three
+forms is used only after a probe, two short requests: an obvious continuation must be far more probable than an odd one.
 """
 
 from __future__ import annotations
