@@ -146,6 +146,11 @@ def _objects() -> dict[tuple[str, str], str]:
 
 
 @cache
+def _named(relation: str) -> list[str]:
+    return sorted({fact.object for fact in facts() if fact.relation == relation})
+
+
+@cache
 def _words() -> Counter[str]:
     """How many subjects have each word in their name."""
     return Counter(word for name in {fact.subject for fact in facts()} for word in set(name.split()))
@@ -161,8 +166,8 @@ def _same_subject(edit: Edit, rng: random.Random, subject: str, relation: str) -
         if other in stated:
             yield Probe(Aspect.SAME_SUBJECT, query, _objects()[other, subject], edit.target_new)
         else:
-            choices = {fact.object for fact in facts() if fact.relation == other} - {edit.target_true}
-            yield BaselineQuestion(Aspect.SAME_SUBJECT, query, tuple(sorted(choices)))
+            choices = tuple(name for name in _named(other) if name != edit.target_true)
+            yield BaselineQuestion(Aspect.SAME_SUBJECT, query, choices)
 
 
 def _two_hops(edit: Edit, rng: random.Random, subject: str, relation: str, old: str) -> Iterator[BaselineQuestion]:
