@@ -38,6 +38,7 @@ def writers(place: Path) -> Series:
     from drike.encoders.frozen import FeatureStore
     from tools.tinyfacts import build
 
+    sys.dont_write_bytecode = True  # Python itself would leave part of a compiled module
     result, began = Series("writers", "reader", "full"), time.monotonic()
     os.environ["XDG_CACHE_HOME"] = str(place / "cache")
     arguments = arguments_for("evaluate", "reader", place)
