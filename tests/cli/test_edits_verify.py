@@ -196,7 +196,8 @@ def test_the_embedded_models_are_asked_what_they_can_know(capsys: pytest.Capture
 
 def test_comparing_runs_shows_what_a_new_model_broke_and_mended(capsys: pytest.CaptureFixture[str]) -> None:
     stored(PERU)
-    assert "keeps no verification" in verify(capsys, "--compare", code=1)
+    assert "no two verifications" in verify(capsys, "--compare", code=1)
+    assert "keeps no verification" in verify(capsys, "--compare", "7", code=1)
     with upstream(answering(obeys)) as good, upstream(answering(resists)) as bad:
         for above, code in ((good, 0), (bad, 1), (good, 0)):
             said = verify(capsys, "--upstream", above.url, *NAMED, code=code)

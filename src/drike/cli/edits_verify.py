@@ -340,7 +340,7 @@ def _compare_runs(store: stores.EditStore, numbers: Sequence[int]) -> None:
     if len(numbers) > 1:
         raise UsageError("--compare takes the number of one run: leave the others out")
     if last < 2 and not numbers:
-        raise UsageError("there is nothing to compare yet: verify twice")
+        raise StoreError("there are no two verifications to compare: verify once more")
     first = numbers[0] if numbers else last - 1
     before, after = (verifications.saved(store, number) for number in (first, last))
     for name in ("model", "gate", "threshold", "placement", "drike"):
