@@ -32,7 +32,7 @@ _SIGNS_OF_WORD = 4  # so many signs of a script without spaces count as a word w
 MAX_NAME_PARTS = MAX_NAME_WORDS * _SIGNS_OF_WORD
 
 _BLOCK = 1 << 16  # characters at once, so that the arrays stay in a processor's cache
-_INNER, _NEVER = 255, 254  # of `Words.least`, where no name begins: inside a Korean word, inside another one
+_INNER, NEVER = 255, 254  # of `Words.least`, where no name begins: inside a Korean word, inside another one
 _MOST_PARTICLES = 4  # behind a name
 _FEW = 8  # texts that are read one by one, as they may be known
 _SHORT = 300  # characters of a text whose words are kept
@@ -90,7 +90,7 @@ def _least(before: str, now: str) -> int:
     if now == "hangul":
         return _INNER if before in ("hangul", "following") else 1
     if before == now == "hiragana":
-        return _NEVER
+        return NEVER
     if before == "han":
         return 3 if now in ("han", "function") else 1
     return 2 if before in _SIGNS[3:7] and now in _SIGNS[3:7] else 1

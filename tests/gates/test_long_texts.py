@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 import pytest
 
@@ -17,6 +18,7 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord, EditVersion
 from tests.worlds.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
 from tests.worlds.tally import Tally
+from tests.worlds.timing import quickest
 
 PADDING = "It rained in the hills, and nothing else was said about it that day. " * 300
 MEGABYTE = 1_000_000
@@ -149,12 +151,12 @@ def least(work: Callable[[], object], times: int = 3) -> float:
 
 
 def in_turns(text: str, *works: Callable[[str], object], times: int = 7) -> list[float]:
-    """Seconds of CPU time of each, the least of several times in turns, since a machine may be slow for a while.
+    """Seconds of CPU time of each, as `quickest` has them.
 
     Each time the text ends otherwise: how a text was read is kept.
     """
-    turns = [[least(partial(work, f"{text} {i} {j}"), 1) for j, work in enumerate(works)] for i in range(times)]
-    return [min(took) for took in zip(*turns, strict=True)]
+    texts = (f"{text} {i}" for i in count())
+    return quickest(*(lambda work=work: work(next(texts)) for work in works), rounds=times)  # type: ignore[misc]
 
 
 def bounded(text: str, *works: Callable[[str], object]) -> tuple[list[float], float]:

@@ -127,7 +127,6 @@ def demo(
         assert isinstance(retriever, Retriever)  # noqa: S101 - it has one
         untrained = QueryPolicy.untrained(text_encoder, setup.pool.roles)
         planned = _editors(setup, checkpoint.Checkpoint(retriever, budget, per_query=untrained))
-        running.new_run(folder, "demo")  # another process may have begun one meanwhile
         Run.create(folder, setup, opened.described, settings | {"editors": [editor.name for editor in planned]})
         watch_training(folder, setup, opened, editor, method)
         watch_query_policy(folder, setup, opened.model, editor, method)

@@ -155,10 +155,7 @@ def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
     The first write creates it. Raises RunError if it holds a run; one that recorded nothing is begun again.
     """
     folder = out or (run / files.EVALUATIONS if run else Path("runs")) / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
-    if files.has_begun(folder):
-        raise RunError(f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it")
-    if files.has_records(folder):
-        raise RunError(f"{folder} holds results of a run whose run.json is gone: choose another --out, or remove them")
+    files.require_new(folder)
     return folder
 
 
@@ -260,7 +257,6 @@ def recorded_at(
     policy = base.trained_sha256 if base else None
     with alone_at(folder, command):
         if at.resume is None:
-            new_run(folder, command)  # another process may have begun one meanwhile
             Run.create(folder, setup, opened.described, settings, options=options, trained_sha256=policy)
         elif changed := Run.open(folder).check_same(setup, opened.described, policy):
             note(f"begun with another version of {', '.join(changed)}")

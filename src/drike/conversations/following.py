@@ -265,7 +265,7 @@ class Earlier:
         with self._lock:
             for id in ids:
                 self._kept.pop(id, None)
-                if standing.edits and 0 < len(id) <= _LONGEST_ID:
+                if standing.edits and len(id) <= _LONGEST_ID:
                     self._kept[id] = self._clock(), tuple(edit.id for edit in standing.edits)
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

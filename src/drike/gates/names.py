@@ -18,7 +18,7 @@ from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORT
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
 from drike.gates.surroundings import cased, casual, inside, other_place
 from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
-from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Fingerprints, Places, Words, composed, extended
+from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEVER, NEXT, Fingerprints, Places, Words, composed, extended
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 _MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
@@ -336,7 +336,7 @@ def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words,
     arrays: Any = (spelled, words.least, words.last)
     keys, least, last = (np.pad(array, (reach, reach + 2))[places] for array in arrays)
     keys[:, reach], keys[:, -1] = right, 0  # no name goes on in the next
-    least[keys == 0] = 255  # nor begins where no word is, which adds nothing to the fingerprint of a name
+    least[keys == 0] = NEVER  # nor begins where no word is, which adds nothing to the fingerprint of a name
     return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), width
 
 

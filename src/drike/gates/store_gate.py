@@ -75,11 +75,9 @@ def _say_only_names(remedy: str) -> None:
 
 def encoder_of(gate: Gate, relations: Sequence[Path] | None = None) -> TextEncoder | None:
     """The encoder of a gate; None for a gate that needs none. relations: files of more. Raises EncoderError."""
-    if isinstance(gate, Calibrated):
-        return _encoder(gate.encoder, tuple(relations or ()), gate.relations)
-    if relations:
+    if relations and not isinstance(gate, Calibrated):
         raise EncoderError("relations are for the calibrated gate: leave --relations out, or another --gate")
-    return None
+    return _encoder(gate.encoder, tuple(relations or ()), gate.relations) if isinstance(gate, Calibrated) else None
 
 
 @cache

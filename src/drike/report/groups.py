@@ -167,8 +167,8 @@ def read_folders(folders: Sequence[Path], across: Sequence[str] = ()) -> tuple[l
         else:
             kept.append(run)
     for folder in folders:
-        own = [note for place, note in left.items() if folder in place.parents]
-        if own and not any(folder in (place := Path(run.folder), *place.parents) for run in kept):
+        own = [note for place, note in left.items() if place.is_relative_to(folder)]
+        if own and not any(Path(run.folder).is_relative_to(folder) for run in kept):
             raise RunError(f"nothing of {folder} can be reported: {own[0]}")
     return kept, list(left.values())
 

@@ -173,7 +173,8 @@ class Run(Settings):
         folder: Path, setup: Setup, identity: Mapping[str, object], settings: Mapping[str, object], *,
         options: Mapping[str, object] | None = None, trained_sha256: str | None = None,
     ) -> None:  # fmt: skip
-        """Write split.json and run.json."""
+        """Write split.json and run.json. Raises RunError if another process has begun a run there meanwhile."""
+        require_new(folder)
         encoders = {settings["encoder"], settings.get("policy_encoder") or settings["encoder"]}
         record = RunRecord(
             command=("drike", *sys.argv[1:]), started=time.strftime("%Y-%m-%dT%H:%M:%S%z"), options=options,
@@ -324,6 +325,14 @@ def has_records(folder: Path) -> bool:
 def has_begun(folder: Path) -> bool:
     """Whether a run is in the folder that recorded anything."""
     return (folder / FILE).exists() and has_records(folder)
+
+
+def require_new(folder: Path) -> None:
+    """Raise RunError if a folder holds a run; one that recorded nothing is begun again."""
+    if has_begun(folder):
+        raise RunError(f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it")
+    if has_records(folder):
+        raise RunError(f"{folder} holds results of a run whose run.json is gone: choose another --out, or remove them")
 
 
 def read_episodes(path: Path) -> list[EpisodeRecord]:

@@ -126,8 +126,8 @@ class RequestEditor:
         if mode is Mode.ON and any(record.must_apply for record in failed):
             raise _not_applied()
         self._metrics.conflicts.inc(len(followed.contradicted))
-        before = conversation.before or ""
-        same = () if before.startswith("resp") else (before,)  # a conversation's id stays the same
+        before = conversation.before
+        same = (before,) if before and not before.startswith("resp") else ()  # a conversation's id stays the same
         kept = conversation.api is Api.RESPONSES and (standing.edits or feed.earlier.standing(before, feed.index))
         keep = partial(feed.earlier.keep, *same, standing=standing) if kept else None
         doubted = tuple(candidate.edit for candidate in followed.decision.uncertain) if followed.decision else ()

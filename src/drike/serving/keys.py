@@ -28,7 +28,7 @@ from drike.stores.records import POSTGRES, StoreError, stamp
 from drike.support.files import write_text
 from drike.support.records import ADDED, parse, read
 
-_KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
+KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _PERSON = re.compile(r"\w[\w .@-]{0,61}\w|\w")
 _SETTING, _REMEMBERED = "keys", "keys file"  # of a store: the keys; where their file was
@@ -123,7 +123,7 @@ class Keys:
 
     def principal(self, secret: str) -> Principal | None:
         """The holder of a key; None if it is none of these."""
-        match = _KEY.fullmatch(secret)
+        match = KEY.fullmatch(secret)
         digest = hashlib.sha256(secret.encode()).hexdigest()
         key = next((key for key in self.keys if match and key.id == match[1]), None)
         if key is None or not hmac.compare_digest(key.sha256, digest):

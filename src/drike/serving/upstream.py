@@ -19,6 +19,7 @@ from yarl import URL
 
 from drike.errors import UsageError
 from drike.models.served import is_loopback
+from drike.serving.keys import KEY
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -31,7 +32,7 @@ _CREDENTIALS = frozenset(  # and who pays
 )
 _ENCODINGS = frozenset((b"gzip", b"deflate", b"br", b"zstd"))  # that aiohttp may decode
 _UNUSABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # in a header
-_KEY = re.compile(rb"drike-[0-9a-f]{8}-[\w-]{32}")  # of a gateway
+_KEY = re.compile(KEY.pattern.encode())  # of a gateway
 _REDIRECTS = {*range(300, 400)} - {304}  # that is "not modified"
 _MAX_HEADERS, _MAX_ANSWER = 32 << 10, 16 << 20
 # Below the time after which common servers close idle connections (5 s), so that no request meets a closed one.
