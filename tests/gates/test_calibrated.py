@@ -57,6 +57,17 @@ def test_texts_that_share_no_telling_word_with_a_query_are_not_compared() -> Non
     assert index.sharing("town halls, gardens, lakes, rivers") == set()  # a small part of what it says
 
 
+def test_of_many_edits_of_a_subject_the_nearest_are_compared_in_whatever_order_they_were_stored() -> None:
+    kinds, what = ("old", "new", "main", "last", "royal"), ("price", "office", "owner", "school", "boat")
+    things = [f"{kind} {thing}" for kind in kinds for thing in what]
+    many = [EditRecord("Acme", f"The {thing} number {i} of Acme is", "Ann") for thing in things for i in range(8)]
+    asked = EditRecord("Acme", "The capital of Acme is", "Oslo")
+    for records in ([*many, asked], [asked, *reversed(many)]):
+        decision = GATE.decide("What is the capital of Acme?", indexed(*records))
+        assert [edit.record for edit in decision.matched] == [asked]
+        assert len(decision.candidates) == 64 < len(records)
+
+
 def test_two_questions_in_one_fire_both_edits() -> None:
     index = indexed(
         EditRecord("Acme", "Who is the chief of Acme?", "Ann"),

@@ -1,9 +1,10 @@
 """`Calibrated`: the gate that decides by the probability that a query concerns an edit."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
+from heapq import nlargest
 from math import exp, log
 
 from drike.encoders.base import FloatArray
@@ -25,6 +26,7 @@ Found = tuple[EditVersion, str | None, Features]  # an edit, the name by which t
 
 _ANOTHER = "another"  # said of a question about another time, person or case, which does not concern the edit
 _LEAST = 0.01  # of the probability that a question and an edit ask for the same, whose logarithm is a feature
+_COMPARED = 64  # edits of one subject, those whose wordings are nearest: of thousands, all would take seconds
 _KNOWN = 0.2  # probability of the likeliest relation, below which the relation of a question is unknown
 _USUAL = {"whole": 0.65}  # of a feature that heads fitted by earlier versions have: the cosine of the texts as they are
 MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
@@ -87,13 +89,9 @@ class Calibrated:
         readings = [Reading(parsed)]
         if "object" in self.named.weights:
             readings.append(Reading(parsed.by_object(index), parsed.mentions))
-        found = compared(readings, index)
-        if not any(reading.parsed.mentions for reading in readings) and index.text_count >= MIN_SEMANTIC_TEXTS:
-            found = _unnamed(parsed, index)
-        known = {
-            edit.id: Candidate(edit, self._probability(edit, name, features), name, features)
-            for edit, name, features in found
-        }
+        unnamed = index.text_count >= MIN_SEMANTIC_TEXTS and not any(reading.parsed.mentions for reading in readings)
+        found = _unnamed(parsed, index) if unnamed else compared(readings, index)
+        known = {e.id: Candidate(e, self._probability(e, name, of), name, of) for e, name, of in found}
         for id in parsed.equal:
             one = known.get(id) or Candidate(index.edits[id], 1.0)
             known[id] = replace(one, probability=1.0, features={**one.features, EQUAL: 1.0})
@@ -142,12 +140,12 @@ class Reading:
                 yield ids, excerpts
 
     @cached_property
-    def _of_names(self) -> dict[int, Features]:
-        return {id: _name_features(self.parsed, mentions) for id, mentions in self.parsed.by_edit.items()}
+    def _of_name(self) -> Callable[[int], Features]:
+        return cache(lambda id: _name_features(self.parsed, self.parsed.by_edit[id]))
 
     def _another(self, edit: EditVersion, part: str) -> bool:
         """Whether a part of the query is surely about a longer name, or another time, person or case."""
-        of_name = self._of_names[edit.id]
+        of_name = self._of_name(edit.id)
         longer = bool(of_name["inside"] and of_name["continued"])
         return longer or about_another(part, edit.record, reverse=self.subjects is not None)
 
@@ -160,7 +158,7 @@ class Reading:
             "masked": agreement.near, "margin": margin, "same": log(_LEAST + agreement.same),
             "relation": agreement.relation, "other": agreement.other, "known": agreement.known,
             "said": 1.0 if valued else share_said(part, record), _ANOTHER: float(self._another(edit, part)),
-            **relation_features(part, masked), **self._of_names[edit.id],
+            **relation_features(part, masked), **self._of_name(edit.id),
             **({} if self.subjects is None else object_features(part, mentions, self.subjects)),
         }  # fmt: skip
         return edit, mentions[0].name, features
@@ -173,17 +171,18 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[Found]:
     if not kept:
         return []
     vectors, place = index.embed(texts, masked=True), {text: i for i, text in enumerate(texts)}
-    agreeing = agreements(index, [id for _, ids, _ in kept for id in ids], vectors)
     groups: dict[tuple[int, Excerpts], list[int]] = defaultdict(list)  # by what to compare, which is of one subject
     for number, ids, excerpts in kept:
         groups[number, excerpts] += ids
-    rows: list[Found] = []
+    nearest: list[tuple[int, int, float, str]] = []
     for (number, excerpts), ids in groups.items():
-        nearest = _nearest_parts(index, ids, {part: vectors[place[part]] for _, part in excerpts})
-        for id, (margin, part) in nearest.items():
-            agreement, masked = agreeing[id][place[part]], index.masked(id)[0]
-            rows.append(readings[number].found(index.edits[id], masked, part, margin, agreement))
-    return rows
+        parts = _nearest_parts(index, ids, {part: vectors[place[part]] for _, part in excerpts})
+        nearest += ((number, id, *parts[id]) for id in nlargest(_COMPARED, parts, key=lambda id: (parts[id][0], -id)))
+    agreeing = agreements(index, [id for _, id, _, _ in nearest], vectors)
+    return [
+        readings[number].found(index.edits[id], index.masked(id)[0], part, margin, agreeing[id][place[part]])
+        for number, id, margin, part in nearest
+    ]
 
 
 def _nearest_parts(index: EditIndex, ids: list[int], vectors: dict[str, FloatArray]) -> dict[int, tuple[float, str]]:
@@ -194,7 +193,7 @@ def _nearest_parts(index: EditIndex, ids: list[int], vectors: dict[str, FloatArr
     active = {id for id in ids if index.edits[id].record.status is Status.ACTIVE}
     best: dict[int, tuple[float, float, str]] = {}
     for part, vector in vectors.items():
-        near = {id: index.closest_masked(id, vector) for id in ids}
+        near = index.closest_masked(ids, vector)
         nearest, nearest_active = max(near.values()), max((near[id] for id in active), default=0.0)
         for id in ids:
             margin = near[id] - (nearest_active if id in active else nearest)

@@ -55,8 +55,8 @@ class Evidence:
         if -1.0 not in evidence or self.index.encoder is None:
             return evidence
         for vector in self._vectors:
-            rest = max((self.index.closest_masked(edit.id, vector) for edit in before), default=0.0)
-            near = [self.index.closest_masked(edit.id, vector) for edit in rivals]
+            rest = max(self.index.closest_masked([edit.id for edit in before], vector).values(), default=0.0)
+            near = [*self.index.closest_masked([edit.id for edit in rivals], vector).values()]
             leads = (cosine - rest - (cosine < max(near)) for cosine in near)
             evidence = list(map(max, evidence, leads))
         return evidence

@@ -118,9 +118,9 @@ class EditIndex:
         encoder = salient(encoder) if masked else encoder
         return unit(np.concatenate([encoder.encode(texts[at : at + size]) for at in range(0, len(texts), size)]))
 
-    def closest_masked(self, id: int, vector: FloatArray) -> float:
-        """The largest cosine of an edit's texts, with "it" for the subject, and a salient unit vector [d]."""
-        return self._masked.closest(id, vector)
+    def closest_masked(self, ids: Iterable[int], vector: FloatArray) -> dict[int, float]:
+        """For each edit the largest cosine of its texts, with "it" for the subject, and a salient unit vector [d]."""
+        return self._masked.closest(ids, vector)
 
     def masked(self, id: int) -> tuple[str, ...]:
         """An edit's texts with "it" for the subject, as queries are compared with them; the query first."""
@@ -311,7 +311,7 @@ def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[
     kept, texts = affordable(((id, own), own) for id in ids for own in [parsed.wholes(spans.get(id, ()))])
     if index.encoder is not None:
         vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
-        return {id: max(index._texts.closest(id, vectors[text]) for text in own) for id, own in kept}
+        return {id: max(index._texts.closest([id], vectors[text])[id] for text in own) for id, own in kept}
     stored = _texts_of({id: index.edits[id] for id, _ in kept})
     known = {text for own in stored.values() for text in own}
     words = {text: set(Words.of(text).keys.tolist()) for text in known.union(texts)}

@@ -170,9 +170,11 @@ class TextVectors:
         matrix = np.stack(list(vectors.base.values())) if rows else np.zeros((0, 0), np.float32)
         return TextVectors(texts, edits, OverlayDict(dict(zip(rows, matrix, strict=True))), rows, matrix)
 
-    def closest(self, id: int, vector: FloatArray) -> float:
-        """The largest cosine of a unit vector [d] and those of an edit's texts."""
-        return max(self._cosines(self.texts[id], vector).values())
+    def closest(self, ids: Iterable[int], vector: FloatArray) -> dict[int, float]:
+        """For each edit the largest cosine of a unit vector [d] and those of its texts."""
+        texts = {id: self.texts[id] for id in ids}
+        cosines = self._cosines(dict.fromkeys(text for own in texts.values() for text in own), vector)
+        return {id: max(map(cosines.__getitem__, own)) for id, own in texts.items()}
 
     def nearest(self, vector: FloatArray, count: int) -> dict[str, float]:
         """The `count` texts with the largest cosines, and those that tie with the last of them, the largest first."""
