@@ -44,7 +44,7 @@ def edit(
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
     if every_query and (gating.gate or gating.relations or gating.gate_threshold is not None):
-        raise UsageError("--every-query asks no gate: leave it out, or --gate and --gate-threshold")
+        raise UsageError("--every-query asks no gate: leave it out, or --gate, --gate-threshold and --relations")
     setup = running.open_setup(
         running.data_settings(earlier, DataOptions(data, pool), encoder), train=0, test=0,
         split=base.split if base and data is pool is None else None,

@@ -204,7 +204,7 @@ def _open_editor(folder: str | None, max_demonstrations: int | None) -> Editor:
 def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
     """What answers, how edits change its chats, and notes about both."""
     if options.upstream:
-        origin = urlsplit(options.upstream)[:2]  # a service's own key goes to its own address, so to no other server
+        origin = urlsplit(options.upstream.lower())[:2]  # a service's own key goes to its own address alone
         variable = next((own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY)
         key = key_in(variable)
         upstream = HttpUpstream(
