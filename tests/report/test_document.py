@@ -39,6 +39,16 @@ def test_a_report_has_all_sections_and_tables(copy: Path) -> None:
         assert expected in text
 
 
+def test_a_report_never_writes_over_a_text_of_somebody_else(demo: Path, tmp_path: Path) -> None:
+    page, text = tmp_path / "notes.html", tmp_path / "notes.md"
+    text.write_text("mine", "utf-8")
+    assert cli("report", str(demo), "--out", str(page)) == 2
+    assert text.read_text("utf-8") == "mine" and not page.exists()
+    text.unlink()
+    for _ in range(2):  # its own it writes again
+        assert cli("report", str(demo), "--out", str(page)) == 0 and page.exists() and text.exists()
+
+
 def test_wrong_options_are_explained(demo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     wrong = {
         ("report", str(demo), "--out", str(tmp_path / "r.pdf")): ("end in .html", 2),

@@ -16,7 +16,7 @@ from drike.cli.options import VALUES_OF_DATA, VALUES_OF_MODEL, as_flags, command
 from drike.datasets import TINYFACTS, Paraphrases, Target, description
 from drike.datasets import load as load_data
 from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
-from drike.errors import EncoderError, ModelError
+from drike.errors import EncoderError, ModelError, UsageError
 from drike.matching import first_line
 from drike.models import EMBEDDED, ApiOptions, Template, load
 from drike.models.served import is_served, parse_address
@@ -125,19 +125,20 @@ def report(runs: list[Path], *, out: Path | None = None, across: list[str] | Non
     from drike.report.paper import by_model
 
     page = page_name(out or runs[0] / "report.html")
+    if (tables := page.with_suffix(".md")).exists() and not page.exists():
+        raise UsageError(f"{tables} would be written, too, and exists: move it, or choose another --out")
     reported, notes = read_folders(runs, across or ())
     for sentence in notes:
         note(sentence)
     groups = grouped(reported, across or ())
     with progress("tables and figures"):
         document = made.document(groups)
-    written = {page: html(document), page.with_suffix(".md"): made.markdown(document)}
-    for path, text in written.items():
-        write_text(path, text)
+    write_text(page, html(document))
+    write_text(tables, made.markdown(document))
     say_lines(document.sections[0].text)
     if models := by_model(groups):
         draw(models)
-    say(f"\nThe report is in {', '.join(map(str, written))}")
+    say(f"\nThe report is in {page}, {tables}")
 
 
 @command()

@@ -57,8 +57,7 @@ class Evidence:
         for vector in self._vectors:
             rest = max(self.index.closest_masked([edit.id for edit in before], vector).values(), default=0.0)
             near = [*self.index.closest_masked([edit.id for edit in rivals], vector).values()]
-            leads = (cosine - rest - (cosine < max(near)) for cosine in near)
-            evidence = list(map(max, evidence, leads))
+            evidence = [max(e, c - rest - (c < max(near))) for e, c in zip(evidence, near, strict=True)]
         return evidence
 
     @cached_property
