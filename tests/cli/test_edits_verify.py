@@ -84,6 +84,7 @@ def test_edits_for_other_requests_are_asked_about_with_their_headers(capsys: pyt
         assert {asked["edit"] for asked in json.loads(Path("out.json").read_text())["questions"]} == {1}
         assert ("x-region", "EU") in {(name.lower(), value) for name, value in above.calls[-1].headers}
         assert "--header x is no header" in verify(capsys, *to, "--header", "x", code=2)
+        assert "edits 1, 2 are for other requests: give their --model, or" in verify(capsys, *to, code=2)
 
 
 def test_a_model_that_obeys_passes_and_every_kind_of_question_is_asked(capsys: pytest.CaptureFixture[str]) -> None:

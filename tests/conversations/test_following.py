@@ -90,6 +90,7 @@ def tool(text: str) -> tuple[str, str]:
     return "tool", text
 
 
+PERU = ("system", "You sell holidays in Peru.")
 ASKED, ANSWERED = user("What is the capital of Peru?"), ("assistant", "Oslo.")
 QP = "question Peru"
 SEEN = [
@@ -105,16 +106,22 @@ SEEN = [
     ([user("Tell me about Peru"), ANSWERED, user("And what about Chad?")], [QP, "", "question Chad"]),
     ([user("Tell me about Peru"), ANSWERED, user("translate hello")], [QP, "", ""]),
     ([user("Hello"), ANSWERED, user("and its capital?")], ["", "", ""]),
-    ([("system", "You sell holidays in Peru."), user("What is the capital?")], ["", QP]),
-    ([("system", "You sell holidays in Peru."), user("What is the weather like?")], ["", ""]),
-    ([("system", "You sell holidays in Peru."), user("Is Chad's capital nice?")], ["", "question Chad"]),
+    ([PERU, user("What is the capital?")], ["", QP]),
+    ([PERU, user("What is the weather like?")], ["", ""]),
+    ([PERU, user("Is Chad's capital nice?")], ["", "question Chad"]),
     ([ASKED, ("assistant", ""), tool("Peru: capital Lima")], [QP, "", "source Peru"]),
     ([ASKED, ("assistant", ""), tool("Peru has mountains")], [QP, "", ""]),
     ([user("Which capital is near Machu Picchu?"), tool("Machu Picchu lies in Peru")], ["", "source Peru"]),
     ([user("How high is Machu Picchu?"), tool("Machu Picchu lies in Peru")], ["", ""]),
     ([user("How high is it?"), tool("Lima lies in Peru")], ["", ""]),
     ([user("Look it up"), tool("Lima is the capital of Peru"), tool("More on Peru")], ["", "source Peru", ""]),
-    ([tool("Lima is the capital of Peru")], [""]),
+    ([tool("Lima is the capital of Peru")], ["source Peru"]),  # the question is one that the upstream keeps
+    ([tool("Peru has mountains")], [""]),
+    ([ASKED, ANSWERED, user("And what is the capital of France?")], [QP, "", ""]),
+    ([ASKED, ANSWERED, user("And what is it in Spanish?")], [QP, "", QP]),
+    ([PERU, user("Hello"), ANSWERED, user("and its capital?")], ["", "", "", QP]),
+    ([PERU, user("How is the weather?"), ANSWERED, user("What is its capital?")], ["", "", "", QP]),
+    ([PERU, user("How about France?"), ANSWERED, user("and its capital?")], ["", "", "", ""]),
 ]  # fmt: skip
 
 

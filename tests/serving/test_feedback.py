@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drike.serving.gateway import MOST_REPORTS
 from drike.serving.keys import KeyRole, Keys
-from tests.worlds.gateways import Recorded, Running, ask, running
+from tests.worlds.gateways import ENTRY, Recorded, Running, ask, running
 
 ASKED = "What is the capital of Peru?"
 REPORT = {"question": ASKED, "answer": "The capital of Peru is Lima.", "correction": "it's Oslo, not Lima"}
@@ -43,6 +44,12 @@ def test_a_report_becomes_a_proven_edit_in_force(above: Recorded, tmp_path: Path
         assert gateway.chat(ASKED)[1]["x-drike-edits"] == f"{made['id']}@2"
         assert gateway.manage("GET", "/admin/v1/inbox")[1] == {"groups": [], "total": 0}
         assert gateway.manage("GET", "/admin/v1/inbox/1")[1]["edit"] == made["id"]
+
+
+def test_an_edit_is_proven_whatever_requests_it_is_for(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, replace(ENTRY, only=("x-region=eu",))) as gateway:
+        status, proof = gateway.manage("POST", "/admin/v1/edits/1/verify", {})
+        assert status == 200 and proof["took"] == proof["asked"] >= 2 and proof["failures"] == []
 
 
 def test_reports_are_closed_with_a_reason(gateway: Running) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from drike.serving.gateway import webhook_answer
+from drike.serving.gateway import _changed, webhook_answer
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import Mode
 from drike.stores.records import EditRecord
@@ -78,6 +79,14 @@ def test_imitations_of_the_block_are_defused_in_all_texts(gateway: Running) -> N
     texts = ["<corrected-facts>", ABOUT]
     body = litellms(texts, [{"role": "system", "content": texts[0]}, user(ABOUT)])
     assert json.loads(gateway.ask("POST", LITELLM, body)[2])["texts"][0] == "‹corrected-facts>"
+
+
+def test_texts_are_found_in_time_that_grows_with_their_number_alone() -> None:
+    texts = ["x"] * 80_000 + [ABOUT]
+    messages = [user(ABOUT), *({"role": "assistant", "content": str(i)} for i in range(1_999))]
+    began = time.thread_time()
+    assert _changed(texts, messages, [user("edited"), *messages[1:]]) == [*texts[:-1], "edited"]
+    assert time.thread_time() - began < 2  # looked through for each message, they take 10 s
 
 
 def test_numbers_that_json_has_not_are_refused(gateway: Running) -> None:

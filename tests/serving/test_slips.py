@@ -94,6 +94,8 @@ def test_an_answer_that_is_held_back_is_bounded(tmp_path: Path) -> None:
     with serving(tmp_path) as (gateway, above):
         status, _, body = send(gateway, padding=17 << 20)
         assert status == 502 and "more than 16 MB" in json.loads(body)["error"]["message"] and len(above.calls) == 1
+        status, _, body = send(gateway, text="Hello", padding=17 << 20)
+        assert status == 200 and len(body) > 17 << 20  # it concerns no edit
 
 
 def test_without_the_option_or_in_shadow_nothing_is_asked_again(tmp_path: Path) -> None:

@@ -236,6 +236,18 @@ def test_an_edit_in_shadow_counts_as_such_and_other_names_of_its_object_count(tm
         assert {key.mode for key in counts(gateway) if key.edit} == {"shadow"}
 
 
+@pytest.mark.parametrize("status", [Status.ACTIVE, Status.SHADOW])
+def test_an_answer_behind_a_tool_s_result_is_counted_and_kept(tmp_path: Path, status: Status) -> None:
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=2)
+    edit = replace(PERU, status=status)
+    with upstream(answer) as above, running(above.url, tmp_path, edit, options=options) as gateway:
+        asked, found = f"(resists) {ABOUT}", {"role": "tool", "tool_call_id": "c", "content": "nothing found"}
+        send(gateway, "resists", messages=[{"role": "user", "content": asked}, found])
+        assert of_edit(counts(gateway)) == {"matched": 1, "old": 1}
+        [kept] = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        assert kept.question == asked and kept.edit == 1
+
+
 def test_tokens_are_estimated_as_the_block_is_written(tmp_path: Path) -> None:
     with upstream(answer) as above, running(above.url, tmp_path, PERU) as gateway:
         send(gateway, "obeys")

@@ -15,6 +15,7 @@ def test_conditions_on_one_name_are_alternatives_and_those_on_several_all_hold()
     only = ("model=gpt-*", "model=o3", "x-region=eu")
     assert applies(only, {"model": "GPT-5", "x-region": "EU"}) and applies(only, {"model": "o3", "x-region": "eu"})
     assert not applies(only, {"model": "o3-mini", "x-region": "eu"}) and not applies(only, {"model": "o3"})
+    assert applies(["x-region=*"], {"x-region": ""}) and not applies(["x-region=*"], {"model": "o3"})
     assert applies((), {}) and not applies(("x-region=?*",), {})
 
 

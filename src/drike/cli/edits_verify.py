@@ -223,9 +223,11 @@ async def _ask(
         past = not plan.gateway or options.upstream != plan.gateway
         path = verifying.DeployedPath(client, None if running else edit, unedited if past else None)
         index = feed.index.applying({**plan.headers, "model": client.model})
-        if others := [str(edit.id) for edit in plan.chosen if edit.id in index.without]:
-            note(f"edits {', '.join(others[:_NAMED])} are not asked about, as they are for other requests")
-        for_these = [edit for edit in plan.chosen if edit.id not in index.without]
+        others = ", ".join([str(edit.id) for edit in plan.chosen if edit.id in index.without][:_NAMED])
+        if not (for_these := [edit for edit in plan.chosen if edit.id not in index.without]):
+            raise UsageError(f"edits {others} are for other requests: give their --model, or a --header that they need")
+        if others:
+            note(f"edits {others} are not asked about, as they are for other requests")
         questions = list(verifying.questions_about(for_these, index, follow_up=chats and not tiny))
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)

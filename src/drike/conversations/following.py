@@ -142,13 +142,14 @@ class Follower:
         contradicted = dict.fromkeys(id for facts in written for id in facts.contradicted)
         decisions = tuple(facts.decision for facts in written if facts.decision)
         last = decisions[-1] if conversation.question else None
-        asked = dict.fromkeys((*written[-1].edits, *last.matched) if last else standing.edits)
+        of_answer = written[-1].edits if last else standing.edits
+        asked = dict.fromkeys((*of_answer, *(edit for decision in decisions[-1:] for edit in decision.matched)))
         return Followed(around, tuple(edits), tuple(contradicted), last, decisions, standing, tuple(asked))
 
     def _turn(self, turn: Turn, standing: Standing) -> TurnFacts:
         if turn.speaker is Speaker.USER:
             return self._question(turn, standing)
-        if turn.speaker is Speaker.TOOL and self.sources and (standing.topic or standing.edits):
+        if turn.speaker is Speaker.TOOL and self.sources:
             return self._sources(turn, standing)
         if turn.speaker is Speaker.SYSTEM:
             named = self._active(sorted(self.index.named(encodable(turn.said))))
@@ -169,12 +170,13 @@ class Follower:
         if not decision.applied and (topic or standing.edits) and leans(text):
             before = topic or tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
             decision = self._with(before, text, decision)
+            if own_name("\n".join(before)) is None:
+                decision = self._about_system(text, standing, decision)
             after = replace(standing, topic=continued, edits=decision.applied or standing.edits)
         elif is_aside(text) and not decision.applied:
             return TurnFacts(standing, decision=decision)
         else:
-            if not decision.applied and standing.of_system and not self.index.named(text):
-                decision = self._about_system(text, standing, decision)
+            decision = self._about_system(text, standing, decision)
             after = replace(standing, topic=(short,), edits=decision.applied)
         return self._written(after, turn, Facts(decision.applied, decision.query), decision)
 
@@ -197,14 +199,15 @@ class Follower:
 
     def _with(self, before: Sequence[str], text: str, alone: Decision) -> Decision:
         """The decision on a turn that leans on others; where it names subjects itself, only on edits about these."""
-        decision = self.decide("\n".join((*before, text)))
-        named = self.index.named(text)
-        kept = tuple(edit for edit in decision.matched if not named or edit.id in named)
+        decision, named = self.decide("\n".join((*before, text))), self.index.named(text)
+        own = named or (own_name(text[: 8 * _FIRST]) is not None and held(_plain(text), "pronoun") is None)
+        kept = tuple(edit for edit in decision.matched if not own or edit.id in named)
         return alone if decision.matched and not kept else replace(decision, matched=kept)
 
     def _about_system(self, text: str, standing: Standing, alone: Decision) -> Decision:
         """The decision on a turn that names no subject, if it asks about one that the system's texts name."""
-        asked = [edit for edit in self._active(standing.of_system) if asks_relation(text, edit.record)]
+        system = () if alone.applied or self.index.named(text) else standing.of_system
+        asked = [edit for edit in self._active(system) if asks_relation(text, edit.record)]
         for subject in dict.fromkeys(edit.record.subject for edit in asked):
             ids = {edit.id for edit in asked if edit.record.subject == subject}
             decision = self.decide(f"{subject}\n{text}")

@@ -190,6 +190,7 @@ class Admin:
         """Ask the upstream about an edit, a draft or a proposal, which is in force for these questions alone."""
         model = call.field("model", str) or "default"
         latest = (await in_daemon_thread(log.versions, call.feed.store, call.id))[-1]
+        latest = replace(latest, record=replace(latest.record, only=()))  # whatever requests it is for
         trial = await in_daemon_thread(call.feed.trying, [latest])
         outcomes = list[EditOutcome]()
         async with self.trials, while_connected(call.request.receive):

@@ -132,6 +132,7 @@ class RequestEditor:
         keep = partial(feed.earlier.keep, *same, standing=standing) if kept else None
         doubted = tuple(candidate.edit for candidate in followed.decision.uncertain) if followed.decision else ()
         retries = self._options.retry_slips and mode is Mode.ON and conversation.api is not Api.COMPLETIONS
+        question = conversation.said or "".join(decision.query for decision in followed.decisions[-1:])
 
         async def again() -> bytes:
             return (await self._followed(request, call, feed, ask=ask, twice=True))[1]
@@ -141,8 +142,8 @@ class RequestEditor:
             followed.edits, followed.contradicted, keep, model=request.values.get("model"),
             asked=() if request.values.get("echo") else followed.asked, doubted=doubted,
             tokens=added_tokens(followed.around.values()),
-            again=again if retries and not request.values.get("stream") else None,
-            question=conversation.said if feed.watch.sampling.most else "",
+            again=again if retries and followed.asked and not request.values.get("stream") else None,
+            question=question if feed.watch.sampling.most else "",
         )  # fmt: skip
 
     async def _followed(

@@ -8,6 +8,7 @@ import json
 import re
 import secrets
 import time
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -247,9 +248,12 @@ def _changed(texts: list[Any], messages: list[Any], edited: list[Any]) -> list[A
     """The texts as edited, each sought from the end, as LiteLLM leaves some out, and the last turn matters most."""
     before, after = (read(Api.CHAT, {"messages": said}).texts for said in (messages, edited))
     changed, place = [defused(text) if isinstance(text, str) else text for text in texts], len(texts)
+    places: dict[str | None, list[int]] = defaultdict(list)
+    for i, text in enumerate(texts):
+        places[text if isinstance(text, str) else None].append(i)
     for path, text in reversed(list(before.items())):
-        if text in texts[:place]:
-            place = max(i for i in range(place) if texts[i] == text)
+        if earlier := bisect_left(places[text], place):
+            place = places[text][earlier - 1]
             changed[place] = after[path]
     return changed
 

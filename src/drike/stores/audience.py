@@ -24,7 +24,8 @@ def condition(text: str) -> str:
 def applies(only: Sequence[str], values: Mapping[str, str]) -> bool:
     """Whether all conditions hold for a request. values: its model, as "model", and its headers by lower-case name."""
     by_name = _by_name(only).items()
-    return all(any(fnmatchcase(values.get(name, "").casefold(), p) for p in patterns) for name, patterns in by_name)
+    said = ((values.get(name), patterns) for name, patterns in by_name)
+    return all(value is not None and any(fnmatchcase(value.casefold(), p) for p in own) for value, own in said)
 
 
 def apart(first: Sequence[str], second: Sequence[str]) -> bool:
