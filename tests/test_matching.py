@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.matching import ends_answer, ends_word, equals, matches, normalise
+from drike.matching import ends_answer, ends_word, equals, first_line, matches, normalise
 
 words = st.text(alphabet="abcdefgXYZ", min_size=1, max_size=8).filter(lambda w: w.casefold() not in {"a", "an", "the"})
 
@@ -22,8 +22,11 @@ def test_only_the_first_line_of_an_answer_is_matched(target: str, other: str) ->
 
 
 @given(st.text(max_size=40))
-def test_normalising_is_idempotent(text: str) -> None:
-    assert normalise(normalise(text)) == normalise(text)
+def test_normalising_leaves_something_and_every_text_matches_itself(text: str) -> None:
+    assert normalise(f" {text}\t") == normalise(text)
+    assert bool(normalise(text)) == bool(text.strip())
+    first = first_line(text)
+    assert not first or (equals(text, first) and matches(text, first))
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,15 @@ def test_normalising_is_idempotent(text: str) -> None:
         (" 3.5 million", "35", False),
         (" 3,500", "3500", True),
         (" Rome's fountains", "Rome", True),
+        (" Serie B", "Serie A", False),
+        (" Serie A, the first league", "Serie A", True),
+        (" serie a", "Serie A", True),
+        (" A. Peru", "A", True),
+        (" B. Peru", "A", False),
+        (" A man of means", "man", True),
+        (" 5 degrees", "-5 degrees", False),
+        (" \N{MINUS SIGN}5 degrees", "-5", True),
+        (" 1914\N{EN DASH}1918", "1914-1918", True),
     ],
 )
 def test_matching_examples(text: str, target: str, right: bool) -> None:

@@ -9,10 +9,10 @@ import re
 import unicodedata
 from functools import lru_cache
 
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-_JOINERS = re.compile(r"[-‐-―_/]")
-_POSSESSIVE = re.compile(r"['’]s\b")
-_PUNCTUATION = re.compile(r"(?<!\d)[.](?=\d)|[.](?!\d)|[^\w\s.+#]")  # keeps points between digits, + and #
+_ARTICLES = re.compile(r"\b(?:a(?=\s+\S)|(?i:an|the))\b|^\s*A(?=\s+\w)")  # not of "Serie A", nor of "A. Peru"
+_JOINERS = re.compile(r"(?!(?<!\w)-\d)[-‐-―_/]")
+_POSSESSIVE = re.compile(r"['’][sS]\b")
+_PUNCTUATION = re.compile(r"(?<!\d)[.](?=\d)|[.](?!\d)|(?!-\d)[^\w\s.+#]")  # keeps decimal points, signs, + and #
 
 
 def first_line(text: str) -> str:
@@ -23,10 +23,10 @@ def first_line(text: str) -> str:
 @lru_cache(maxsize=1 << 14)  # objects are compared many times
 def normalise(text: str) -> str:
     """Fold case, remove articles and punctuation, collapse white space, but leave something ("The The", "?!")."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    plain = _PUNCTUATION.sub("", _JOINERS.sub(" ", _POSSESSIVE.sub(" s", folded)))
-    without = " ".join(_ARTICLES.sub(" ", plain).split())
-    return without or " ".join(plain.split()) or folded.strip()
+    composed = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
+    spaced = _JOINERS.sub(" ", _POSSESSIVE.sub(" s", composed))
+    plain, without = (_PUNCTUATION.sub("", kept).casefold() for kept in (spaced, _ARTICLES.sub(" ", spaced)))
+    return " ".join(without.split()) or " ".join(plain.split()) or composed.casefold().strip()
 
 
 def matches(text: str, target: str) -> bool:

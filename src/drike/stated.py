@@ -239,9 +239,7 @@ _CURRENCIES = {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen"}
 _NUMBER_WORD = re.compile(rf"\b(?:{_any(_DIGITS)})\b", re.I)
 _DAY = r"([0-3]?\d)(?:st|nd|rd|th|er|\.)?"
 _DAY_FIRST = re.compile(rf"\b{_DAY} +(?:of +|de +)?({_any(_MONTHS)})\b\.?(?:,? +(?:de +)?(\d{{4}})\b)?", re.I)
-_MONTH_FIRST = re.compile(
-    rf"\b({_any(_MONTHS)})\.?,? +(?:of +|de +)?(?:(\d{{4}})\b|{_DAY}\b(?:,? +(\d{{4}})\b)?)", re.I
-)
+_MONTH_DAY = re.compile(rf"\b({_any(_MONTHS)})\.?,? +(?:of +|de +)?(?:(\d{{4}})\b|{_DAY}\b(?:,? +(\d{{4}})\b)?)", re.I)
 _IN_NUMBERS = re.compile(r"(\d{1,4})([-./])(\d{1,2})\2(\d{1,4})\b")
 _NUMBER = re.compile(
     r"(?<!\d)(\d{1,3}(?:[,\u202f\u00a0'’]\d{3})+|\d{1,3}(?: \d{3}){2,}|\d{1,3}(?:\.\d{3}){2,}|\d++)"
@@ -263,7 +261,7 @@ def uniform(text: str, numbers: bool = True) -> str:
         text = _NUMBER_WORD.sub(lambda match: _DIGITS[match[0].lower()], text)
         if has_digits(text):
             text = _DAY_FIRST.sub(lambda match: _date(match[3], match[2], match[1]), text)
-            text = _MONTH_FIRST.sub(lambda match: _date(match[2] or match[4], match[1], match[3]), text)
+            text = _MONTH_DAY.sub(lambda match: _date(match[2] or match[4], match[1], match[3]), text)
             text = _IN_NUMBERS.sub(_date_in_numbers, text)
             text = _NUMBER.sub(_number, text)
     if "." in text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,31 @@ def test_additional_test_edits_never_overlap_the_training_edits(demo: Path, tmp_
     assert len(tested) == 200 and not tested & trained
     assert run("evaluate", "--run", str(demo), "--seed", "3", "--out", str(tmp_path / "f")) == 2
     assert run("evaluate", "--run", str(demo), "--test", "459", "--out", str(tmp_path / "g")) == 2
+
+
+def test_additional_test_edits_state_no_fact_that_was_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "twice.csv"
+    facts = [f"The mayor of Town{i} is,Ann{i},Town{i},Bob{i}" for i in range(20)] * 2
+    data.write_text("\n".join(["prompt,target_new,subject,target_true", *facts]), "utf-8")
+    asked = ("--data", str(data), "--pool", "tinyfacts", "--encoder", "hashing", "--edits", "5", "--epochs", "1")
+    assert run("train", *asked, "--test", "1", "--out", str(tmp_path / "t")) == 0
+    more = ("evaluate", "--run", str(tmp_path / "t"), "--editors", "unedited,dr-ike", "--out", str(tmp_path / "e"))
+    capsys.readouterr()
+    assert run(*more, "--test", "100") == 2
+    [most] = re.findall(r"ask for --test (\d+) or fewer", " ".join(capsys.readouterr().err.split()))
+    assert run(*more, "--test", most) == 0
+    split, cases = SplitIds.load(tmp_path / "t" / "split.json"), datasets.load(data).cases
+    query = {case.case_id: case.edit.query for case in cases}
+    tested = {query[o.case_id] for o in read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")}
+    assert len(tested) > 1 and tested.isdisjoint(query[id] for id in split.train)
+
+
+def test_an_editor_named_twice_is_measured_once(tmp_path: Path) -> None:
+    asked = ("evaluate", "--encoder", "hashing", "--test", "1", "--editors", "unedited,Unedited")
+    assert run(*asked, "--out", str(tmp_path / "e")) == 0
+    assert json.loads((tmp_path / "e" / "run.json").read_text("utf-8"))["settings"]["editors"] == ["Unedited"]
 
 
 def test_evaluation_words_its_prompts_as_training_did(tmp_path: Path) -> None:

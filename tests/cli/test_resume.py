@@ -149,6 +149,7 @@ def test_runs_that_cannot_be_resumed_are_refused_in_one_sentence(
     record = json.loads((folder / "run.json").read_text("utf-8"))
     for other, changed in {
         "other rows": {"data_fingerprint": "other"},
+        "on other rows": {"data": [{**record["data"][0], "sha256": "0" * 64}]},
         "other weights": {"model": {"weights_sha256": "other"}},
         "another version": {"options": {"colour": "red"}},
         "no options": {"options": None},

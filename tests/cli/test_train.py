@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from drike.datasets.dataset import SplitIds
 from drike.editors.selectors import Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.models import ApiOptions
-from drike.runs.checkpoint import load
+from drike.runs.checkpoint import load, save
 from drike.runs.run import read_outcomes
 from tests.worlds.commands import SMALL, run
 
@@ -160,6 +161,26 @@ def test_options_under_their_former_names_do_the_same(tmp_path: Path) -> None:
     assert new.promise == old.promise is not None and new.per_query and old.per_query
     assert (new.per_query.gate, new.per_query.shown) == (old.per_query.gate, old.per_query.shown)
     assert run("train", "--resume", str(tmp_path / "new")) == 0
+
+
+@pytest.mark.slow
+def test_a_guarantee_is_repeated_for_its_own_model_and_data_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, own = tmp_path / "t", tmp_path / "own.csv"
+    asked = ("--edits", "4", "--test", "1", "--epochs", "1", "--calibrate-on", "6", "--objective", "s")
+    assert run("train", *SMALL, *asked, "--guarantee", "rr>=.05", "--out", str(folder)) == 0
+    own.write_text("prompt,target_new,subject,target_true\nThe mayor of Ur is,Ann,Ur,Bob\n", "utf-8")
+    others = (("--model", "embedded"), ("--data", str(own), "--pool", "tinyfacts"))
+    for i, more in enumerate(((), *others)):
+        capsys.readouterr()
+        evaluated = ("evaluate", "--run", str(folder), "--test", "1", "--editors", "dr-ike-q", *more)
+        assert run(*evaluated, "--out", str(tmp_path / str(i))) == 0
+        assert ("Guarantee of DR-IKE-Q" in capsys.readouterr().out) is (not more)
+    stopped = replace(load(folder, encoder=HashingEncoder()), per_query=None, promise=None)
+    save(stopped, folder)  # as a training leaves it that was stopped while it asked the probes
+    assert run("evaluate", "--run", str(folder), "--test", "1", "--editors", "ike", "--out", str(tmp_path / "s")) == 0
+    assert "drike train --resume" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_prompt_limit_that_training_cannot_keep_says_what_is_needed_before_the_model_is_asked(

@@ -107,6 +107,7 @@ def test_a_table_serves_evaluation_and_a_store_of_edits_alike(tmp_path: Path) ->
         ("prompt,target_new\nx,y\n".encode("utf-16-le"), "line 1 holds a NUL character"),
         ("\ufeff \n", "is empty; give a file with rows"),
         ("prompt,target_new\n", "holds no rows"),
+        ("prompt,target_new,neighborhood_answer\nx,y,z\n", "neighborhood_answer and no neighborhood_prompt; name both"),
         ("prompt,target_new\nx,\n", "no usable row .1 left out: an object is blank"),
     ],
 )  # fmt: skip
@@ -118,8 +119,10 @@ def test_a_broken_table_is_refused_with_file_row_and_remedy(tmp_path: Path, text
 
 def test_what_spreadsheets_add_to_a_table_is_no_fact(tmp_path: Path) -> None:
     plain = file(tmp_path, "prompt,target_new\nA is,B\nC is,D\n", "plain.csv")
+    tabs = file(tmp_path, "prompt\ttarget_new\nA is\tB\nC is\tD\n", "tabs.tsv")
     added = file(tmp_path, "prompt,target_new,,\nA is,B,,\n,,\nprompt,target_new,,\nC is,D,,\n", "added.csv")
-    assert [case.edit for case in load(added).cases] == [case.edit for case in load(plain).cases]
+    for other in (added, tabs):
+        assert [case.edit for case in load(other).cases] == [case.edit for case in load(plain).cases]
     shifted = file(tmp_path, "prompt,target_new,\nA, is,B\n", "shifted.csv")
     with pytest.raises(DataError, match="row 2 has 3 fields and the header 2; put texts with commas in quotes"):
         load(shifted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,6 +116,11 @@ def test_an_evaluation_with_stored_edits_is_shown_recorded_and_resumed(
     assert run("report", str(folder)) == 0
     page = (folder / "report.md").read_text("utf-8")
     assert "Many edits in force" in page and "Deployed: 10 edits in force" in page and "Nearest misses" in page
+    assert "Incomplete" not in page
+    shutil.rmtree(folder / "deployed")
+    assert run("report", str(folder)) == 0
+    said = "has no outcomes of edits in force, which this report leaves out; to measure what is missing: drike evaluate"
+    assert said in " ".join((folder / "report.md").read_text("utf-8").split())
 
 
 def test_what_the_gate_decided_wrongly_stands_before_what_it_nearly_did() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from drike.edits import Aspect
-from drike.report.document import gaps, overall, verdict
+from drike.report.document import about, gaps, overall, verdict
 from drike.report.groups import Group, grouped, read_runs
 from drike.report.page import pareto
 from tests.worlds.commands import run as cli
@@ -37,6 +37,14 @@ def test_a_report_has_all_sections_and_tables(copy: Path) -> None:
     text = (copy / "report.md").read_text("utf-8")
     for expected in ("Table 1 of the paper", "Table 2 of the paper", "DR-IKE minus IKE", "| 2 |", "0.775", "3.02"):
         assert expected in text
+
+
+def test_editors_that_some_seeds_did_not_measure_are_named() -> None:
+    [group] = grouped([run_of(0), run_of(1, editors=["Unedited", "IKE"])])
+    fewer = ", ".join(name for name in QUALITY if name not in ("Unedited", "IKE"))
+    assert about(group).endswith(f"2 seeds; an edit tested under several counts once; under fewer seeds: {fewer}.")
+    [group] = grouped([run_of(0), run_of(1)])
+    assert about(group).endswith("counts once.")
 
 
 def test_a_report_never_writes_over_a_text_of_somebody_else(demo: Path, tmp_path: Path) -> None:

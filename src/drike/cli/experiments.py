@@ -219,7 +219,7 @@ def evaluate(
     if stored and not (gate or at.resume):  # older runs, which name no gate, go on by names
         gate = "named" if isinstance(usual_gate(), Named) else "calibrated"
     options = running.options_in(locals())
-    names = [name.strip().casefold() for name in editors.split(",")] if editors else []
+    names = list(dict.fromkeys(name.strip().casefold() for name in editors.split(","))) if editors else []
     for name in [*names, *(["dr-ike"] if sigmas else [])]:
         catalog.require_editor(name, trained=run is not None)
     thresholds = parse_sigmas(sigmas)
@@ -256,7 +256,8 @@ def evaluate(
         evaluation = watch_evaluation(folder, setup, opened.model, chosen, rule=rule, write=write, notes=notes)
         if deployment is not None:
             watch_deployed(folder, deployment, opened.model, chosen, evaluation)
-    if certified := trained and trained.promise:
+    its_own = data.data is None and (opened.name, rule.name) == (earlier.model, earlier.judge or rule.name)
+    if its_own and (certified := trained and trained.promise):
         of_policy = evaluation.outcomes.get("DR-IKE-Q", [])
         correct = [o.correct for o in of_policy if o.aspect is certified.promise.aspect and o.correct is not None]
         if correct:

@@ -13,6 +13,7 @@ from drike.cli.console import complain, note, progress, say, this_command
 from drike.cli.dry_run import CountingModel, token_counter, usage_sentence
 from drike.cli.options import Command, DataOptions, ModelOptions, RunOptions, as_flags
 from drike.datasets import TINYFACTS, SplitIds
+from drike.datasets.dataset import keys_of
 from drike.editors.catalog import TokenLimit
 from drike.editors.pool import Pool
 from drike.encoders import MINILM, load_encoder
@@ -69,7 +70,8 @@ def open_trained_run(folder: Path) -> TrainedRun:
     """Read a training run's folder, with a note if it was stopped. Raises RunError, CheckpointError, DataError."""
     base = TrainedRun.open(folder)
     done, whole = base.trained.training.get("episodes"), (base.run.epochs or 0) * len(base.split.train)
-    if isinstance(done, int) and done < whole:
+    without_policy = base.run.record.settings.get("objective") in ("s", "balanced") and not base.trained.per_query
+    if (isinstance(done, int) and done < whole) or without_policy:
         note(f"{folder} was stopped after {done} of {whole} episodes; drike train --resume {folder} continues it")
     return base
 
@@ -92,8 +94,9 @@ def open_edits(
             raise UsageError(f"--run keeps its split: {remedy}")
         split = base.split
         if data.test is not None:  # its own, then others that were not trained on
-            used = {*split.train, *split.validation, *split.test}
-            enough = (*split.test, *(case_id for case_id in split.editable if case_id not in used))
+            others = {c.case_id for c in base.run.dataset().cases if keys_of(c).isdisjoint(base.trained.trained_on)}
+            others -= {*split.train, *split.validation, *split.test}
+            enough = (*split.test, *(case_id for case_id in split.editable if case_id in others))
             if data.test > (most := len(enough)):
                 raise UsageError(f"only {most} editable rows were not trained on: ask for --test {most} or fewer")
             split = replace(split, test=enough[: data.test])

@@ -43,6 +43,9 @@ def named(row: Row) -> Mapping[str, list[str]]:
         fields.setdefault(name, []).append(field)
         if len(fields[name]) > 1 and name not in _SEVERAL:
             raise DataError(f"{row.place} has {' and '.join(fields[name])}, which mean the same; remove one of them")
+    for answer in fields.get("neighborhood_answer", ()):
+        if (prompt := answer.replace("answer", "prompt")) not in fields.get("neighborhood_prompt", ()):
+            raise DataError(f"{row.place} has {answer} and no {prompt}; name both alike")
     return fields
 
 

@@ -180,7 +180,7 @@ def rows_in(text: str, name: str, may_repeat: Callable[[str], bool] = lambda col
         raise DataError(f"{name} is empty; give a file with rows")
     suffix = Path(name.partition("?")[0]).suffix.casefold()  # of a path, or of an address without its query
     lines = _lines(text, name) if suffix == ".jsonl" else _json(text, name)
-    if rows := list(_table(text, name, may_repeat) if suffix == ".csv" else lines):
+    if rows := list(_table(text, name, may_repeat) if suffix in (".csv", ".tsv") else lines):
         return rows
     raise DataError(f"{name} holds no rows; give a file with at least one")
 

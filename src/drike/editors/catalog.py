@@ -7,21 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeGuard, TypeVar
 
+from drike.editors import selectors
 from drike.editors.pool import Pool
-from drike.editors.selectors import (
-    Budget,
-    Fraction,
-    RankAndCut,
-    RoleCounts,
-    SameCount,
-    SameSize,
-    Selection,
-    Selector,
-    Similarity,
-    SubjectSwitch,
-    copies_and_updates,
-    merge,
-)
+from drike.editors.selectors import Budget, Fraction, RankAndCut, RoleCounts, SameCount, Selection, Selector, Similarity
 from drike.edits import Edit, Key, trained_on
 from drike.errors import UsageError
 from drike.prompts import FACT_CHANGED, Demonstration, Prompt, PromptStyle, Role, facts_of
@@ -140,7 +128,7 @@ class InContextEditor(Generic[SelectorT_co]):
         of_each = [self.selector.select(candidates, queries) for candidates in self.pool.together(edits)]
         # Queries that share the selections of every edit share theirs.
         rows = {tuple(map(id, row)): row for row in zip(*of_each, strict=True)}
-        merged = {ids: merge(row) for ids, row in rows.items()}
+        merged = {ids: selectors.merge(row) for ids, row in rows.items()}
         return [merged[tuple(map(id, row))] for row in zip(*of_each, strict=True)]
 
     def fit(self, selection: Selection, queries: Sequence[str]) -> Selection:
@@ -279,12 +267,12 @@ def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenL
     if name.startswith(NEAREST):
         k = int(name.removeprefix(NEAREST))
         return in_context(f"Nearest, k={k}", RankAndCut(Similarity(), Fraction(1.0, max_shots=k)))
-    no_retains, retains = copies_and_updates(pool.roles), RoleCounts(0, 0, pool.roles.count(Role.RETAIN))
+    no_retains, retains = selectors.copies_and_updates(pool.roles), RoleCounts(0, 0, pool.roles.count(Role.RETAIN))
     editors: dict[str, Editor] = {
         "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(),
         "ike": in_context("IKE", RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
-        BY_NAME: in_context("Switch by name", SubjectSwitch(no_retains, retains)),
-        OR_ALONE: in_context("By name, else left alone", SubjectSwitch(no_retains)),
+        BY_NAME: in_context("Switch by name", selectors.SubjectSwitch(no_retains, retains)),
+        OR_ALONE: in_context("By name, else left alone", selectors.SubjectSwitch(no_retains)),
         NO_RETAINS: in_context("Copies and updates", no_retains),
     }  # fmt: skip
     if trained is not None:
@@ -297,7 +285,7 @@ def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenL
         }
         if policy is not None:
             editors[PER_QUERY] = in_context("DR-IKE-Q", policy)
-            editors[SAME_SIZE] = in_context("Nearest (size of DR-IKE-Q)", SameSize(policy))
+            editors[SAME_SIZE] = in_context("Nearest (size of DR-IKE-Q)", selectors.SameSize(policy))
     if name not in editors:
         raise UsageError(f"{name} needs a policy per query: train with `objective` s, or resume that training")
     return editors[name]

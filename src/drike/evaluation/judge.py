@@ -217,16 +217,14 @@ def complete(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = 
     return [written.answer or "" for written in write_answers(model, prompts, max_tokens)]
 
 
-def write_answers(
-    model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS
-) -> list[WrittenAnswer]:
+def write_answers(model: LanguageModel, prompts: Sequence[Prompt], tokens: int = ANSWER_TOKENS) -> list[WrittenAnswer]:
     """What the model writes after each prompt: in one call, or two if only some prompts ask to reason first."""
     written: dict[int, WrittenAnswer] = {}
     for reasons in (False, True):
         places = [i for i, prompt in enumerate(prompts) if (prompt.cue is not None) == reasons]
         if not places:
             continue
-        limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
+        limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (tokens, "\n")
         inputs = (model_input(model, prompts[i]) for i in places)
         completions = model.generate([(*earlier, text) if earlier else text for text, earlier in inputs], limit, stop)
         completions = checked(f"{model.info.name}.generate", completions, Completion, len(places))

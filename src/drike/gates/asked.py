@@ -141,7 +141,7 @@ def _worked_on(text: str, sentences: list[Sentence], blocks: list[Span]) -> list
             at = next((word.start() for word in _WORD.finditer(text, quotes[0].end(), sentence.stop)), at)
         rework, colon = begins(text, "rework", at), _INTRODUCED.search(text, at, sentence.stop)
         pointing = held(text[at : sentence.stop], "indication") is not None
-        if not rework and not begins(text, "digest", at) and not _on_language(text, sentence, at, quotes, colon):
+        if not rework and not begins(text, "digest", at) and not _on_words(text, sentence, at, quotes, colon):
             continue
         behind = _SOLID.search(text, sentence.stop)
         if quotes:
@@ -154,9 +154,7 @@ def _worked_on(text: str, sentences: list[Sentence], blocks: list[Span]) -> list
     return worked
 
 
-def _on_language(
-    text: str, sentence: Sentence, at: int, quotes: list[re.Match[str]], colon: re.Match[str] | None
-) -> bool:
+def _on_words(text: str, sentence: Sentence, at: int, quotes: list[re.Match[str]], colon: re.Match[str] | None) -> bool:
     """Whether a sentence asks about the words of some quotations, or of what is behind a colon."""
     if begins(text, "finish", at):
         return False
@@ -269,10 +267,8 @@ def _incomplete(text: str, before: Sentence, at: int, said: str) -> bool:
 
 @cache
 def _next() -> re.Pattern[str]:
-    question, joint = (patterns(kind)[0].pattern for kind in ("question", "joint"))
-    return re.compile(
-        rf"[,;]?\s+{joint}\s+(?={question})|[,;]\s+(?=(?:what|how|when|was|wie|wann|cómo|combien)\b)", re.I
-    )
+    asking, joint = (patterns(kind)[0].pattern for kind in ("question", "joint"))
+    return re.compile(rf"[,;]?\s+{joint}\s+(?={asking})|[,;]\s+(?=(?:what|how|when|was|wie|wann|cómo|combien)\b)", re.I)
 
 
 def _passed_on(text: str, part: Span) -> list[Span]:

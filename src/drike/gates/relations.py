@@ -111,10 +111,8 @@ def _any(name: str) -> str:
     return f"(?:{'|'.join(_LISTS[name])})"
 
 
-_BESIDES = re.compile(rf"[,(]?\s*\b{_any('besides')}\b[^,.;?!]*", re.IGNORECASE)
-_ASIDE = re.compile(
-    rf"^\W*(?:{_any('polite')}\W+)*{_any('introductions')}\b[\s,:]*|[,\s]*\b{_any('asides')}\b", re.IGNORECASE
-)
+_BESIDES = re.compile(rf"[,(]?\s*\b{_any('besides')}\b[^,.;?!]*", re.I)
+_ASIDE = re.compile(rf"^\W*(?:{_any('polite')}\W+)*{_any('introductions')}\b[\s,:]*|[,\s]*\b{_any('asides')}\b", re.I)
 _OPTIONS = re.compile(r"\s\(?A[.):]\s.*\bB[.):]\s.*", re.DOTALL)
 
 

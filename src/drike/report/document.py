@@ -152,7 +152,9 @@ def about(group: Group) -> str:
     """How many edits and seeds a group has, and what its intervals leave out."""
     seeds, cases = group.seeds(), max(summary.cases for summary in group.summaries.values())
     if len(seeds) > 1:
-        return f"{group.label}: {cases} test edits, {len(seeds)} seeds; an edit tested under several counts once."
+        some = ", ".join(name for name in group.outcomes if group.seeds(name) != seeds)
+        once = "an edit tested under several counts once" + (f"; under fewer seeds: {some}" if some else "")
+        return f"{group.label}: {cases} test edits, {len(seeds)} seeds; {once}."
     beyond = "intervals do not include what another split or another initial head would change"
     return f"{group.label}: {cases} test edits, seed {seeds[0]}; {beyond}."
 

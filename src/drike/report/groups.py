@@ -202,12 +202,14 @@ def read_run(folder: Path) -> ReportedRun:
     expected, evaluated = [*(run.editors or ()), *(summary or {})], {files.slug(editor) for editor in outcomes}
     both = (editor for editor in run.editors or () if editor in outcomes)  # in the order they were asked for
     behind_gate = {editor: files.read_outcomes(files.outcomes_path(folder, editor, files.DEPLOYED)) for editor in both}
+    in_force = tuple(files.read_lines(folder / files.DEPLOYED / files.GATE, GateRecord, "evaluate again"))
     origin = folder if (folder / _EPISODES).exists() else trained
     return ReportedRun(
         folder=str(folder), model=run.model, data=split.title, seed=run.seed, settings=shared,
         identity={name: _text(model[name]) for name in ("weights_sha256", "dtype") if name in model},
         test=split.test, outcomes=outcomes,
-        missing=tuple(name for name in dict.fromkeys(map(_text, expected)) if files.slug(name) not in evaluated),
+        missing=tuple(name for name in dict.fromkeys(map(_text, expected)) if files.slug(name) not in evaluated)
+        + (("edits in force",) if run.record.settings.get("stored") and not in_force else ()),
         episodes=() if origin is None else tuple(files.read_episodes(origin / _EPISODES)),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         form="; ".join(file.form for file in run.record.data), usage=usage,
@@ -215,7 +217,7 @@ def read_run(folder: Path) -> ReportedRun:
         prompts={editor: _prompts(folder, editor) for editor in outcomes},
         stored=_text(run.record.settings.get("stored") or ""),
         deployed={editor: tuple(deployed) for editor, deployed in behind_gate.items() if deployed},
-        gate=tuple(files.read_lines(folder / files.DEPLOYED / files.GATE, GateRecord, "evaluate again")),
+        gate=in_force,
         started=run.record.started, versions=run.record.versions,
     )  # fmt: skip
 

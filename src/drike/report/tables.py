@@ -83,12 +83,10 @@ def hops(summaries: Sequence[Summary]) -> Table | None:
     return _shares("Multi-hop questions by hops", numbers, by_editor, note) if len(numbers) > 1 else None
 
 
-def _shares(
-    title: str, names: Sequence[str], by_editor: Mapping[str, Mapping[str, Share]], note: str, *notes: str
-) -> Table:
+def _shares(title: str, names: Sequence[str], by: Mapping[str, Mapping[str, Share]], note: str, *notes: str) -> Table:
     """Named shares of each editor, and how many probes and edits each has."""
     none = Share(Estimate(None), 0, 0)
-    cells = {editor: [shares.get(name, none) for name in names] for editor, shares in by_editor.items()}
+    cells = {editor: [shares.get(name, none) for name in names] for editor, shares in by.items()}
     rows: list[tuple[Cell, ...]] = [(editor, *(of.estimate for of in shares)) for editor, shares in cells.items()]
     largest = [max(column, key=lambda share: share.probes) for column in zip(*cells.values(), strict=True)]
     counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in zip(names, largest, strict=True))

@@ -144,18 +144,16 @@ def _record_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> 
     files.write_lines(path, records)
 
 
-def recovered_outcomes(
-    folder: Path, editor: str, cases: Sequence[EditCase], part: str = files.OUTCOMES
-) -> list[Outcome]:
+def recovered_outcomes(folder: Path, name: str, cases: Sequence[EditCase], part: str = files.OUTCOMES) -> list[Outcome]:
     """An editor's recorded outcomes of the first of `cases`; its file is cut to whole cases. Raises RunError."""
-    path = files.outcomes_path(folder, editor, part)
+    path = files.outcomes_path(folder, name, part)
     outcomes, whole = files.read_outcomes(path), 0
     for case in cases:
         of_case = outcomes[whole : whole + len(case.asked)]
         expected = [(case.case_id, probe.aspect, probe.asked, probe.target) for probe in case.asked]
         recorded = [(outcome.case_id, outcome.aspect, outcome.query, outcome.target) for outcome in of_case]
         if recorded != expected[: len(recorded)]:
-            raise RunError(f"{path} is about other probes: remove the file to have {editor} evaluated again")
+            raise RunError(f"{path} is about other probes: remove the file to have {name} evaluated again")
         if len(of_case) < len(expected):
             break
         whole += len(expected)

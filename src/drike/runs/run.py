@@ -156,10 +156,12 @@ class Run(Settings):
 
     def check_same(self, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
         """The packages whose version differs now. Raises RunError if data, split, encoders, weights or policy do."""
-        record, new = self.record, "start a new run"
+        record, data, new = self.record, setup.dataset, "start a new run"
+        rows = (record.data_fingerprint, *(file.sha256 for file in record.data))
+        same_rows = rows == (data.fingerprint, *(source.sha256 for source in data.sources))
         self.check_encoders()
         for same, problem in (
-            (record.data_fingerprint == setup.dataset.fingerprint, f"on other rows: give it its data, or {new}"),
+            (same_rows, f"on other rows: give it its data, or {new}"),
             (self.split() == setup.split.ids, f"on another split of its rows: {new}"),
             (record.model.get("weights_sha256") == identity.get("weights_sha256"), f"with other weights: {new}"),
             (record.trained_sha256 == trained_sha256, f"with another trained policy than its --run holds now: {new}"),
