@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from drike.datasets.rows import Row
 from drike.errors import DataError
 from drike.stores.log import EditStore, require_approvals, snapshot
+from drike.stores.moves import approve
 from drike.stores.portable import edits_of, import_edits, scan, write_refused
 from drike.stores.records import EditRecord, Status, to_json
 from drike.stores.sqlite import SqliteStore
@@ -200,6 +202,9 @@ def test_columns_are_renamed_and_others_are_metadata(tmp_path: Path) -> None:
     assert record.metadata == {"ticket_2": "T-1\n(open)", "ticket": "late", "ticket_3": "T-3"}
     with pytest.raises(DataError, match="no column 'question'; it has Frage"):
         edits_of(rows, {"question": "query"})
+    path.write_text(f"q,subject,target_new,query\n{QUERY},Peru,{OBJECT},Who rules Peru?\n", "utf-8")
+    with pytest.raises(DataError, match="has two columns for 'query': rename one"):
+        edits_of(scan(path)[0], {"q": "query"})
 
 
 def test_refused_rows_are_written_so_that_they_can_be_imported_again(tmp_path: Path) -> None:
@@ -236,4 +241,18 @@ def test_rows_are_proposals_where_the_store_requires_approvals(tmp_path: Path) -
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         require_approvals(store, 1)
         [added] = import_edits(store, edits_of(scan(path)[0])).added
+        again = [import_edits(store, edits_of(scan(path)[0]))]  # while it waits
+        approve(store, added.id, author="Ann")
+        again.append(import_edits(store, edits_of(scan(path)[0])))  # now that it is in force
+    assert [(imported.added, imported.repeated) for imported in again] == [((), 1)] * 2
     assert added.record.status is Status.PROPOSED
+
+
+def test_a_row_that_cannot_be_read_is_named_and_leaves_no_empty_one(tmp_path: Path) -> None:
+    path, out = tmp_path / "facts.csv", tmp_path / "refused.csv"
+    path.write_text(f"subject,query,target_new\nPeru,{QUERY},a, b\nPeru,,{OBJECT}\n", "utf-8")
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        imported = import_edits(store, edits_of(scan(path)[0]))
+        write_refused(out, scan(path)[0], imported)
+    assert "row 2 has 4 fields and the header 3" in imported.refused[0]
+    assert [row.values["subject"] for row in scan(out)[0] if isinstance(row, Row)] == ["Peru"]

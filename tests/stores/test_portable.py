@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def test_a_store_goes_to_another_one_and_back(store: EditStore, opener: Opener, 
     text = written(store, tmp_path / "a.jsonl")
     whole = whole_store(tmp_path / "a.jsonl")
     assert whole is not None
-    with pytest.raises(StoreError, match="has edits already"):
+    with pytest.raises(StoreError, match="has edits, or requires approvals, already"):
         restore(store, whole)
     other = SqliteStore(tmp_path / "other.db")
     restore(other, whole)
@@ -49,6 +50,10 @@ def test_a_store_goes_to_another_one_and_back(store: EditStore, opener: Opener, 
     back.close()
     assert required_approvals(other) == 2
     require_approvals(other, 0)
+    strict = SqliteStore(tmp_path / "strict.db")
+    require_approvals(strict, 1)
+    with pytest.raises(StoreError, match="requires approvals, already"):
+        restore(strict, whole)
     with pytest.raises(StoreError, match="contradicts edit 1"):
         other.put(replace(PERU, target_new="Quito"))
     assert [(place, record.target_new) for place, record in whole.edits("a")] == [
@@ -122,6 +127,16 @@ def test_a_file_that_is_left_alone_keeps_what_it_says_whatever_its_name(store: E
     assert len(sync(store, tmp_path).left) == 1 and path.read_text("utf-8") == text
 
 
+def test_a_file_of_another_store_changes_nothing(store: EditStore, tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "other.db")) as other:
+        other.put(CHILE)
+        sync(other, tmp_path)
+    store.put(PERU)
+    [left] = sync(store, tmp_path).left
+    assert "edit 1 has no such version 1: take id and version out" in left and "00001-chile" in left
+    assert snapshot(store).edits[1].record == PERU and "Chile" in next(tmp_path.glob("00001-chile*")).read_text("utf-8")
+
+
 def test_no_file_is_written_over_that_somebody_made(store: EditStore, tmp_path: Path) -> None:
     store.put(PERU)
     sync(store, tmp_path)
@@ -162,3 +177,8 @@ def test_changes_of_files_are_proposed_where_approvals_are_required(store: EditS
     moves.approve(store, 1, author="ann")
     assert sync(store, tmp_path) == (("00001-peru.json",), (), ())
     assert snapshot(store).edits[1].record.target_new == "Lima"
+    edit_file(tmp_path, 1, target_new="Quito")
+    sync(store, tmp_path, author="bob")
+    moves.reject(store, 1, author="ann", reason="no")
+    again = sync(store, tmp_path, author="bob")
+    assert again.changes == () and "Lima" in (tmp_path / "00001-peru.json").read_text("utf-8")

@@ -252,7 +252,7 @@ def import_(
     whole = portable.whole_store(source)
     if whole and not dry_run:
         with store_at(store, create=True) as opened:
-            if stores.snapshot(opened).revision == 0:
+            if stores.snapshot(opened).revision == 0 and not stores.required_approvals(opened):
                 portable.restore(opened, whole)
                 return say(f"{opened.name} is now what the store in {source} was: {counted(whole.changes, 'change')}")
     read, encoding = scan(source) if whole is None else ([], "utf-8")

@@ -89,13 +89,11 @@ class Pool:
         remedy = "add records that have such probes (`pool` tinyfacts)"
         raise PoolError(f"no records are left to demonstrate {', '.join(missing)} for {edits[0].fact!r}: {remedy}")
 
-    def _assign(
-        self, edits: Edits, indices: NDArray[np.int64], cosines: FloatArray
-    ) -> tuple[DemonstrationSet, list[str]]:
+    def _assign(self, edits: Edits, indices: NDArray[np.int64], near: FloatArray) -> tuple[DemonstrationSet, list[str]]:
         """Give each record, nearest first, a role that it can be shown in; also returns the roles left unfilled."""
         open_roles, excluded, chosen = list(self.roles), 0, list[tuple[EditCase, Role, float]]()
         random.Random(f"{self.seed}|{edits[0].fact}").shuffle(open_roles)
-        for index, similarity in zip(indices.tolist(), cosines.tolist(), strict=True):
+        for index, similarity in zip(indices.tolist(), near.tolist(), strict=True):
             if not open_roles:
                 break
             record = self.records[index]

@@ -206,8 +206,7 @@ class RankAndCut(Selector):
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """One selection, which all queries share."""
         ranking = self.ranker.rank(candidates)
-        selection = Selection.of_ranking(candidates, ranking, self.budget.keep(ranking.probs, candidates))
-        return [selection] * len(queries)
+        return [Selection.of_ranking(candidates, ranking, self.budget.keep(ranking.probs, candidates))] * len(queries)
 
 
 @dataclass(frozen=True)

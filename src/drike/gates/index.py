@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from heapq import nsmallest
-from itertools import filterfalse, islice
+from itertools import chain, filterfalse, islice
 from typing import TypeVar
 
 import numpy as np
@@ -312,13 +312,9 @@ def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[
     if index.encoder is not None:
         vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
         return {id: max(index._texts.closest([id], vectors[text])[id] for text in own) for id, own in kept}
-    stored = _texts_of({id: index.edits[id] for id, _ in kept})
-    known = {text for own in stored.values() for text in own}
-    words = {text: set(Words.of(text).keys.tolist()) for text in known.union(texts)}
-    return {
-        id: max(len(words[a] & words[b]) / max(1, len(words[a] | words[b])) for a in own for b in stored[id])
-        for id, own in kept
-    }
+    its = _texts_of({id: index.edits[id] for id, _ in kept})
+    of = {text: set(Words.of(text).keys.tolist()) for text in {*texts, *chain(*its.values())}}
+    return {id: max(len(of[a] & of[b]) / max(1, len(of[a] | of[b])) for a in own for b in its[id]) for id, own in kept}
 
 
 def affordable(texts_of: Iterable[tuple[Kept, Collection[str]]]) -> tuple[list[Kept], list[str]]:

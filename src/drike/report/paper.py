@@ -80,10 +80,8 @@ def by_model(groups: Sequence[Group]) -> Table | None:
         return None
     suffixes = {group.label.removeprefix(group.model) for group in groups}
     suffix = suffixes.pop() if len(suffixes) == 1 else ""
-    named = {group.label.removesuffix(suffix): group for group in groups}
-    blocks = [
-        (f"{editor}{suffix}", {name: (group, editor) for name, group in named.items()}) for editor in (METHOD, BASELINE)
-    ]
+    of = {group.label.removesuffix(suffix): group for group in groups}
+    blocks = [(f"{by}{suffix}", {name: (group, by) for name, group in of.items()}) for by in (METHOD, BASELINE)]
     return with_published(TABLES[2], blocks, "Model")
 
 

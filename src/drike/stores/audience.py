@@ -23,8 +23,7 @@ def condition(text: str) -> str:
 
 def applies(only: Sequence[str], values: Mapping[str, str]) -> bool:
     """Whether all conditions hold for a request. values: its model, as "model", and its headers by lower-case name."""
-    by_name = _by_name(only).items()
-    said = ((values.get(name), patterns) for name, patterns in by_name)
+    said = ((values.get(name), patterns) for name, patterns in _by_name(only).items())
     return all(value is not None and any(fnmatchcase(value.casefold(), p) for p in own) for value, own in said)
 
 

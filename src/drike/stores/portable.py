@@ -60,6 +60,9 @@ def edits_of(rows: Sequence[Row | DataError], columns: Mapping[str, str] | None 
     columns, first = columns or {}, next((row for row in rows if isinstance(row, Row)), None)
     if first and (unknown := columns.keys() - first.values.keys()):
         raise DataError(f"{first.file} has no column {min(unknown)!r}; it has {', '.join(map(shown, first.values))}")
+    names = [columns.get(name, name) for name in first.values] if first else []
+    if first and (twice := {name for name in names if names.count(name) > 1}):
+        raise DataError(f"{first.file} has two columns for {min(twice)!r}: rename one, or leave it out")
     if first and not _published(first := _named(first, columns)):
         fields = {_FIELDS.get(name, name) for name in own.named(first)}
         if lacking := [name for name in records.REQUIRED if name not in fields]:
@@ -86,12 +89,18 @@ def import_edits(
     added, refused, repeated = list[EditVersion](), dict[int, str](), 0
     with store.transaction():
         approved = required_approvals(store) > 0  # by others than who imports an edit
+        whole = log.snapshot(store)
+        kept = (edit.record for edit in (*whole.edits.values(), *whole.proposals.values()) if approved)
+        known = {effect(record) for record in kept if record.status in (Status.ACTIVE, Status.PROPOSED)}
         for number, row in enumerate(rows):
             if isinstance(row, str):
                 refused[number] = row
                 continue
             place, record = row
             record = replace(record, author=author if approved else imported_author(record.author, author))
+            if record.status is Status.ACTIVE and effect(record) in known:
+                repeated += 1
+                continue
             try:
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
             except ConflictError as problem:
@@ -109,7 +118,8 @@ def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Importe
     writer = csv.DictWriter(text, [*columns, _WHY], extrasaction="ignore")
     writer.writeheader()
     for place, reason in zip(imported.places, imported.refused, strict=True):
-        writer.writerow(cells[place] | {_WHY: reason})
+        if isinstance(rows[place], Row):  # of another nothing could be read
+            writer.writerow(cells[place] | {_WHY: reason})
     write_text(path, text.getvalue())
 
 
@@ -226,8 +236,8 @@ def whole_store(path: Path) -> WholeStore | None:
 def restore(store: EditStore, whole: WholeStore) -> None:
     """Make an empty store what another was, with the same checksums. Raises StoreError."""
     with store.transaction():
-        if log.snapshot(store).revision:
-            raise StoreError(f"{store.name} has edits already: restore into an empty store")
+        if log.snapshot(store).revision or required_approvals(store):
+            raise StoreError(f"{store.name} has edits, or requires approvals, already: restore into a new store")
         for row, change in zip(whole.rows, whole.log("the exported log"), strict=True):
             store._write(row, change.record)
         for gate in whole.gates:
@@ -301,10 +311,11 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> Sequence[EditV
         return store.put(moves.entering(store, replace(one.record, author=author, reason=why), decides=True))
     known = log.versions(store, one.id)
     base = next((each.record for each in known if each.version == one.version), None)
-    if base is None:
-        raise StoreError(f"edit {one.id} has no version {one.version}: take id and version out, to add it anew")
-    now, file = log.decided_version(known).record, _said(one.record)
-    waiting = known[-1].record.status is Status.PROPOSED and effect(known[-1].record) == effect(one.record)
+    said = {one.record.subject, one.record.query, one.record.target_new}
+    if base is None or said.isdisjoint({base.subject, base.query, base.target_new}):  # that of another store
+        raise StoreError(f"edit {one.id} has no such version {one.version}: take id and version out, to add it anew")
+    now, file, last = log.decided_version(known).record, _said(one.record), known[-1].record
+    waiting = last.status in (Status.PROPOSED, Status.REJECTED) and effect(last) == effect(one.record)
     if file in (_said(base), _said(now)) or waiting:
         return ()
     if _said(now) != _said(base):

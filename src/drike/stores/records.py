@@ -393,5 +393,4 @@ def holds_at(record: EditRecord, time: str) -> bool:
 def overlap(first: EditRecord, second: EditRecord) -> bool:
     """Whether two records may hold at the same time for the same request."""
     begin = max(first.valid_from or "", second.valid_from or "")
-    end = min(first.valid_to or _FOREVER, second.valid_to or _FOREVER)
-    return begin < end and not apart(first.only, second.only)
+    return begin < min(first.valid_to or _FOREVER, second.valid_to or _FOREVER) and not apart(first.only, second.only)
