@@ -89,8 +89,8 @@ def import_edits(
     added, refused, repeated = list[EditVersion](), dict[int, str](), 0
     with store.transaction():
         approved = required_approvals(store) > 0  # by others than who imports an edit
-        whole = log.snapshot(store)
-        kept = (edit.record for edit in (*whole.edits.values(), *whole.proposals.values()) if approved)
+        whole = log.snapshot(store) if approved else log.Snapshot()
+        kept = (edit.record for edit in (*whole.edits.values(), *whole.proposals.values()))
         known = {effect(record) for record in kept if record.status in (Status.ACTIVE, Status.PROPOSED)}
         for number, row in enumerate(rows):
             if isinstance(row, str):
