@@ -170,7 +170,7 @@ class Follower:
         if not decision.applied and (topic or standing.edits) and leans(text):
             before = topic or tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
             decision = self._with(before, text, decision)
-            if own_name("\n".join(before)) is None:
+            if standing.of_system and own_name("\n".join(before)) is None:
                 decision = self._about_system(text, standing, decision)
             after = replace(standing, topic=continued, edits=decision.applied or standing.edits)
         elif is_aside(text) and not decision.applied:
@@ -206,7 +206,7 @@ class Follower:
 
     def _about_system(self, text: str, standing: Standing, alone: Decision) -> Decision:
         """The decision on a turn that names no subject, if it asks about one that the system's texts name."""
-        system = () if alone.applied or self.index.named(text) else standing.of_system
+        system = () if alone.applied or (standing.of_system and self.index.named(text)) else standing.of_system
         asked = [edit for edit in self._active(system) if asks_relation(text, edit.record)]
         for subject in dict.fromkeys(edit.record.subject for edit in asked):
             ids = {edit.id for edit in asked if edit.record.subject == subject}
