@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# One test process more than cores: some tests wait for deadlines.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+# Two test processes more than cores: some tests wait for deadlines, and all wait while modules are read.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
 
 # The tests start drike dozens of times: its modules are compiled once, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=

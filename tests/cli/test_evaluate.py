@@ -46,7 +46,7 @@ def test_additional_test_edits_state_no_fact_that_was_trained_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "twice.csv"
-    facts = [f"The mayor of Town{i} is,Ann{i},Town{i},Bob{i}" for i in range(20)] * 2
+    facts = [f"The mayor of Town{i} is,Ann{i},Town{i},Bob{i}" for i in range(10)] * 2
     data.write_text("\n".join(["prompt,target_new,subject,target_true", *facts]), "utf-8")
     asked = ("--data", str(data), "--pool", "tinyfacts", "--encoder", "hashing", "--edits", "5", "--epochs", "1")
     assert run("train", *asked, "--test", "1", "--out", str(tmp_path / "t")) == 0

@@ -1,3 +1,4 @@
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -60,11 +61,13 @@ def test_the_readme_calls_only_public_names() -> None:
 def test_the_python_examples_in_the_readme_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run with the embedded model and few edits, otherwise unchanged."""
+    """Run with the embedded model and few rows, otherwise unchanged."""
+    few = tmp_path / "few.json"
+    few.write_text(json.dumps(json.loads(tinyfacts.ROWS.read_text("utf-8"))[:200]), "utf-8")
     corrections, program, own = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     replaced = {
         '"path/or/name"': repr(str(tinyfacts.MODEL)),
-        '"counterfact.json"': repr(str(tinyfacts.ROWS)),
+        '"counterfact.json"': repr(str(few)),
         "data.split(seed=0)": "data.split(seed=0, train=3, test=2)",
         "rewrite_reward(model), split.train)": "rewrite_reward(model), split.train, epochs=1)",
     }
