@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-# Set before torch is loaded, so that its waiting threads sleep: on a busy machine, spinning threads make a small model
-# many times slower.
+# Set before numpy and torch are loaded: threads that spin while they wait keep the cores from all other work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads always spin
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
+from os import cpu_count
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -213,17 +214,17 @@ class _Model:
     """The token vectors of a BERT, and the means of them that are vectors of texts."""
 
     def __init__(self, bert: BertFolder) -> None:
-        import onnxruntime
+        from onnxruntime import InferenceSession, SessionOptions
         from tokenizers import Tokenizer
 
         self._bert = bert
         self._tokenizer = Tokenizer.from_file(str(bert.path / "tokenizer.json"))
         self._tokenizer.enable_truncation(bert.max_tokens)
         self._tokenizer.no_padding()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        content = _graph(bert).SerializeToString()
-        self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        options = SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = min(2, cpu_count() or 1), 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other requests need the cores
+        self._session = InferenceSession(_graph(bert).SerializeToString(), options, providers=["CPUExecutionProvider"])
         tokens_of = lambda word: self._tokenizer.encode(word, add_special_tokens=False).ids  # noqa: E731
         self._weights = token_weights(tokens_of, self._tokenizer.get_vocab_size())
         self._weights[[id for id, token in self._tokenizer.get_added_tokens_decoder().items() if token.special]] = 0
