@@ -256,13 +256,18 @@ def test_a_chain_goes_on_from_an_old_store_and_covers_its_last_change(tmp_path: 
 
 @pytest.mark.reliability
 def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_path: Path) -> None:
+    """An import is compared with reading, writing and hashing JSON, so that a slow machine fails nothing."""
     path, store = tmp_path / "facts.jsonl", tmp_path / "edits.db"
     with path.open("w") as file:
         for i in range(100_000):
             name = f"Town {i} on the River {i % 977}"
             fact = {"subject": name, "query": f"The mayor of {name} is", "target_new": f"Person {i % 97}"}
             file.write(json.dumps({**fact, "aliases": [f"T{i}"], "negatives": [f"Who lives in {name}?"]}) + "\n")
-    seconds: dict[str, float] = {}
+    seconds: dict[str, float] = {"JSON": 0.0}
+    for line in path.read_text("utf-8").splitlines():
+        began = time.process_time()
+        hashlib.sha256(json.dumps(json.loads(line)).encode()).hexdigest()
+        seconds["JSON"] += time.process_time() - began
     for command in (["edits", "import", str(path)], ["edits", "list"], ["edits", "--help"]):
         with (tmp_path / "out").open("w") as out:
             before = os.times()
@@ -278,7 +283,9 @@ def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_pat
         EditFeed(opened, Named())
     seconds["feed"] = time.process_time() - began
     print({name: round(value, 1) for name, value in seconds.items()})
-    assert seconds["import"] < 60 and seconds["feed"] < 20 and seconds["list"] - seconds["--help"] < 3
+    assert (
+        seconds["import"] < 120 * seconds["JSON"] and seconds["feed"] < 20 and seconds["list"] - seconds["--help"] < 3
+    )
 
 
 def test_a_store_of_an_earlier_version_compares_its_edits_as_new_ones(tmp_path: Path) -> None:
