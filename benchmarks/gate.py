@@ -7,7 +7,7 @@ What `--only unseen` asks was never put to a gate before that table was made, on
 
     python benchmarks/gate.py --fit src/drike/gates/gate.json     # the calibration that drike ships
     python benchmarks/gate.py [--only stores|subjects|aliases|promise|wordings|unseen] [--data FOLDER]
-    OMP_NUM_THREADS=1 python benchmarks/gate.py --only times|public-times        # on an idle machine
+    OPENBLAS_THREAD_TIMEOUT=4 python benchmarks/gate.py --only times|public-times      # as `drike` sets it; when idle
 
 Embeddings are kept in the folder --cache, so that a second run is quick.
 """
@@ -271,7 +271,7 @@ DECISIONS = 200
 PUBLIC = 500  # public questions of a kind that are timed
 OF_TIMES = (
     "Milliseconds: median / 99th percentile, with the embedding of the query; in brackets the embedding alone. The "
-    "encoder computes in two threads and all else in one, as in a gateway."
+    "encoder computes in two threads and the search in all, as in a gateway."
 )
 RELATION, VERB = r"(?P<relation>[\w' -]+)", "(?P<verb>is|was|are|were)"
 SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "zo")

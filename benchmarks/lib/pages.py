@@ -26,6 +26,7 @@ from drike.support.table import Cell, Table, as_markdown
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 MARKER = "<!-- Notes by hand: `--write` keeps what stands below this line. -->"
 WIDTH = 120
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT")  # variables that change figures
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,8 @@ def command_of(script: Path, arguments: Sequence[str]) -> str:
             skip = True
         else:
             kept.append(Path(argument).name if argument.startswith(("/", ".")) and len(argument) > 1 else argument)
-    threads = os.environ.get("OMP_NUM_THREADS")
-    command = shlex.join(["python", f"benchmarks/{script.name}", *kept])
-    return f"OMP_NUM_THREADS={threads} {command}" if threads else command
+    threads = [f"{name}={value}" for name in THREADS if (value := os.environ.get(name))]
+    return " ".join([*threads, shlex.join(["python", f"benchmarks/{script.name}", *kept])])
 
 
 def draw(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]], *notes: str, wide: bool = False) -> None:

@@ -124,7 +124,8 @@ def test_writing_a_section_keeps_the_others_and_the_notes(tmp_path: Path, monkey
         "* why",
     )
     target.write_text(str(page), "utf-8")
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for name in pages.THREADS:
+        monkeypatch.delenv(name, raising=False)
     for arguments, printed in ((["--size", "2"], "2 ms"), ([], "1 ms\n\n" + "word " * 50)):
         monkeypatch.setattr(sys, "argv", ["benchmarks/speed.py", *arguments, "--out", str(target)])
         with pages.measured(argparse.Namespace(write=False, out=target), "Speed", "How fast."):

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 # Set before numpy and torch are loaded: threads that spin while they wait keep the cores from all other work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads always spin
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
