@@ -7,6 +7,7 @@ machine and ends with this process. It listens on the loopback interface, demand
 from __future__ import annotations
 
 import atexit
+import gc
 import logging
 import os
 import re
@@ -233,14 +234,13 @@ def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
     for what, share in each.items():
         has, wanted = ray.cluster_resources().get(what, 0.0), replicas * share
         while (free := ray.available_resources().get(what, 0.0)) < wanted <= has:
-            if time.monotonic() >= deadline:
-                has = free
+            has = has if time.monotonic() < deadline else free
+            gc.collect()  # actors end with their last reference, which a cycle may hold, as those of a traceback do
             time.sleep(0.2)
         if has < wanted:
             room = int(has / share)
             remedy = f"ask for {room} at most, or add nodes" if room else "add nodes, or leave replicas out"
-            wants = f"{share:g} {what} for each of {replicas} replicas"
-            raise ModelError(f"{wants} is more than the {has:g} that Ray has: {remedy}")
+            raise ModelError(f"{share:g} {what} for each of {replicas} replicas is more than Ray's {has:g}: {remedy}")
 
 
 def _received(reference: Any, replica: str) -> tuple[Any, Usage]:
