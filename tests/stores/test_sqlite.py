@@ -256,7 +256,7 @@ def test_a_chain_goes_on_from_an_old_store_and_covers_its_last_change(tmp_path: 
 
 @pytest.mark.reliability
 def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_path: Path) -> None:
-    """An import is compared with reading, writing and hashing JSON, so that a slow machine fails nothing."""
+    """All are compared with reading, writing and hashing JSON, so that a slow machine fails nothing."""
     path, store = tmp_path / "facts.jsonl", tmp_path / "edits.db"
     with path.open("w") as file:
         for i in range(100_000):
@@ -283,9 +283,8 @@ def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_pat
         EditFeed(opened, Named())
     seconds["feed"] = time.process_time() - began
     print({name: round(value, 1) for name, value in seconds.items()})
-    assert (
-        seconds["import"] < 120 * seconds["JSON"] and seconds["feed"] < 20 and seconds["list"] - seconds["--help"] < 3
-    )
+    assert seconds["import"] < 120 * seconds["JSON"] and seconds["feed"] < 25 * seconds["JSON"]
+    assert seconds["list"] - seconds["--help"] < 5 * seconds["JSON"]
 
 
 def test_a_store_of_an_earlier_version_compares_its_edits_as_new_ones(tmp_path: Path) -> None:
