@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import multiprocessing
 import os
@@ -137,6 +138,11 @@ def chat(content: str, **more: object) -> bytes:
     return json.dumps({"model": "m", "messages": [{"role": "user", "content": content}], **more}).encode()
 
 
+def numbered(body: bytes, count: int) -> Iterator[bytes]:
+    """The body with one number after another for NUMBER, since a gateway keeps what it decided last."""
+    return (body.replace(b"NUMBER", b"%d" % number) for number in itertools.cycle(range(count)))
+
+
 async def ask(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[float, bytes, str]:
     """Send a chat; return seconds, answer and which edits fired."""
     began = time.perf_counter()
@@ -146,18 +152,19 @@ async def ask(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[fl
 
 
 async def overhead(
-    session: aiohttp.ClientSession, above: str, running: Running, body: bytes, count: int, *, at_once: int = AT_ONCE
-) -> tuple[str, ...]:
+    session: aiohttp.ClientSession, above: str, running: Running, bodies: Iterator[bytes], count: int, *,
+    at_once: int = AT_ONCE,
+) -> tuple[str, ...]:  # fmt: skip
     """Ask directly and through the gateway in turns; a row of figures."""
     times: dict[str, list[float]] = {above: [], running.url: []}
     for url in times:  # connections
-        await asyncio.gather(*(ask(session, url, body) for _ in range(at_once)))
+        await asyncio.gather(*(ask(session, url, next(bodies)) for _ in range(at_once)))
     cpu, asked, edited = 0.0, 0, 0
     while asked < count:
         for url, seconds in times.items():
             before = running.cpu
             for _ in range(10):
-                found = await asyncio.gather(*(ask(session, url, body) for _ in range(at_once)))
+                found = await asyncio.gather(*(ask(session, url, next(bodies)) for _ in range(at_once)))
                 seconds += [one for one, _, _ in found]
                 edited += sum(bool(edits) for _, _, edits in found)
             cpu += running.cpu - before if url == running.url else 0.0
@@ -215,19 +222,22 @@ async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
     rows: Sequence[tuple[str, Path, bytes]] = (
         ("no edits", place / "empty.db", chat("What is the capital of Peru?")),
         ("no edits, streamed", place / "empty.db", chat("What is the capital of Peru?", stream=True)),
-        ("nothing fires", full, chat("What is the capital of Peru?")),
-        ("one fires", full, chat("Who is the mayor of Oldtown 7?")),
+        ("nothing fires", full, chat("What is the capital of Peru, and what was it in NUMBER?")),
+        ("one fires", full, chat("Who is the mayor of Oldtown NUMBER?")),
     )
     drawn = []
     timeout, connector = aiohttp.ClientTimeout(total=120), aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
         for name, path, body in rows:
             with gateway(above, path) as running:
-                drawn.append((name, *await overhead(session, above, running, body, args.requests)))
+                drawn.append(
+                    (name, *await overhead(session, above, running, numbered(body, args.edits), args.requests))
+                )
         for name, _, body in rows[2:] if args.encoder else ():
             with gateway(above, full, "calibrated") as running:
                 for at_once in (1, AT_ONCE):
-                    figures = await overhead(session, above, running, body, args.requests, at_once=at_once)
+                    bodies = numbered(body, args.edits)
+                    figures = await overhead(session, above, running, bodies, args.requests, at_once=at_once)
                     drawn.append((f"{name}, with an encoder", *figures))
         header = ("", "at a time", "overhead p50, ms", "p99, ms", "CPU ms per request", "memory, MB", "edited")
         pages.draw(f"{args.requests:,} requests a row, {args.edits:,} edits", header, drawn)
