@@ -206,7 +206,7 @@ class Follower:
 
     def _about_system(self, text: str, standing: Standing, alone: Decision) -> Decision:
         """The decision on a turn that names no subject, if it asks about one that the system's texts name."""
-        system = () if alone.applied or (standing.of_system and self.index.named(text)) else standing.of_system
+        system = () if alone.applied or not standing.of_system or self.index.named(text) else standing.of_system
         asked = [edit for edit in self._active(system) if asks_relation(text, edit.record)]
         for subject in dict.fromkeys(edit.record.subject for edit in asked):
             ids = {edit.id for edit in asked if edit.record.subject == subject}
