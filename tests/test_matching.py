@@ -56,6 +56,15 @@ def test_normalising_leaves_something_and_every_text_matches_itself(text: str) -
         (" 5 degrees", "-5 degrees", False),
         (" \N{MINUS SIGN}5 degrees", "-5", True),
         (" 1914\N{EN DASH}1918", "1914-1918", True),
+        ("東京です。", "東京", True),
+        ("東京都です。", "東京", False),
+        ("日本語です", "日本", False),
+        ("みかんせい", "みかん", False),
+        ("北京是首都", "北京", True),
+        ("北京市", "北京", False),
+        ("Pythonです", "Python", True),
+        ("서울입니다.", "서울", True),
+        ("서울시입니다.", "서울", False),
     ],
 )
 def test_matching_examples(text: str, target: str, right: bool) -> None:
@@ -74,7 +83,8 @@ def test_an_empty_target_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("following", "word", "answer"),
-    [("", True, True), ("\n", True, True), (".\n\n", True, True), ("land", False, False), (" City", True, False)],
+    [("", True, True), ("\n", True, True), (".\n\n", True, True), ("land", False, False), (" City", True, False)]
+    + [("です", True, False), ("都", False, False), ("입니다", True, False), ("입", False, False)],
 )
 def test_word_and_answer_boundaries(following: str, word: bool, answer: bool) -> None:
     assert (ends_word(following), ends_answer(following)) == (word, answer)

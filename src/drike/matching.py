@@ -12,6 +12,10 @@ from functools import lru_cache
 _ARTICLES = re.compile(r"\b(?:a(?=\s+\S)|(?i:an|the))\b|^\s*A(?=\s+\w)")  # not of "Serie A", nor of "A. Peru"
 _JOINERS = re.compile(r"(?!(?<!\w)-\d)[-‐-―_/]")
 _POSSESSIVE = re.compile(r"['’][sS]\b")
+_SUFFIX = re.compile(  # what follows a word without a space in Chinese, Japanese and Korean
+    "[是的和与與或在也]|(?<![\u3041-\u309f])[\u3041-\u309f]"
+    "|(?:입니다|이에요|예요|이다|이고|이며|에서|으로|[은는이가을를의에과와도로])(?![가-힣])"
+)
 _PUNCTUATION = re.compile(r"(?<!\d)[.](?=\d)|[.](?!\d)|(?!-\d)[^\w\s.+#]")  # keeps decimal points, signs, + and #
 
 
@@ -31,10 +35,10 @@ def normalise(text: str) -> str:
 
 def matches(text: str, target: str) -> bool:
     """Whether the first line of `text` starts with the words of `target`, both normalised. Raises ValueError."""
-    wanted = normalise(target).split()
+    said, wanted = (" ".join(normalise(each).split()) for each in (first_line(text), target))
     if not wanted:
         raise ValueError("a target must hold at least one word: every answer would match an empty one")
-    return normalise(first_line(text)).split()[: len(wanted)] == wanted
+    return f"{said} ".startswith(f"{wanted} ") or (said.startswith(wanted) and bool(_SUFFIX.match(said, len(wanted))))
 
 
 def equals(text: str, target: str) -> bool:
@@ -43,8 +47,8 @@ def equals(text: str, target: str) -> bool:
 
 
 def ends_word(following: str) -> bool:
-    """Whether a word is complete when `following` comes next; "" stands for the end of the text."""
-    return not (following[:1].isalnum() or following[:1] == "\N{REPLACEMENT CHARACTER}")  # part of a letter
+    """Whether a word is complete when `following` comes next; "" stands for the end, U+FFFD for part of a letter."""
+    return not (following[:1].isalnum() or following[:1] == "\ufffd") or bool(_SUFFIX.match(following))
 
 
 def ends_answer(following: str) -> bool:

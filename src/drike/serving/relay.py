@@ -225,7 +225,8 @@ class PassingAnswer:
         raw = b"".join(self._raw)
         whole = max((place + len(end) for end in _EVENT_ENDS if (place := raw.rfind(end)) >= 0), default=0)
         lines = raw[:whole].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-        self._text += "".join([_said(_data(event)) for event in lines.split("\n\n") if event])
+        events = (event.split("\n") for event in lines.split("\n\n") if event)
+        self._text += "".join([_said("\n".join(s[5:] for s in event if s.startswith("data:"))) for event in events])
         self._raw, self._size = [raw[whole:]], len(raw) - whole
         self._due = 2 * self._size + _BATCH  # so that a long event is not gone through with each of its chunks
 
@@ -275,12 +276,6 @@ def _text(content: object) -> str:
     if isinstance(content, list):
         return "".join(map(_text, content))
     return content if isinstance(content, str) else ""
-
-
-def _data(event: str) -> str:
-    if "\n" not in event and event.startswith("data:"):  # most
-        return event[5:]
-    return "\n".join(line[5:] for line in event.split("\n") if line.startswith("data:"))
 
 
 def _said(raw: bytes | str) -> str:
