@@ -65,6 +65,19 @@ def test_normalising_leaves_something_and_every_text_matches_itself(text: str) -
         ("Pythonです", "Python", True),
         ("서울입니다.", "서울", True),
         ("서울시입니다.", "서울", False),
+        ("서울에서는", "서울", True),
+        ("서울이라고 합니다", "서울", True),
+        ("赤ちゃん", "赤", False),
+        ("北京。它是首都", "北京", True),
+        ("北京（中国）", "北京", True),
+        ("Oslo,Norway", "Oslo", True),
+        ("15 Millionen", "1,5", False),
+        ("1,500,000", "1500000", True),
+        ("P!nk sings", "P", False),
+        ("काला", "कला", False),
+        ("नेपाली", "नेपाल", False),
+        ("नेपाल है", "नेपाल", True),
+        ("ดุ", "ดี", False),
     ],
 )
 def test_matching_examples(text: str, target: str, right: bool) -> None:
@@ -83,8 +96,11 @@ def test_an_empty_target_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("following", "word", "answer"),
-    [("", True, True), ("\n", True, True), (".\n\n", True, True), ("land", False, False), (" City", True, False)]
-    + [("です", True, False), ("都", False, False), ("입니다", True, False), ("입", False, False)],
-)
+    [
+        ("", True, True), ("\n", True, True), (".\n\n", True, True), ("land", False, False), (" City", True, False),
+        ("。", True, True), ("です", True, False), ("都", False, False), ("んぼ", False, False), ("ी", False, False),
+        ("입니다", True, False), ("입", False, False),
+    ],
+)  # fmt: skip
 def test_word_and_answer_boundaries(following: str, word: bool, answer: bool) -> None:
     assert (ends_word(following), ends_answer(following)) == (word, answer)

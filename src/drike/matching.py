@@ -13,10 +13,12 @@ _ARTICLES = re.compile(r"\b(?:a(?=\s+\S)|(?i:an|the))\b|^\s*A(?=\s+\w)")  # not 
 _JOINERS = re.compile(r"(?!(?<!\w)-\d)[-‐-―_/]")
 _POSSESSIVE = re.compile(r"['’][sS]\b")
 _SUFFIX = re.compile(  # what follows a word without a space in Chinese, Japanese and Korean
-    "[是的和与與或在也]|(?<![\u3041-\u309f])[\u3041-\u309f]"
-    "|(?:입니다|이에요|예요|이다|이고|이며|에서|으로|[은는이가을를의에과와도로])(?![가-힣])"
+    "[是的在与與或]|です|でし|だ|である|[はがをにのともでへや]|から|まで|より"
+    "|(?:이라고|이에요|예요|이었습니다|였습니다|입니다|이다|이고|에서|으로|까지|부터|[은는이가을를의에과와도로만야]){1,4}(?![가-힣])"
 )
-_PUNCTUATION = re.compile(r"(?<!\d)[.](?=\d)|[.](?!\d)|(?!-\d)[^\w\s.+#]")  # keeps decimal points, signs, + and #
+_MARKS = "".join(c for c in map(chr, range(0x900, 0x1800)) if unicodedata.category(c)[0] == "M")  # vowels, tones
+_BREAKS = re.compile(r"(?i)[、。「」『』《》【】;()\[\]]|(?<![a-z])[!?]|[!?](?![a-z])|,(?!(?<=\d,)\d{3}(?!\d))")
+_PUNCTUATION = re.compile(rf"(?<!\d)[.](?=\d)|[.](?!\d)|(?!-\d)[^\w\s.+#{_MARKS}]")  # not decimal points, signs, +, #
 
 
 def first_line(text: str) -> str:
@@ -29,7 +31,8 @@ def normalise(text: str) -> str:
     """Fold case, remove articles and punctuation, collapse white space, but leave something ("The The", "?!")."""
     composed = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
     spaced = _JOINERS.sub(" ", _POSSESSIVE.sub(" s", composed))
-    plain, without = (_PUNCTUATION.sub("", kept).casefold() for kept in (spaced, _ARTICLES.sub(" ", spaced)))
+    apart = (_BREAKS.sub(" ", kept) for kept in (spaced, _ARTICLES.sub(" ", spaced)))
+    plain, without = (_PUNCTUATION.sub("", kept).casefold() for kept in apart)
     return " ".join(without.split()) or " ".join(plain.split()) or composed.casefold().strip()
 
 
@@ -48,9 +51,9 @@ def equals(text: str, target: str) -> bool:
 
 def ends_word(following: str) -> bool:
     """Whether a word is complete when `following` comes next; "" stands for the end, U+FFFD for part of a letter."""
-    return not (following[:1].isalnum() or following[:1] == "\ufffd") or bool(_SUFFIX.match(following))
+    return not re.match(rf"[^\W_]|[{_MARKS}\ufffd]", following) or bool(_SUFFIX.match(following))
 
 
 def ends_answer(following: str) -> bool:
     """Whether an answer is complete when `following` comes next: the end, a line break or the end of a clause."""
-    return following.strip(" ")[:1] in ("", "\n", "\r", ".", ",", ";", ":", "!", "?", ")", '"')
+    return following.strip(" ")[:1] in {"", *'\n\r.,;:!?)"。，、；：！？）」'}

@@ -78,9 +78,9 @@ def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixtur
     )
     said = edits(capsys, "import", "facts.csv", code=1)
     assert "Refused: facts.csv, row 3: it lacks subject" in said
-    assert "facts.csv: 1 added, 0 in force already, 1 refused" in said
+    assert "facts.csv: 1 added, 0 stored already, 1 refused" in said
     assert "Error: facts.csv has refused rows (listed above, and in facts.csv.refused.csv): correct them" in said
-    assert "0 added, 1 in force already, 1 refused" in edits(capsys, "import", "facts.csv", code=1)
+    assert "0 added, 1 stored already, 1 refused" in edits(capsys, "import", "facts.csv", code=1)
     assert edits(capsys, "import", "other.csv", code=1).startswith("Error: other.csv cannot be read")
 
 
@@ -253,7 +253,7 @@ def test_edits_are_found_compared_and_synced(capsys: pytest.CaptureFixture[str],
     assert "added 2@1" in edits(capsys, "diff", "2000-01-01", "2999-01-01")
     assert "2 edits and 2 changes" in edits(capsys, "export", "all.jsonl", "--all")
     assert "is now what the store" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
-    assert "2 in force already" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
+    assert "2 stored already" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
     assert edits(capsys, "sync", "files") == "files: 2 files written, 0 changes taken over"
     next((place / "files").glob("00002*")).unlink()
     assert "1 edit left alone" in edits(capsys, "sync", "files", code=1)

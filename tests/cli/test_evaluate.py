@@ -57,8 +57,9 @@ def test_additional_test_edits_state_no_fact_that_was_trained_on(
     assert run(*more, "--test", most) == 0
     split, cases = SplitIds.load(tmp_path / "t" / "split.json"), datasets.load(data).cases
     query = {case.case_id: case.edit.query for case in cases}
-    tested = {query[o.case_id] for o in read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")}
-    assert len(tested) > 1 and tested.isdisjoint(query[id] for id in split.train)
+    tested = [query[o.case_id] for o in read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")]
+    assert 1 < len(tested) == len(set(tested)), "each fact once"
+    assert set(tested).isdisjoint(query[id] for id in split.train)
 
 
 def test_an_editor_named_twice_is_measured_once(tmp_path: Path) -> None:

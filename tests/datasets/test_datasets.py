@@ -184,6 +184,7 @@ class TestCleaning:
         cut = clean("Notes\nCategory:Rivers of Maine Ada Bell grew up in", "Ada Bell", [])
         assert (cut.after, cut.how, cut.suspicious) == ("Ada Bell grew up in", "subject", True)
         assert clean("No mention at all", "Ada Bell", []).suspicious
+        assert clean("他去了商店。莱昂说的语言是", "莱昂", []).after == "莱昂说的语言是"
 
     def test_cleaning_cuts_at_the_last_whole_word_mention(self) -> None:
         assert around("Go is old. Go was made by Google", "Go") == ("Go is old. ", " was made by Google")
@@ -236,6 +237,14 @@ class TestFlat:
         assert [len(case.paraphrases) for case in data.cases] == [2, 0]
         assert ("row", "case_id occurs in an earlier file") in {(one.what, one.reason) for one in data.dropped}
         assert data.name == "full+flat"
+
+    def test_numbers_that_two_files_give_to_different_edits_lose_none(self, tmp_path: Path) -> None:
+        facts = [(f"The mayor of Town{i} is,Ann{i},Town{i},{i % 3}") for i in range(6)]
+        for name, some in (("a", facts[:3]), ("b", facts[3:])):
+            (tmp_path / f"{name}.csv").write_text("\n".join(["prompt,target_new,subject,case_id", *some]), "utf-8")
+        data = load(str(tmp_path / "a.csv"), str(tmp_path / "b.csv"))
+        assert sorted(case.edit.target_new for case in data.cases) == [f"Ann{i}" for i in range(6)]
+        assert len({case.case_id for case in data.cases}) == 6
 
     @needs_flat
     @needs_full

@@ -109,6 +109,7 @@ def test_a_table_serves_evaluation_and_a_store_of_edits_alike(tmp_path: Path) ->
         ("prompt,target_new\n", "holds no rows"),
         ("prompt,target_new,neighborhood_answer\nx,y,z\n", "neighborhood_answer and no neighborhood_prompt; name both"),
         ("prompt,target_new\nx,\n", "no usable row .1 left out: an object is blank"),
+        ('prompt,target_new\nx,"a\nb"\n', "no usable row .1 left out: an object has a line break"),
     ],
 )  # fmt: skip
 def test_a_broken_table_is_refused_with_file_row_and_remedy(tmp_path: Path, text: str | bytes, named: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,9 +11,10 @@ import pytest
 
 from drike.gates.verification import Proposal, proposals
 from drike.prompts import REWRITE, chat_messages
-from drike.stores.log import snapshot
+from drike.stores import moves
+from drike.stores.log import snapshot, versions
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, conflict_keys
+from drike.stores.records import EditRecord, Move, conflict_keys
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 
@@ -123,6 +125,17 @@ def test_wordings_need_a_model_and_somebody_to_look_at_them(
         assert run(*ADD, "--wordings", "2", *more) == 2
         assert words in capsys.readouterr().err and not Path("edits.db").exists()
     assert run("edits", "reword", "--model", "m", "--yes") == 1  # there is no store
+
+
+def test_who_rewords_an_approved_edit_has_not_approved_it(model: ScriptedModel) -> None:
+    run("edits", "add", "--fact", "The capital of Peru is -> Oslo", "--subject", "Peru", "--status", "proposed")
+    with closing(open_store(Path("edits.db"))) as store:
+        moves.approve(store, 1, author="Bob")
+    assert run("edits", "reword", "--model", "m", "--yes") == 0
+    with closing(open_store(Path("edits.db"))) as store:
+        approved, reworded = versions(store, 1)[-2:]
+    assert approved.record.move is Move.APPROVE and reworded.record.move is None and reworded.record.paraphrases
+    assert "paraphrases by" in (reworded.record.reason or "")
 
 
 def test_a_wording_that_two_edits_get_is_stored_for_the_first(

@@ -53,6 +53,15 @@ def test_scores_keep_the_order_of_requests_and_repeats_agree(tokenizer: Any) -> 
         assert score.logprobs == pytest.approx(scores[request].logprobs, abs=1e-4)
 
 
+def test_a_model_that_computes_no_numbers_is_refused(tokenizer: Any) -> None:
+    model = wrap(llama, tokenizer, remember=False)
+    with torch.no_grad():
+        model._model.lm_head.weight[-1] = torch.nan
+    for requests in (episode(6)[:1], episode(6)):
+        with pytest.raises(ModelError, match="computes no numbers"):
+            model.score(requests)
+
+
 def test_cached_scores_are_equal_and_need_no_forward(tokenizer: Any) -> None:
     model = wrap(llama, tokenizer)
     requests = episode(6)

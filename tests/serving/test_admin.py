@@ -76,6 +76,26 @@ def test_feedback_changes_the_very_next_answer(above: Recorded, tmp_path: Path, 
         assert fired and gateway.chat(needless)[1]["x-drike-scope"] == "abstained"
 
 
+def test_a_model_that_takes_no_max_tokens_is_asked_in_its_own_way(tmp_path: Path) -> None:
+    def newer(handler: RawHandler, call: Received) -> None:
+        values = json.loads(call.body)
+        if values["model"] == "gone":
+            return handler.reply(404, b'{"error": {"message": "no such model"}}')
+        if "max_tokens" in values:
+            return handler.reply(400, b'{"error": {"message": "use max_completion_tokens"}}')
+        said = {"choices": [{"message": {"content": values["messages"][-1]["content"]}}]}
+        return handler.reply(200, json.dumps(said).encode())
+
+    with upstream(newer) as above, running(above.url, tmp_path, ENTRY) as gateway:
+        status, answer = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT, "model": "new"})
+        assert status == 200 and answer["before"] == ABOUT and json.loads(above.body)["max_completion_tokens"]
+        status, proof = gateway.manage("POST", "/admin/v1/edits/1/verify", {"model": "new"})
+        assert status == 200 and proof["took"] == proof["asked"] > 0
+        for path, values in (("try", {"query": ABOUT}), ("edits/1/verify", {})):  # a refusal is no answer of a model
+            status, answer = gateway.manage("POST", f"/admin/v1/{path}", {**values, "model": "gone"})
+            assert status == 502 and "no such model" in answer["error"]["message"]
+
+
 def test_trying_a_question_shows_both_answers(gateway: Running) -> None:
     status, answer = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT})
     assert status == 200 and answer["before"] == ABOUT and answer["after"].endswith(ABOUT) and "Oslo" in answer["after"]

@@ -52,6 +52,16 @@ def test_an_edit_is_proven_whatever_requests_it_is_for(above: Recorded, tmp_path
         assert status == 200 and proof["took"] == proof["asked"] >= 2 and proof["failures"] == []
 
 
+def test_a_report_to_a_store_that_is_gone_is_to_be_sent_again(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, ENTRY) as gateway:
+        store = Path(gateway.feed.store.name)
+        aside = store.rename(store.with_name("aside"))
+        assert post(gateway, REPORT)[0] == 503
+        assert gateway.manage("GET", "/admin/v1/edits/1")[0] == 503
+        aside.rename(store)
+        assert post(gateway, REPORT)[0] == 201
+
+
 def test_reports_are_closed_with_a_reason(gateway: Running) -> None:
     number = post(gateway, REPORT)[1]["report"]
     assert gateway.manage("POST", "/admin/v1/inbox/close", {"reports": [number]})[0] == 400

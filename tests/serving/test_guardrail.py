@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,15 @@ def test_agentgateways_messages_are_changed_where_an_edit_fires(gateway: Running
 )
 def test_what_concerns_no_edit_passes(gateway: Running, asked: bytes) -> None:
     assert json.loads(gateway.ask("POST", "/guardrail", asked)[2]) == {"action": "NONE"}
+
+
+def test_edits_for_one_model_apply_to_webhooks_that_name_it(tmp_path: Path) -> None:
+    with running("http://127.0.0.1:9/v1", tmp_path, replace(ENTRY, only=("model=gpt-*",))) as gateway:
+        agent = {"body": {"model": "gpt-5", "messages": [user(ABOUT)]}}
+        for model, scope in (("gpt-5", "fired"), ("tiny", "abstained"), (None, "abstained")):
+            body = litellms([ABOUT], [user(ABOUT)], model=model)
+            assert gateway.ask("POST", LITELLM, body)[1]["x-drike-scope"] == scope
+        assert gateway.ask("POST", "/request", json.dumps(agent).encode())[1]["x-drike-scope"] == "fired"
 
 
 def test_in_shadow_webhooks_are_counted_and_nothing_is_changed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from http.client import HTTPException
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -178,4 +179,33 @@ def test_a_receiver_can_check_who_sent_an_event(store: EditStore, monkeypatch: p
 def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch, address: str, why: str) -> None:
     monkeypatch.delenv(SECRET, raising=False)
     with pytest.raises(UsageError, match=why):
+        webhook(address)
+
+
+def test_no_answer_of_a_receiver_ends_the_events(store: EditStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: Told = []
+    failures = [HTTPException("garbage"), RuntimeError("anything")]
+    sender = notifier(store, told)
+    sender.send_new()
+    send = sender._send
+
+    def moody(body: bytes, headers: Mapping[str, str]) -> None:
+        if failures:
+            raise failures.pop()
+        send(body, headers)
+
+    monkeypatch.setattr(sender, "_send", moody)
+    monkeypatch.setattr("drike.serving.notify._INTERVAL", 0.01)
+    store.put(PROPOSED)
+    sender.start()
+    end = time.monotonic() + 20
+    while not told and time.monotonic() < end:
+        time.sleep(0.02)
+    sender.close()
+    assert names(told) == ["proposed"] and not failures
+
+
+@pytest.mark.parametrize("address", ["http://[", "https://host:abc/x", "https://host:0/x", "ftp://host/x"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="is not an address"):
         webhook(address)

@@ -447,3 +447,5 @@ def test_words_and_short_numbers_are_not_redacted() -> None:
     text = "In 1969 Peru had 13,193,000 people, said Ann Lee; the code is 4711."
     assert redacted(text) == text
     assert redacted("sk-abc123DEF456ghi789jk at 10.0.0.1") == "[key] at [IP]"
+    assert redacted("HTTPS://a.b/c sk-abcdefghijklmnopqrst ::1 2001:db8::1") == "[address] [key] [IP] [IP]"
+    assert redacted("at 12:30:45, std::vector") == "at 12:30:45, std::vector"

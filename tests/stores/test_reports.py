@@ -34,8 +34,9 @@ def test_a_report_is_closed_once_and_with_a_reason(store: EditStore) -> None:
     assert (first.reason, first.closed_by, second.edit) == ("no fault", "Tom", 7)
     with pytest.raises(StoreError, match="edit 7 came of it"):
         reports.close(store, 2, reason="again")
-    with pytest.raises(StoreError, match="there is no report 3"):
-        reports.report(store, 3)
+    for number in (3, 2**63, -(2**70)):
+        with pytest.raises(StoreError, match=f"there is no report {number}"):
+            reports.report(store, number)
 
 
 def test_the_oldest_closed_reports_make_room_and_open_ones_never_do(

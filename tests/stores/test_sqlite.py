@@ -17,7 +17,7 @@ import pytest
 from drike.gates.by_name import Named
 from drike.serving.feed import EditFeed
 from drike.stores.log import CLAIMS, snapshot
-from drike.stores.records import ConflictError, EditRecord, StoreError
+from drike.stores.records import ConflictError, EditRecord, StoreError, UnavailableError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.stores import PERU, active
 from tests.worlds.tally import Tally
@@ -137,6 +137,15 @@ def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> No
     assert active(store) == {"Oslo"}
     store._file.execute("PRAGMA max_page_count = 1000")
     store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
+
+
+def test_a_store_that_could_not_be_written_is_opened_anew(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(PERU)
+        store._file.execute("PRAGMA query_only = ON")  # fails as a file system does that is read-only
+        with pytest.raises(UnavailableError, match="check the path and its permissions"):
+            store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
+        assert store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
 
 
 def test_the_store_never_uses_a_write_ahead_log(tmp_path: Path) -> None:

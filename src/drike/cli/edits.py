@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -202,8 +202,8 @@ def reworded(
             if not (picked := _picked(usable) if ask and usable else usable):
                 say("  none is stored")
                 continue
-            record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author())
-            yield from store.put(replace(record, reason=f"paraphrases by {writer.info.name}"), replaces=edit)
+            new, why = {"paraphrases": (*edit.record.paraphrases, *picked)}, f"paraphrases by {writer.info.name}"
+            yield from moves.change(store, edit.id, new, author=author(), reason=why, version=edit.version)
 
 
 def _picked(texts: Sequence[str]) -> list[str]:
@@ -264,7 +264,7 @@ def import_(
     else:
         imported = _imported(rows, store, supersede=supersede, dry_run=dry_run)
     say_lines(f"Refused: {as_flags(str(problem))}" for problem in imported.refused)
-    counts = f"{len(imported.added):,} added, {imported.repeated:,} in force already, {len(imported.refused):,} refused"
+    counts = f"{len(imported.added):,} added, {imported.repeated:,} stored already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}" + (" (nothing was changed)" if dry_run else ""))
     if ambiguous := ambiguous_names(imported.added):
         names = ", ".join(f'"{name}"' for name in ambiguous[:3])

@@ -94,8 +94,9 @@ def open_edits(
             raise UsageError(f"--run keeps its split: {remedy}")
         split = base.split
         if data.test is not None:  # its own, then others that were not trained on
-            others = {c.case_id for c in base.run.dataset().cases if keys_of(c).isdisjoint(base.trained.trained_on)}
-            others -= {*split.train, *split.validation, *split.test}
+            cases, own = base.run.dataset().cases, {*split.train, *split.validation, *split.test}
+            known = base.trained.trained_on.union(*(keys_of(case) for case in cases if case.case_id in own))
+            others = {*{keys_of(c): c.case_id for c in cases[::-1] if known.isdisjoint(keys_of(c))}.values()}
             enough = (*split.test, *(case_id for case_id in split.editable if case_id in others))
             if data.test > (most := len(enough)):
                 raise UsageError(f"only {most} editable rows were not trained on: ask for --test {most} or fewer")

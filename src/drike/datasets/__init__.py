@@ -21,6 +21,7 @@ from drike.datasets.forms import FORMS, SCREENED, flat_form
 from drike.datasets.rows import GROUP, Dropped, ReadLog, Row, read_rows, shown
 from drike.edits import ASPECTS_OF_S, Aspect, EditCase
 from drike.errors import DataError
+from drike.matching import normalise
 from drike.support.files import cache_folder, sha256, write_bytes, write_text
 from drike.support.table import counted
 
@@ -124,23 +125,29 @@ def _recognise(row: Row) -> Form:
 def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[dict[Form, list[Row]], set[str]]:
     """Rows by form, without repeated ones, each with a unique case_id, and the case_ids that are numbers of ours."""
     by_form: dict[Form, list[Row]] = {form: [] for form in FORMS}
-    first: dict[str, Row] = {}
+    first: dict[str | None, tuple[Form, Row]] = {}
     unnamed: list[tuple[Form, Row]] = []
     for form, row in recognised:
-        if (name := form.case_id(row)) is None:
+        name = form.case_id(row)
+        known, earlier = first.setdefault(name, (form, row))
+        if name is None or (row.file != earlier.file and _object(known, earlier) != _object(form, row)):
             unnamed.append((form, row))
-        elif first.setdefault(name, row) is row:
+        elif earlier is row:
             by_form[form].append(replace(row, values=row.values | {"case_id": name}))
-        elif row.file != first[name].file:
+        elif row.file != earlier.file:
             log.dropped["row", "case_id occurs in an earlier file"].append(row)
-        elif row.values == first[name].values:
+        elif row.values == earlier.values:
             log.dropped["row", "row is repeated in its file"].append(row)
         else:
-            raise row.wrong("case_id", f"is also the one of row {first[name].index}, whose content differs")
-    start = max((number + 1 for rank, number, _ in map(order_of, first) if rank == 0), default=0)
+            raise row.wrong("case_id", f"is also the one of row {earlier.index}, whose content differs")
+    start = max((number + 1 for rank, number, _ in map(order_of, filter(None, first)) if rank == 0), default=0)
     for number, (form, row) in enumerate(unnamed, start):
         by_form[form].append(replace(row, values=row.values | {"case_id": number}))
     return by_form, {str(start + i) for i in range(len(unnamed))}
+
+
+def _object(form: Form, row: Row) -> str:
+    return normalise(form.edits(row, "alt")[0].target_new)
 
 
 def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], log: ReadLog) -> Iterator[EditCase]:

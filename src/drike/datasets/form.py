@@ -23,7 +23,7 @@ Templates = Mapping[str, Collection[Template]]  # by relation
 Asked = Iterator[Probe | BaselineQuestion]
 EditedRow = tuple[Row, Sequence[Edit]]
 _NAMES = {Aspect.PARAPHRASE: "paraphrase", Aspect.NEIGHBORHOOD: "neighbour"}  # of what is dropped; others: "X probe"
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|\n\s*")
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？][”’」』）]*\s*|\n\s*")
 _MARKUP = re.compile(r"Category:|References|External links|https?:|[|{}<>=]")
 _WORD = re.compile(r"\w")
 _LONG_HEAD = 8  # words: CounterFact's longest wording has seven ahead of the subject
@@ -88,7 +88,7 @@ def neighbour(edit: Edit, query: str, answer: str) -> Probe:
 
 def question(text: str) -> str:
     """A text with a question mark; "" for a blank one."""
-    return f"{text.removesuffix('?').rstrip()}?" if text else ""
+    return f"{text.rstrip('?？ ')}?" if text else ""
 
 
 def is_answer(text: str, answers: Iterable[str]) -> bool:
@@ -103,8 +103,8 @@ def _defect(edits: Sequence[Edit], answers: Sequence[str]) -> str | None:
             return "query is blank"
         if edit.subject == "":
             return "subject is blank"
-        if not edit.target_new or edit.target_true == "":
-            return "an object is blank"
+        if not edit.target_new or edit.target_true == "" or "\n" in edit.target_new:
+            return "an object has a line break" if "\n" in edit.target_new else "an object is blank"
         if edit.target_true is not None and is_answer(edit.target_new, [edit.target_true]):
             return "new and old object are the same"
         if edit.target_true is not None and is_answer(edit.target_new, answers):

@@ -96,7 +96,7 @@ class Calibrated:
             one = known.get(id) or Candidate(index.edits[id], 1.0)
             known[id] = replace(one, probability=1.0, features={**one.features, EQUAL: 1.0})
         candidates = _without_excluded([*known.values()], parsed.negatives)
-        return sorted(candidates, key=lambda c: (-c.probability, -c.edit.record.priority, c.edit.id))
+        return sorted(candidates, key=lambda c: (-round(c.probability, 6), -c.edit.record.priority, c.edit.id))
 
     def _probability(self, edit: EditVersion, name: str | None, features: Features) -> float:
         head = self.unnamed if name is None else self.named

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -197,33 +198,34 @@ class Wordings:
         """What questions with these salient unit vectors [n, d] have in common with edits that have these wordings."""
         near, prototypes = vectors @ self._vectors.T, self.inventory.nearness(vectors)
         asked = probabilities(prototypes)
-        roots, known = np.sqrt(asked), asked.max(axis=1, initial=0.0)
+        roots = np.sqrt(asked)
         # Powers of cosines, so not too large.
         weights, further = np.exp(_OF_WORDINGS * near), np.exp(_OF_WORDINGS * prototypes)
         total = weights.sum(axis=1) + further.sum(axis=1) + np.exp(_OF_WORDINGS * _UNKNOWN)
         shown = self._edits / (self._edits + _FEW)
         claims, further_claims = np.exp((near - 1) / _NEAR) * shown, np.exp((prototypes - 1) / _NEAR)
-        found = {}
-        for id, wordings in edits.items():
-            own = np.stack([worded.vector for worded in wordings.values()])
-            relations = probabilities(self.inventory.nearness(own))
-            same = np.max([self._same(*of, row) for of, row in zip(wordings.items(), relations, strict=True)], axis=0)
-            likely, places = relations.max(axis=0), [self._place[text] for text in wordings if text in self._place]
-            nearest = (vectors @ own.T).max(axis=1)
-            itself, others = np.exp(_OF_WORDINGS * nearest), same.copy()
-            others[places] = 0.0  # the edit's own wordings count once, by the nearest
-            expected = weights @ others + further @ likely + itself
-            expected /= total + itself - weights[:, places].sum(axis=1)
-            others = 1 - same
-            others[places] = 0.0
-            taken = np.maximum(
-                (claims * others).max(axis=1, initial=0.0), (further_claims * (1 - likely)).max(axis=1, initial=0.0)
-            )
-            alike = np.maximum(nearest, (near * same).max(axis=1, initial=-1))
-            overlap = (roots @ np.sqrt(relations).T).max(axis=1, initial=0.0)
-            rows = zip(alike, expected, overlap, taken, known, strict=True)
-            found[id] = [Agreement(*map(float, row)) for row in rows]
-        return found
+        texts, worded = zip(*chain.from_iterable(wordings.items() for wordings in edits.values()), strict=True)
+        starts = np.cumsum([0, *map(len, edits.values())])[:-1]  # where the wordings of each edit begin
+        own, own_places = np.stack([wording.vector for wording in worded]), np.zeros((len(edits), len(shown)), np.bool_)
+        for row, wordings in zip(own_places, edits.values(), strict=True):
+            row[[self._place[text] for text in wordings if text in self._place]] = True
+        relations = probabilities(self.inventory.nearness(own))
+        likely = np.maximum.reduceat(relations, starts)
+        same = np.maximum.reduceat([*map(self._same, texts, worded, relations)], starts)
+        nearest = np.maximum.reduceat(vectors @ own.T, starts, axis=1)  # [questions, edits], as what follows
+        itself = np.exp(_OF_WORDINGS * nearest)
+        # The edit's own wordings count once, by the nearest.
+        expected = weights @ np.where(own_places, 0.0, same).T + further @ likely.T + itself
+        expected /= total[:, None] + itself - weights @ own_places.T
+        alike = np.maximum(nearest, [(row * same).max(axis=1, initial=-1) for row in near])
+        others, unlike = np.where(own_places, 0.0, 1 - same), 1 - likely
+        claimed = [(row * others).max(axis=1, initial=0.0) for row in claims]
+        taken = np.maximum(claimed, [(row * unlike).max(axis=1, initial=0.0) for row in further_claims])
+        overlap = np.maximum.reduceat(roots @ np.sqrt(relations).T, starts, axis=1)
+        known = np.broadcast_to(asked.max(axis=1, initial=0.0)[:, None], nearest.shape)
+        rows = np.stack([alike, expected, overlap, taken, known], axis=2).transpose(1, 0, 2)
+        rounded = np.round(rows.astype(np.float64), 6).tolist()  # so that they depend on no other edits
+        return {id: [Agreement(*row) for row in of_edit] for id, of_edit in zip(edits, rounded, strict=True)}
 
     def _same(self, text: str, worded: Worded, relations: Probabilities) -> NDArray[np.float64]:
         """How probably each common wording asks for what this one does: by answers, where enough edits show them."""

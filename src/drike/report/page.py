@@ -134,7 +134,7 @@ def pareto(group: Group) -> tuple[str, str, str] | None:
     front = [point for i, point in enumerate(points) if all(point.value > shorter.value for shorter in points[:i])]
     # The area between the axes: from 0 to `right`, and from `low` to 1; x is in percent of its place, y in pixels.
     right, height = 1.08 * points[-1].size or 1.0, max(260, round(1.2 * _NAME_HEIGHT * len(points)))
-    low = min(0.9, math.floor(10 * min(point.value for point in points)) / 10)
+    low = min(0.9, math.floor(10 * min(point.low for point in points)) / 10)
     drawn = rendered(
         "pareto.svg", right=right, low=low, height=height, unit=unit, best=ranked[0].editor, ticks=_ticks,
         points=sorted(points, key=lambda point: (point.value, -point.size)),

@@ -45,7 +45,7 @@ from drike.stores.moves import due
 from drike.stores.records import ConflictError, Status, UnavailableError, stamp
 from drike.support.records import read
 
-_MAX_TRIALS, _TOKENS = 16, 64  # at once; of an answer to one that verifies
+_MAX_TRIALS, _TOKENS, _THOUGHTS = 16, 64, 2048  # at once; tokens of an answer, and of one with thoughts
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES, _MAX_DAYS = 500, 10, 36_600
 _PAGE = Path(__file__).parent / "page"  # static files that hold no data
@@ -269,12 +269,15 @@ class Admin:
         return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]
 
     async def answer(self, body: bytes) -> str:
-        """The text of the upstream's answer to a chat. Raises UpstreamError."""
+        """The text of the upstream's answer to a chat. Raises UpstreamError, also for one that it refuses."""
         try:
             async with self.upstream.exchange(replace(TRIAL, body=body)) as reply:
                 answer = json.loads(await whole(reply))
-            answered = reply.status == 200
-            return text_of({"choices": [answer["choices"][0]]}) if answered else str(answer["error"]["message"])
+            if reply.status == 400 and (values := json.loads(body)).pop("max_tokens", None):  # a model that thinks
+                return await self.answer(json.dumps({**values, "max_completion_tokens": _THOUGHTS}).encode())
+            if reply.status != 200:
+                raise UpstreamError(f"the upstream refuses the question: {answer['error']['message']}")
+            return text_of({"choices": [answer["choices"][0]]})
         except (ValueError, LookupError, TypeError, RecursionError):
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
 

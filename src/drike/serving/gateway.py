@@ -32,7 +32,7 @@ from drike.serving.requests import APIS, COMPLETION, MESSAGES, RESPONSES, SMALL,
 from drike.serving.threads import in_daemon_thread
 from drike.serving.upstream import Headers, Upstream, UpstreamCall, UpstreamError
 from drike.stores import reports
-from drike.stores.records import UnavailableError
+from drike.stores.records import StoreError
 from drike.stores.reports import FullInboxError
 
 _ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
@@ -198,8 +198,8 @@ class Gateway:
                 [added] = await in_daemon_thread(reports.add, feed.store, [given], author)
         except FullInboxError as problem:
             raise RequestError(429, "inbox_full", str(problem)) from None
-        except (TimeoutError, UnavailableError):
-            raise RequestError(503, "unavailable", "the store is busy: send the report again") from None
+        except (TimeoutError, StoreError):
+            raise RequestError(503, "unavailable", "the store cannot be used now: send the report again") from None
         return json.dumps({"report": added.number}).encode()
 
 
@@ -232,7 +232,9 @@ async def webhook_answer(body: bytes, edit: Callable[[bytes], Awaitable[bytes]])
     edited = messages
     try:
         if isinstance(messages, list):
-            edited = json.loads(await edit(json.dumps({"messages": messages}).encode()))["messages"]
+            model = (chat if isinstance(chat, dict) else values).get("model")
+            request = {"messages": messages, **({"model": model} if isinstance(model, str) else {})}
+            edited = json.loads(await edit(json.dumps(request).encode()))["messages"]
     except RequestError as refusal:
         if not isinstance(chat, dict):
             return {"action": "BLOCKED", "blocked_reason": str(refusal)}

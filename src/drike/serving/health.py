@@ -43,10 +43,10 @@ _FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
 _MOST_HELD, _MOST_NOTED = 8 << 20, 20_000  # bytes of answers, and requests, that wait to be judged
 _AT_A_TIME = 0.0005  # seconds of judging before the event loop may go on
 _HIDDEN = {  # what names a person or opens a door, by its form; names in plain words are not found
-    "address": r"\bhttps?://\S+",
+    "address": r"\b(?i:https?)://\S+",
     "e-mail": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
-    "IP": r"\b\d{1,3}(?:\.\d{1,3}){3}\b",
-    "key": r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}",
+    "IP": r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?=[\da-fA-F:]*::|(?:\w+:){4})[\da-fA-F:]{3,39}\b",
+    "key": r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}|\b(?:sk|pk|ghp|xox[a-z])[-_][\w-]{16,}",
     "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
 }
 _PATTERN = re.compile("|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values())))

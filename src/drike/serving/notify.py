@@ -164,7 +164,7 @@ class Notifier:
             try:
                 self.send_new()
                 pause = _INTERVAL
-            except (OSError, StoreError, ValueError) as problem:
+            except Exception as problem:  # of any kind: a receiver may answer anything, and is asked again
                 if pause == _INTERVAL:
                     _LOG.warning("events about edits cannot be sent, and are tried again: %s", problem)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -172,9 +172,12 @@ class Notifier:
 
 def webhook(address: str) -> tuple[Send, str]:
     """What sends to an address, and the key of its signatures, from $DRIKE_NOTIFY_SECRET. Raises UsageError."""
-    url = urlsplit(address)
-    if url.scheme not in ("http", "https") or not url.hostname or url.username:
-        raise UsageError(f"--notify {address} is not an address: give it as https://host/path")
+    try:
+        url = urlsplit(address)
+        if url.scheme not in ("http", "https") or not url.hostname or url.username or url.port == 0:
+            raise ValueError
+    except ValueError:
+        raise UsageError(f"--notify {address} is not an address: give it as https://host/path") from None
     if url.scheme == "http" and not is_loopback(url.hostname):
         raise UsageError(f"http://{url.hostname} is not encrypted: let --notify be an https address")
     if (secret := key_in(SECRET)) is None:

@@ -20,7 +20,7 @@ from drike.stores.approvals import imported_author
 from drike.stores.log import APPROVALS, APPROVALS_SET, EditStore, required_approvals
 from drike.stores.records import MADE, ConflictError, EditRecord, EditVersion, RecordError, Status, StoreError, effect
 from drike.support.files import write_text
-from drike.support.records import parse, read
+from drike.support.records import encodable, parse, read
 from drike.words import words
 
 ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why it is refused
@@ -88,26 +88,30 @@ def import_edits(
     """
     added, refused, repeated = list[EditVersion](), dict[int, str](), 0
     with store.transaction():
-        approved = required_approvals(store) > 0  # by others than who imports an edit
-        whole = log.snapshot(store) if approved else log.Snapshot()
-        kept = (edit.record for edit in (*whole.edits.values(), *whole.proposals.values()))
-        known = {effect(record) for record in kept if record.status in (Status.ACTIVE, Status.PROPOSED)}
+        approved, whole = required_approvals(store) > 0, log.snapshot(store)  # by others than who imports an edit
+        known = {_stored(edit.record) for edit in (*whole.edits.values(), *whole.proposals.values())}
         for number, row in enumerate(rows):
             if isinstance(row, str):
                 refused[number] = row
                 continue
             place, record = row
             record = replace(record, author=author if approved else imported_author(record.author, author))
-            if record.status is Status.ACTIVE and effect(record) in known:
+            if _stored(record) in known:
                 repeated += 1
                 continue
             try:
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
+                known.add(_stored(record))
             except ConflictError as problem:
                 repeated += problem.repeated
                 if not problem.repeated:
                     refused[number] = f"{place}: {problem}"
     return Imported(tuple(added), repeated, tuple(refused.values()), tuple(refused))
+
+
+def _stored(record: EditRecord) -> tuple[Status, EditRecord]:
+    """What rows have in common that say the same; a proposal of an edit says what the edit does."""
+    return Status.ACTIVE if record.status is Status.PROPOSED else record.status, effect(record)
 
 
 def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Imported) -> None:
@@ -120,7 +124,7 @@ def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Importe
     for place, reason in zip(imported.places, imported.refused, strict=True):
         if isinstance(rows[place], Row):  # of another nothing could be read
             writer.writerow(cells[place] | {_WHY: reason})
-    write_text(path, text.getvalue())
+    write_text(path, encodable(text.getvalue()))
 
 
 def _cells(row: Row | DataError) -> dict[str, object]:

@@ -102,7 +102,7 @@ def reports(store: EditStore, state: ReportState | None = ReportState.OPEN) -> l
 
 def report(store: EditStore, number: int) -> Report:
     """A report. Raises StoreError if there is none with this number."""
-    if not (found := _kept(store, "number = %s", [number])):
+    if not (found := _kept(store, "number = %s", [number]) if abs(number) < 2**63 else None):
         raise StoreError(f"there is no report {number}: choose one that drike edits inbox lists")
     return found[0]
 

@@ -19,7 +19,7 @@ _CLOSED = "cannot be opened ({}): check the path and its permissions, or give an
 _REMEDIES: records.Remedies = (  # by how names of SQLite's errors begin
     (("SQLITE_BUSY", "SQLITE_LOCKED"), UnavailableError, records.BUSY),
     (("SQLITE_FULL", "SQLITE_IOERR"), UnavailableError, records.FULL.format("{}", "disk")),
-    (("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"), StoreError, _CLOSED),
+    (("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"), UnavailableError, _CLOSED),
     ("", StoreError, records.DAMAGED),
 )
 
@@ -130,7 +130,7 @@ class SqliteStore(EditStore):
             return
         which, written = self._at_path()
         if which is None:
-            raise StoreError(f"{self.name} is gone: put it back, or a copy in its place")
+            raise UnavailableError(f"{self.name} is gone: put it back, or a copy in its place")
         [[version]] = self._file.execute("PRAGMA data_version")
         # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
         overwritten = written != self._written and version == self._version
@@ -149,6 +149,8 @@ class SqliteStore(EditStore):
             if isinstance(problem, sqlite3.ProgrammingError):
                 raise StoreError(f"{self.name} was closed: open it again") from problem
             kind = getattr(problem, "sqlite_errorname", "")
+            if kind.startswith("SQLITE_READONLY"):
+                self._opened = None  # so that it is opened anew: it may be writable by then
             raise records.explained(self.name, kind, str(problem), _REMEDIES) from problem
 
 

@@ -331,6 +331,8 @@ class Scorer:
             slower = STRATEGIES[STRATEGIES.index(self.plan.strategy) + 1]
             self.plan = Plan(slower, f"{planned!r} failed its check: {faults[0]}")
             self._checked = {True: 0, False: 0}
+        if any(math.isnan(value) for scores in answer.scores for value in scores.logprobs):
+            raise ModelError("the model computes no numbers: its weights are damaged, or too large for float16")
         if faults:
             inexact = f"{type(self._model).__name__}: scoring by {planned!r} is not exact for this model ({faults[0]})"
             warnings.warn(f"{inexact}; going on, more slowly, by {self.plan.strategy!r}", stacklevel=6)

@@ -42,7 +42,8 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
 
   const may = (wanted) => window.ROLES.indexOf(role()) >= window.ROLES.indexOf(wanted);
   const pill = (text, kind = '') => h('span', {class: `pill ${kind}`}, text);
-  const shownAs = (value) => (Array.isArray(value) ? value.join('\n') : {true: 'yes', false: ''}[value] ?? value ?? '');
+  const oneLine = (text) => String(text).replace(/\s*[\r\n]+\s*/g, ' ');
+  const shownAs = (value) => (Array.isArray(value) ? value.map(oneLine).join('\n') : {true: 'yes', false: ''}[value] ?? oneLine(value ?? ''));
   const by = (edit) => edit.author || 'somebody';
 
   // What an edit is at the moment.
@@ -120,7 +121,8 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
   async function proofOf(id) {
     let proof;
     try {
-      proof = await api(`edits/${id}/verify`, {});
+      const model = $('model').value.trim();
+      proof = await api(`edits/${id}/verify`, model ? {model} : {});
     } catch (problem) {
       return h('p', {class: 'wrong'}, `It could not be tried: ${problem.message}`);
     }
@@ -211,6 +213,7 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
     }
     for (const field of form.elements) {
       if (!FIELDS[field.name] && (id || field.name !== 'status')) continue;
+      if (id && field.type !== 'checkbox' && field.value === shownAs(base[field.name])) continue;  // line breaks stay as they are
       const value = valueOf(field), none = Array.isArray(value) ? [] : value === false ? false : null;
       if (JSON.stringify(value) !== JSON.stringify(base[field.name] ?? none)) changes[field.name] = value;
     }
