@@ -109,6 +109,7 @@ def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
 def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
     while end - begin > 2 and folded[end - 1] in lists("suffixes of people"):
         end -= 1
+        yield ShortForm(NameMatch.PARTIAL, "", begin, end)
     last, no_last_names = folded[end - 1], ("common words", "after", "legal forms")
     if len(last) < 3 or folded[begin] in lists("before") or any(last in lists(other) for other in no_last_names):
         return

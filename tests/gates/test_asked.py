@@ -358,7 +358,8 @@ def test_a_megabyte_is_read_in_a_fraction_of_what_its_names_take(begun: str, tal
         ("AREA_OF_PERU = ;\n\nWho wrote it?", ["Who wrote it?"]),
         ("Chile's capital is Lima, I know. And Peru's?", ["Chile's capital is Lima, I know. And Peru's?"]),
         ("Chile\nand Peru?", ["and Peru?"]),
-        ("What is the capital of Chile? And Peru's?", ["What is the capital of Chile?", "And Peru's?"]),
+        ("What is the capital of Chile? And Peru's?", ["What is the capital of Chile? And Peru's?"]),
+        ("What is the capital of Chile? And Peru's mayor?", ["What is the capital of Chile?", "And Peru's mayor?"]),
     ],
 )
 def test_what_is_to_be_filled_in_is_asked_and_what_a_question_leaves_out_stands_before_it(

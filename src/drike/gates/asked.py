@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from drike.gates.glossary import SPACELESS, begins, held, own_name, patterns
 from drike.gates.sentences import LINE, PASSAGE, QUOTED, Sentence, Span, blocks_of, lines_of, sentences_of
-from drike.short_forms import sections
+from drike.short_forms import lists, sections
 
 MOST_PARTS = 8
 _MARKS = 7  # characters about a name in quotation marks: these, a stop, an article
@@ -158,7 +158,7 @@ def _on_words(text: str, sentence: Sentence, at: int, quotes: list[re.Match[str]
     """Whether a sentence asks about the words of some quotations, or of what is behind a colon."""
     if begins(text, "finish", at):
         return False
-    if any(quote[0].count(" ") > 1 or SPACELESS.search(quote[0]) for quote in quotes):
+    if any((quote[0].count(" ") > 1 and not quote[0].istitle()) or SPACELESS.search(quote[0]) for quote in quotes):
         return held(QUOTED.sub(" ", sentence.of(text)), "language") is not None
     if colon is None or text[colon.start()] != ":":
         return False
@@ -238,9 +238,11 @@ def _asking(text: str, sentences: list[Sentence], apart: bool = False) -> list[S
         ended, outer = _ENDED.search(said), sentence.line in (sentences[0].line, sentences[-1].line)
         before = sentences[i - 1] if i and sentences[i - 1].stop == sentence.start else None
         if _ASKS.search(said) or (not ended and outer and begins(text, "question", at)):
-            if before and asks[-1:] != [before] and _incomplete(text, before, at, said):
-                sentence = sentence._replace(start=before.start)  # noqa: PLW2901
-            asks.append(sentence)
+            known = asks.pop() if before and asks and asks[-1].stop == before.stop else None
+            if before and (_repeats(text[at : sentence.stop]) if known else _incomplete(text, before, at, said)):
+                sentence = sentence._replace(start=(known or before).start)  # noqa: PLW2901
+                known = None
+            asks += [sentence] if known is None else [known, sentence]
             questions += 1
         elif short[sentence.line] and (begins(text, "request", at) or _TO_COMPLETE.search(said)):
             asks.append(sentence)
@@ -253,6 +255,13 @@ def _asking(text: str, sentences: list[Sentence], apart: bool = False) -> list[S
         near = [*near, lone] if near or lone.start == lone.line[0] else near
         asks.append(lone)
     return near or asks
+
+
+def _repeats(said: str) -> bool:
+    """Whether a question is the one before it about another subject: "And Kenya?"."""
+    rest = _WORD.findall(said[len(begins(said, "ellipsis") or said) :])
+    known = ((word[0].isupper() and not begins(word, "common")) or word in lists("small words") for word in rest)
+    return bool(rest) and said.count(" ") <= _ELLIPTIC and all(known)
 
 
 def _incomplete(text: str, before: Sentence, at: int, said: str) -> bool:

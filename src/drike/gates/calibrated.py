@@ -10,6 +10,7 @@ from math import exp, log
 from drike.encoders.base import FloatArray
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
+from drike.gates.glossary import own_name
 from drike.gates.index import Characters, EditIndex, ParsedQuery, Span, affordable, agreements
 from drike.gates.inventory import Agreement, Relation
 from drike.gates.names import Mention
@@ -29,6 +30,7 @@ _LEAST = 0.01  # of the probability that a question and an edit ask for the same
 _COMPARED = 64  # edits of one subject, those whose wordings are nearest: of thousands, all would take seconds
 _KNOWN = 0.2  # probability of the likeliest relation, below which the relation of a question is unknown
 _USUAL = {"whole": 0.65}  # of a feature that heads fitted by earlier versions have: the cosine of the texts as they are
+_BEFORE_NAMES = frozenset(("of", "in", "for", "at", "by", "from", "with"))
 MIN_SEMANTIC_TEXTS = 1000  # below, the distance between the nearest edits does not say that one is meant
 
 
@@ -145,9 +147,16 @@ class Reading:
 
     def _another(self, edit: EditVersion, part: str) -> bool:
         """Whether a part of the query is surely about a longer name, or another time, person or case."""
-        of_name = self._of_name(edit.id)
-        longer = bool(of_name["inside"] and of_name["continued"])
-        return longer or about_another(part, edit.record, reverse=self.subjects is not None)
+        of_name, mentions = self._of_name(edit.id), self.parsed.by_edit[edit.id]
+        if (of_name["inside"] and of_name["continued"]) or (all(map(self._is_word, mentions)) and own_name(part)):
+            return True
+        return about_another(part, edit.record, reverse=self.subjects is not None)
+
+    def _is_word(self, mention: Mention) -> bool:
+        """Whether the mention of a name that is also a common word seems to be that word, as in "Tell us"."""
+        before, behind = (self.parsed.words.folded(at, at + 1) for at in (mention.begin - 1, mention.end))
+        named = mention.cased or not before or before[0] in _BEFORE_NAMES or behind == ["s"]
+        return mention.ambiguous and not named
 
     def found(self, edit: EditVersion, masked: str, part: str, margin: float, agreement: Agreement) -> Found:
         """An edit, whose query with "it" for the subject is `masked`, with its features by the nearest part of ours."""

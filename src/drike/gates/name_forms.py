@@ -42,12 +42,14 @@ class NameForms(NamedTuple):
             forms.long.update(long)
             forms.parts.update(long.values())
             size = plain_size(name)
-            paired = size > 1 and min(len(folded[0]), len(folded[size - 1])) > 1 and folded[0] not in lists("articles")
-            if paired and is_person(name, folded, 0, size):
-                pair = (keys[0] + keys[size - 1]) * _PERSON % MODULUS ^ _PERSON
+            at = next((i for i in range(size - 1) if folded[i] not in lists("titles")), 0)
+            paired = size > 1 and min(map(len, (folded[at], folded[size - 1]))) > 1
+            paired = paired and folded[at] not in lists("articles")
+            if paired and is_person(name, folded, at, size):
+                pair = (keys[at] + keys[size - 1]) * _PERSON % MODULUS ^ _PERSON
                 forms.names.add(pair ^ OF_KIND[NameMatch.PARTIAL])
                 forms.parts.add(pair)
-                if all(len(word) == 1 or word in PARTICLES for word in folded[1 : size - 1]):
+                if all(len(word) == 1 or word in PARTICLES for word in folded[at + 1 : size - 1]):
                     forms.parts.add(pair ^ SHORTER)  # a text may add middle names
             for form in short_forms(name, folded):
                 begin, end = form.begin, form.end

@@ -125,7 +125,8 @@ def trimmed(question: str) -> str:
 
 _OPEN = re.compile(rf"\b{_any('open')}\b|{_any('open signs')}", re.IGNORECASE)
 _PAST = re.compile(  # of a line the first such verb alone, so that a text of many is read in linear time
-    r"^(?>.*?\b(?:was|were|did|had)\b).*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b",
+    r"^(?>.*?(?<!which )(?<!that )(?<!, )\b(?:was|were|did|had)\b)"
+    r".*\b(?:in|during|until|before|around|of) (?:1\d|20)\d\d\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.IGNORECASE)
