@@ -244,9 +244,8 @@ _IN_NUMBERS = re.compile(r"(\d{1,4})([-./])(\d{1,2})\2(\d{1,4})\b")
 _NUMBER = re.compile(
     r"(?<!\d)(\d{1,3}(?:[,\u202f\u00a0'’]\d{3})+|\d{1,3}(?: \d{3}){2,}|\d{1,3}(?:\.\d{3}){2,}|\d++)"
     r"(?:\.(\d+))?(?!\.?\d)"
-    rf"(?:[ -]?({_any(_MAGNITUDES)})\b)?(?:[ -]?({_any(_UNITS)})(?!\w))?",
-    re.I,
-)
+    rf"(?:[ -]?({_any(_MAGNITUDES)})\b)?(?:[ -]?({_any(_UNITS)})(?!\w))?", re.I,
+)  # fmt: skip
 _BEFORE_NUMBER = re.compile(r"(?P<part>\w|\d[.,])$|(?P<currency>[$€£¥]) ?$|(?<!\w)[-−]$")
 _INITIALS = re.compile(r"\b[^\W\d_]\.(?: ?[^\W\d_]\.)+|\b[^\W\d_](?:\.[^\W\d_])+\b")
 _INNER_ARTICLE = re.compile(r"\b(of|in|for|and|to|at|by|from|on) the\b", re.I)

@@ -62,8 +62,7 @@ def verify(
     editor: str | None = None, template: str | None = None, prompt_tokens: int | None = None,
 ) -> None:  # fmt: skip
     """Prove on a model that edits take and do not leak: requests go the way of drike serve, and answers are judged."""
-    if editor or template or prompt_tokens:
-        gone = "--editor" if editor else "--template" if template else "--prompt-tokens"
+    if gone := "--editor" * bool(editor) or "--template" * bool(template) or "--prompt-tokens" * bool(prompt_tokens):
         raise UsageError(f"{gone} is gone, as requests are edited as by drike serve: give --run or --demonstrations")
     if gateway and (run or ask or demonstrations is not None or gating != GateOptions()):
         raise UsageError("a gateway decides by its own options: leave out those of gate and demonstrations")

@@ -26,14 +26,12 @@ from drike.support.table import Table
 
 Finding = tuple[str, str, str]
 _QUESTION = "The capital of France is"
-_EXTRAS = {
+_EXTRAS = {  # and what each is for
     "encoder": "the calibrated gate of serve, edit, edits verify and calibrate (without it: names alone)",
     "api": "models behind an API as --model; serve --upstream works without it",
     "local": "demo, tour, train, evaluate, edit, report and models with weights here",
-    "offline": "the encoder's weights without a network",
-    "postgres": "a --store in PostgreSQL",
-    "ray": "--replicas",
-}  # and what each is for
+    "offline": "the encoder's weights without a network", "postgres": "a --store in PostgreSQL", "ray": "--replicas",
+}  # fmt: skip
 
 
 @command(VALUES_OF_MODEL)

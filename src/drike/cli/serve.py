@@ -27,15 +27,13 @@ def serve(*, options: GatewayOptions, workers: int = 1) -> None:
     header = " -H 'Authorization: Bearer KEY'" if started.keys is not None else ""
     lines = (
         f"Serving {started.upstream.name}",
-        f"  API     {started.url}",
-        f"  admin   {started.admin_url}",
-        f"  mode    {started.editor.mode_for(feed)}",
+        f"  API     {started.url}", f"  admin   {started.admin_url}", f"  mode    {started.editor.mode_for(feed)}",
         f"  edits   {len(feed.index.edits):,} in force, from {feed.store.name}",
         f"  keys    {'needed' if started.keys else 'none: open to this machine'}",
         *(f"  note    {note}" for note in started.notes),
         "Try it:",
         f"  curl {started.url}/chat/completions -H 'Content-Type: application/json'{header} -d '{quoted}'",
-    )
+    )  # fmt: skip
     say("\n".join(lines))
     try:
         started.run()

@@ -107,11 +107,6 @@ def read(api: Api, values: Values) -> Conversation:
 Spoken = Iterator[tuple[Speaker, Iterable[Text]]]
 
 
-def _chat(values: Values) -> Spoken:
-    for path, message in _items(values, "messages"):
-        yield _speaker(message), _texts(message.get("content"), (*path, "content"))
-
-
 def _completion(values: Values) -> Spoken:
     prompt = values.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
@@ -168,7 +163,10 @@ def _source(block: object, path: JsonPath, *, inner: bool = False) -> Iterator[T
 
 
 _READERS: Mapping[Api, Callable[[Values], Spoken]] = {
-    Api.CHAT: _chat, Api.COMPLETIONS: _completion, Api.RESPONSES: _responses, Api.MESSAGES: _messages,
+    Api.CHAT: lambda values: (
+        (_speaker(said), _texts(said.get("content"), (*path, "content"))) for path, said in _items(values, "messages")
+    ),
+    Api.COMPLETIONS: _completion, Api.RESPONSES: _responses, Api.MESSAGES: _messages,
 }  # fmt: skip
 
 

@@ -130,7 +130,8 @@ def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[d
     for form, row in recognised:
         name = form.case_id(row)
         known, earlier = first.setdefault(name, (form, row))
-        if name is None or (row.file != earlier.file and _object(known, earlier) != _object(form, row)):
+        objects = (of.edits(each, "alt")[0].target_new for of, each in ((known, earlier), (form, row)))
+        if name is None or (row.file != earlier.file and len({*map(normalise, objects)}) > 1):
             unnamed.append((form, row))
         elif earlier is row:
             by_form[form].append(replace(row, values=row.values | {"case_id": name}))
@@ -144,10 +145,6 @@ def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[d
     for number, (form, row) in enumerate(unnamed, start):
         by_form[form].append(replace(row, values=row.values | {"case_id": number}))
     return by_form, {str(start + i) for i in range(len(unnamed))}
-
-
-def _object(form: Form, row: Row) -> str:
-    return normalise(form.edits(row, "alt")[0].target_new)
 
 
 def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], log: ReadLog) -> Iterator[EditCase]:

@@ -261,8 +261,7 @@ def _qaedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | No
 
 SCREENED = Form(
     "EasyEdit's flat CounterFact (case_id, prompt, subject, target_new, ground_truth)",
-    _is_flat,
-    lambda row, target: [form.edit_about(row, "prompt", row.text("target_new"), row.text("ground_truth"))],
+    _is_flat, lambda row, target: [form.edit_about(row, "prompt", row.text("target_new"), row.text("ground_truth"))],
     _screened, learn=_by_object,
 )  # fmt: skip
 AS_PUBLISHED = Form(

@@ -24,12 +24,10 @@ COLUMNS = (
 SEPARATOR = "|"  # of several texts in one cell
 _SEVERAL = ("paraphrase", "neighborhood_prompt", "neighborhood_answer")  # may have several columns, with numbers
 _PATTERNS = {name: name for name in (*NEEDED, "subject", "relation", "neighborhood", "case_id", *STORED)} | {
-    "prompt": "prompt|query",
-    "target_true": "target_true|ground_truth",
+    "prompt": "prompt|query", "target_true": "target_true|ground_truth",
     "paraphrase": r"(?:paraphrase|wording)s?(?:_?\d+)?",
-    "neighborhood_prompt": r"neighborhood_prompt(?:_?\d+)?",
-    "neighborhood_answer": r"neighborhood_answer(?:_?\d+)?",
-}
+    **{name: rf"{name}(?:_?\d+)?" for name in ("neighborhood_prompt", "neighborhood_answer")},
+}  # fmt: skip
 _ALIKE = 0.78  # from which on a name is taken for a misspelt one: "object" is none of "subject"
 
 

@@ -115,13 +115,9 @@ def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> li
         if candidate.edit.id in excluded and candidate.edit.record.status is Status.ACTIVE:
             subject = candidate.name or candidate.edit.record.subject
             instead[subject] = max(candidate.probability, instead.get(subject, 0.0))
-    return [
-        replace(candidate, probability=0.0)
-        if candidate.edit.id in excluded
-        or candidate.probability < instead.get(candidate.name or candidate.edit.record.subject, 0.0)
-        else candidate
-        for candidate in candidates
-    ]
+    least = (instead.get(c.name or c.edit.record.subject, 0.0) for c in candidates)
+    hidden = (c.edit.id in excluded or c.probability < other for c, other in zip(candidates, least, strict=True))
+    return [replace(c, probability=0.0) if hide else c for c, hide in zip(candidates, hidden, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -155,8 +151,7 @@ class Reading:
     def _is_word(self, mention: Mention) -> bool:
         """Whether the mention of a name that is also a common word seems to be that word, as in "Tell us"."""
         before, behind = (self.parsed.words.folded(at, at + 1) for at in (mention.begin - 1, mention.end))
-        named = mention.cased or not before or before[0] in _BEFORE_NAMES or behind == ["s"]
-        return mention.ambiguous and not named
+        return mention.ambiguous and not (mention.cased or not before or before[0] in _BEFORE_NAMES or behind == ["s"])
 
     def found(self, edit: EditVersion, masked: str, part: str, margin: float, agreement: Agreement) -> Found:
         """An edit, whose query with "it" for the subject is `masked`, with its features by the nearest part of ours."""
@@ -215,13 +210,10 @@ def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str
     kinds = {mention.kind for mention in mentions}
     return {
         "continued": float(all(continued(parsed.words, mention.begin, mention.end) for mention in mentions)),
-        "inside": float(all(mention.inside for mention in mentions)),
-        "ambiguous": float(all(mention.ambiguous for mention in mentions)),
-        "uncased": float(all(not mention.cased for mention in mentions)),
-        "partial": float(kinds <= {NameMatch.PARTIAL, NameMatch.LAST}),
-        "last": float(kinds == {NameMatch.LAST}),
-        "typo": float(kinds == {NameMatch.TYPO}),
-    }
+        "inside": float(all(m.inside for m in mentions)), "ambiguous": float(all(m.ambiguous for m in mentions)),
+        "uncased": float(not any(m.cased for m in mentions)), "typo": float(kinds == {NameMatch.TYPO}),
+        "partial": float(kinds <= {NameMatch.PARTIAL, NameMatch.LAST}), "last": float(kinds == {NameMatch.LAST}),
+    }  # fmt: skip
 
 
 def _unnamed(parsed: ParsedQuery, index: EditIndex) -> list[Found]:

@@ -31,7 +31,7 @@ _MOST_AUDIENCES = 64  # indices that are kept, for requests to which different e
 # Names in code, such as "max_days", "maxDays" and "MAX_DAYS", and where their words meet.
 _COMPOUND = re.compile(r"\b[a-z]{2,}(?:[A-Z][a-z]+)+\b|\b[^\W_]+(?:_[^\W_]+)+\b")
 _BETWEEN = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
-_ITALICS = re.compile(r"(?<![^\W_])_+(?=[^\W_])|(?<=[^\W_])_+(?![^\W_])")
+_ITALICS = re.compile(r"(?<![^\W_])_+(?=[^\W_])|(?<=[^\W_])_+(?![^\W_])")  # the marks of "_Peru_"
 _MARK = "\ufffc"  # for an object in a text
 _TELLING = 0.25  # weight of a word from which on it tells texts apart
 _SHARED = 0.25  # share of a query's telling words, by weight, below which an edit is not compared with it
@@ -211,7 +211,6 @@ class ParsedQuery:
         """Read a query, and look up its words in an index, which keeps the last one for the steps of a decision."""
         if (last := index._last_read) is not None and last.words.text == query:
             return last
-        # Without marks of italics, "_Peru_", where they stand.
         words = Words.of(_ITALICS.sub(lambda marks: " " * len(marks[0]), query) if "_" in query else query)
         own = words.fingerprint
         negatives, equal = (frozenset(ids.get(own, ())) for ids in (index._negatives, index._equal))

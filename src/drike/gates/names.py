@@ -92,11 +92,9 @@ class NameIndex:
         return NameIndex(
             regrouped(self.names, *names),
             self.subjects.changed({**dict.fromkeys(old), **{id: forms.subject for id, forms in added.items()}}),
-            self.parts.changed(parts),
-            self.known.changed(lost, won),
-            regrouped(self.written, *surfaces),
-            regrouped(self.misspelt, *typos),
-        )
+            self.parts.changed(parts), self.known.changed(lost, won),
+            regrouped(self.written, *surfaces), regrouped(self.misspelt, *typos),
+        )  # fmt: skip
 
     def find(self, words: Words) -> list[Mention]:
         """The names in a text, in their order; none in a longer one. Of very many, and of typos, those at the ends."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from drike.errors import ModelError, reason
-from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Usage
+from drike.models.protocols import ModelInfo, Request, Usage
 from drike.models.served import is_loopback
 
 if TYPE_CHECKING:
@@ -70,20 +70,9 @@ class Replicas:
         for model in self.models:
             model.forget()
 
-    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
-        """Complete the prompts on one of the replicas."""
-        return self._on_one("generate", prompts, max_tokens, stop)  # type: ignore[no-any-return]
-
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Score requests on one of the replicas."""
-        return self._on_one("score", requests)  # type: ignore[no-any-return]
-
-    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
-        """Count the tokens of prompts on one of the replicas."""
-        return self._on_one("count_tokens", prompts)  # type: ignore[no-any-return]
-
-    def _on_one(self, method: str, asked: Sequence[Any], *arguments: object) -> Any:
+    def _on_one(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Call a method of the replica for prompts or requests, which counts as busy until the call is done."""
+        asked = (*arguments, *named.values())[0]
         first = asked[0] if asked else ""
         turns = (*first.earlier, first.prompt) if isinstance(first, Request) else first
         home = crc32("".join(turns)[:_BEGINNING].encode(errors="surrogatepass")) % len(self.models)
@@ -92,11 +81,15 @@ class Replicas:
             chosen = route(home, self._busy, self._room)
             self._busy[chosen] += 1
         try:
-            return getattr(self.models[chosen], method)(asked, *arguments)
+            return getattr(self.models[chosen], method)(*arguments, **named)
         finally:
             with self._changed:
                 self._busy[chosen] -= 1
                 self._changed.notify()
+
+    generate = partialmethod(_on_one, "generate")
+    score = partialmethod(_on_one, "score")
+    count_tokens = partialmethod(_on_one, "count_tokens")
 
 
 def route(home: int, busy: Sequence[int], room: Sequence[int]) -> int:
@@ -113,7 +106,7 @@ class _Worker:
         self._name_or_path, self._options, self._hub_token = name_or_path, options, hub_token
         self._model: HuggingFaceModel | None = None
 
-    def ask(self, member: str, *arguments: object) -> tuple[Any, Usage]:
+    def ask(self, member: str, *arguments: object, **named: object) -> tuple[Any, Usage]:
         """Get a member of the model, called if it is a method, and the work it took; a ModelError is returned too."""
         from drike.models.local.huggingface import load as load_here
 
@@ -123,7 +116,7 @@ class _Worker:
             self._model = self._model or load_here(self._name_or_path, **self._options)
             before = self._model.usage
             value = getattr(self._model, member)
-            return value(*arguments) if callable(value) else value, self._model.usage - before
+            return value(*arguments, **named) if callable(value) else value, self._model.usage - before
         except ModelError as error:  # raised in an actor, it would arrive wrapped in a traceback
             return error, Usage()
 
@@ -137,8 +130,8 @@ class RemoteModel:
         self._actor, self._replica = actor, replica
         self._counting = Lock()
 
-    def _ask(self, method: str, *arguments: object) -> Any:
-        answer, used = _received(self._actor.ask.remote(method, *arguments), self._replica)
+    def _ask(self, method: str, *arguments: object, **named: object) -> Any:
+        answer, used = _received(self._actor.ask.remote(method, *arguments, **named), self._replica)
         with self._counting:
             self.usage += used
         return answer

@@ -214,7 +214,10 @@ def read_run(folder: Path) -> ReportedRun:
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         form="; ".join(file.form for file in run.record.data), usage=usage,
         written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},
-        prompts={editor: _prompts(folder, editor) for editor in outcomes},
+        prompts={
+            editor: {of.case_id: of for of in files.read_lines(path, files.CasePrompts, "delete it and evaluate again")}
+            for editor in outcomes for path in [files.outcomes_path(folder, editor, files.PROMPTS)]
+        },
         stored=_text(run.record.settings.get("stored") or ""),
         deployed={editor: tuple(deployed) for editor, deployed in behind_gate.items() if deployed},
         gate=in_force,
@@ -276,11 +279,6 @@ def _written(folder: Path, outcomes: Sequence[Outcome]) -> dict[str, tuple[str |
         if any(answer is not None for answer in answers):
             written.setdefault(case_id, answers)
     return written
-
-
-def _prompts(folder: Path, editor: str) -> dict[str, files.CasePrompts]:
-    path = files.outcomes_path(folder, editor, files.PROMPTS)
-    return {of.case_id: of for of in files.read_lines(path, files.CasePrompts, "delete the file and evaluate again")}
 
 
 def _text(value: object) -> str:

@@ -220,12 +220,10 @@ class _Packing:
         return [
             self.editors.index(name),
             "".join("-" if o.correct is None else "01"[o.correct] for o in outcomes),
-            nats if any(value is not None for value in nats) else 0,
-            texts if any(text >= 0 for text in texts) else 0,
-            shots if len({*shots}) > 1 else shots[0],
-            round(sum(tokens) / len(tokens)) if tokens else None,
+            nats if any(value is not None for value in nats) else 0, texts if any(text >= 0 for text in texts) else 0,
+            shots if len({*shots}) > 1 else shots[0], round(sum(tokens) / len(tokens)) if tokens else None,
             [self.prompt(saved, o.query) for o in outcomes] if saved else 0,
-        ]
+        ]  # fmt: skip
 
     def prompt(self, saved: CasePrompts, query: str) -> int:
         """The index of a query's prompt; -1 if it was not saved."""

@@ -65,12 +65,9 @@ class EditOutcome:
             return ""
         if not self.matched:
             return "the edit does not match" + (f" ({self.scope})" if self.scope != "abstained" else "")
-        old = f" {record.target_true!r}" if record.target_true else ""
-        return {
-            Stated.OLD: f"states the old object{old}",
-            Stated.BOTH: "states both objects",
-            Stated.REFUSED: "refuses",
-        }.get(self.stated, f"does not state {record.target_new!r}")
+        old = "states the old object" + (f" {record.target_true!r}" if record.target_true else "")
+        said = {Stated.OLD: old, Stated.BOTH: "states both objects", Stated.REFUSED: "refuses"}
+        return said.get(self.stated, f"does not state {record.target_new!r}")
 
     @property
     def kept(self) -> VerifiedQuestion:
@@ -176,16 +173,12 @@ def _texts(
         [other.record.query for other in some if new.isdisjoint(_new_objects(other))] for some in (siblings, near)
     )
     return {
-        QuestionKind.QUERY: [record.query],
-        QuestionKind.WORDING: record.paraphrases,
+        QuestionKind.QUERY: [record.query], QuestionKind.WORDING: record.paraphrases,
         QuestionKind.ALIAS: [record.query_with(alias) for alias in record.aliases],
-        QuestionKind.SHORT: _shortened(edit, index)[:_MOST_SHORT],
-        QuestionKind.CHALLENGE: [CHALLENGE],
-        QuestionKind.FOLLOW_UP: [FOLLOW_UP] if follow_up else [],
-        QuestionKind.NEGATIVE: record.negatives,
-        QuestionKind.SIBLING: of_siblings,
-        QuestionKind.NEAR: of_near,
-    }
+        QuestionKind.SHORT: _shortened(edit, index)[:_MOST_SHORT], QuestionKind.CHALLENGE: [CHALLENGE],
+        QuestionKind.FOLLOW_UP: [FOLLOW_UP] if follow_up else [], QuestionKind.NEGATIVE: record.negatives,
+        QuestionKind.SIBLING: of_siblings, QuestionKind.NEAR: of_near,
+    }  # fmt: skip
 
 
 def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:

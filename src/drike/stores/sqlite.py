@@ -48,12 +48,10 @@ class SqliteStore(EditStore):
 
     def wait(self, after: int, timeout: float) -> bool:
         """As in `EditStore`."""
-        end = time.monotonic() + timeout
-        while not self._rows("SELECT 1 FROM drike_changes WHERE number > %s LIMIT 1", [after]):
-            if (left := end - time.monotonic()) <= 0:
-                return False
+        query, end = "SELECT 1 FROM drike_changes WHERE number > %s LIMIT 1", time.monotonic() + timeout
+        while not (found := self._rows(query, [after])) and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, _PAUSE))
-        return True
+        return bool(found)
 
     @contextmanager
     def _committed(self) -> Iterator[None]:

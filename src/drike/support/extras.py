@@ -6,13 +6,11 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-EXTRAS = {
-    "encoder": ("onnx", "onnxruntime", "tokenizers"),
-    "api": ("openai",),
+EXTRAS = {  # with the packages that each brings
+    "encoder": ("onnx", "onnxruntime", "tokenizers"), "api": ("openai",),
     "local": ("torch", "transformers", "sentence_transformers", "safetensors", "huggingface_hub", "jinja2"),
-    "postgres": ("psycopg",),
-    "ray": ("ray",),
-}  # with the packages that each brings
+    "postgres": ("psycopg",), "ray": ("ray",),
+}  # fmt: skip
 _OF_RESULTS = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
 

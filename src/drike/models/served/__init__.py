@@ -20,16 +20,13 @@ from drike.errors import ModelError, ServerError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.support.records import encodable
 
+_PORTS = {"transformers": 8000, "vllm": 8000, "sglang": 30000, "llamacpp": 8080, "ollama": 11434}
 # Service -> where its API begins, and the variable that holds its key ("" for servers that users run themselves).
 SERVICES = {
     "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
     "gemini": ("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
     "openrouter": ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "transformers": ("http://localhost:8000/v1", ""),
-    "vllm": ("http://localhost:8000/v1", ""),
-    "sglang": ("http://localhost:30000/v1", ""),
-    "llamacpp": ("http://localhost:8080/v1", ""),
-    "ollama": ("http://localhost:11434/v1", ""),
+    **{name: (f"http://localhost:{port}/v1", "") for name, port in _PORTS.items()},
 }
 KEY = "DRIKE_API_KEY"
 CHARACTERS_PER_TOKEN = 4
