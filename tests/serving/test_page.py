@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,26 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
     click(page, "Undo", "#toast")
     page.wait(f"{SAID} === 'Edit 6 is as before.'")
     assert gateway.feed.snapshot.edits[6].record.status is Status.ACTIVE
+
+
+@in_browser
+def test_a_change_leaves_texts_with_line_breaks_as_they_are(window: Browser, tmp_path: Path) -> None:
+    several = "Hello!\nWhat is the capital of Peru?\nThanks"
+    entry = replace(PERU, paraphrases=(several,), negatives=(f"{several}!",))
+    with upstream(answer) as above, running(above.url, tmp_path, entry) as gateway:
+        window.call("POST", "/url", url=f"{gateway.admin}/#edits")
+        window.wait("!!document.querySelector('#edits li[data-id=\"1\"] button')")
+        window.run("document.querySelector('#edits li[data-id=\"1\"] button').click()")
+        window.wait("document.getElementById('details').open")
+        window.run(
+            "[...document.querySelectorAll('#moves button')].find((b) => b.textContent.startsWith('Change')).click()"
+        )
+        window.wait("document.getElementById('add').open")
+        enter(window, "#entry [name=owner]", "Ann")
+        click(window, "Change", "#add")
+        window.wait(f"{SAID} === 'Edit 1 is changed.'")
+        record = gateway.feed.snapshot.edits[1].record
+        assert (record.owner, record.paraphrases, record.negatives) == ("Ann", entry.paraphrases, entry.negatives)
 
 
 @in_browser
