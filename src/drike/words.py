@@ -71,7 +71,7 @@ _LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th"
 _DROPPED = regex.compile(rf"{_OPTIONAL}|[^\p{{L}}\p{{N}}\p{{M}}_+#]")
 _PARTICLES = (  # of Korean, which follow a name without a space, up to four of them
     "에게서 입니다 인가요 에서 에게 한테 께서 으로 이나 이란 라는 이라 까지 부터 보다 처럼 마다 조차 밖에 이다 이고"
-    " 인가 의 은 는 이 가 을 를 에 와 과 도 만 로 란 라 랑 나 께 야 서 요"
+    " 인가 의 은 는 이 가 을 를 에 와 과 도 만 로 란 라 랑 나 께 야 서 요 씨 님"
 )
 
 
