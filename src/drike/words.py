@@ -181,8 +181,8 @@ class Words:
     def folded(self, begin: int = 0, end: int | None = None) -> list[str]:
         """Some of the words as they are compared."""
         text, bounds = self.text, zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True)
-        some = (text[start:stop] for start, stop in bounds)
-        return list(map(str.lower, some)) if text.isascii() else [part.translate(_FOLDS) for part in some]
+        plain = text.isascii()
+        return [text[i:j].lower() if plain else text[i:j].translate(_FOLDS) for i, j in bounds]
 
     def between(self, begin: int, end: int) -> str:
         """The text from the beginning of a word to the end of the one before `end`."""

@@ -249,10 +249,9 @@ class NameIndex:
         """People under their first and last name, with other middle names or none, or the last name first."""
         found = list[Spans]()
         for size in range(2, 3 + _MIDDLE_NAMES):
-            begins = outer[: np.searchsorted(outer, len(words) - size, side="right")]
-            begins = begins[some[begins + (size - 1)]]
-            for inner in range(1, size):
-                begins = begins[free[begins + inner]]
+            outer = outer[: np.searchsorted(outer, len(words) - size, side="right")]
+            outer = outer[free[outer + (size - 1)]]
+            begins = outer[some[outer + (size - 1)]]
             where, names = self.known.find(pair(words.keys[begins], words.keys[begins + (size - 1)]))
             found.append((begins[where], begins[where] + size, names))
         mentions = list[Mention]()
