@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from drike.encoders import MINILM, load_encoder, locate
-from drike.encoders.base import TextEncoder
 from drike.errors import EncoderError
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
@@ -22,12 +21,13 @@ LUNA = EditRecord("Café Luna", "The opening hours of Café Luna are", "7 to 3")
 
 
 @pytest.fixture(scope="module")
-def encoder() -> TextEncoder:
+def index() -> EditIndex:
     try:
         locate(MINILM, hub=False)
     except EncoderError:
         pytest.skip("needs the encoder of the offline extra")
-    return load_encoder(MINILM, keep=False)
+    edits = stored(ACME, NIMBUS, CHILE, KENYA, ORCHARD, TARGET, US, ADA, KING, LUNA)
+    return EditIndex.of(edits, load_encoder(MINILM, keep=False))
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,6 @@ def encoder() -> TextEncoder:
         ("Who is the wife of Martin Luther King?", [KING.subject]),
     ],
 )
-def test_an_ordinary_question_gets_the_edits_that_it_asks_for(
-    query: str, matched: list[str], encoder: TextEncoder
-) -> None:
-    edits = stored(ACME, NIMBUS, CHILE, KENYA, ORCHARD, TARGET, US, ADA, KING, LUNA)
-    decision = default_gate().decide(query, EditIndex.of(edits, encoder))
+def test_an_ordinary_question_gets_the_edits_that_it_asks_for(query: str, matched: list[str], index: EditIndex) -> None:
+    decision = default_gate().decide(query, index)
     assert sorted(edit.record.subject for edit in decision.applied) == matched
