@@ -209,9 +209,10 @@ class ParsedQuery:
     @classmethod
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
         """Read a query, and look up its words in an index, which keeps the last one for the steps of a decision."""
+        query = _ITALICS.sub(lambda marks: " " * len(marks[0]), query) if "_" in query else query
         if (last := index._last_read) is not None and last.words.text == query:
             return last
-        words = Words.of(_ITALICS.sub(lambda marks: " " * len(marks[0]), query) if "_" in query else query)
+        words = Words.of(query)
         own = words.fingerprint
         negatives, equal = (frozenset(ids.get(own, ())) for ids in (index._negatives, index._equal))
         index._last_read = parsed = cls(words, [], negatives, equal)._about(index._names.find(words))
