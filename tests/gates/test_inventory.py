@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drike.encoders import MINILM, HashingEncoder, TextEncoder, load_encoder, locate
+from drike.encoders import HashingEncoder, TextEncoder
 from drike.encoders.base import content, salient, unit
-from drike.errors import EncoderError, UsageError
+from drike.errors import UsageError
 from drike.gates import inventory as inventories
 from drike.gates.inventory import WithRelations, built_in, inventory, probabilities, read_relations, relations_in
+from tests.worlds.indexes import default_encoder
 from tools import count_words
 
 OWN = """relation: mascot
@@ -74,11 +75,7 @@ def test_an_encoder_without_salient_vectors_has_no_inventory() -> None:
 
 @pytest.fixture
 def minilm() -> TextEncoder:
-    try:
-        locate(MINILM, hub=False)
-    except EncoderError:
-        pytest.skip("needs the encoder of the offline extra")
-    return load_encoder(MINILM, keep=False)
+    return default_encoder()
 
 
 def test_the_prototypes_are_those_of_the_relations(minilm: TextEncoder) -> None:

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from drike.encoders import MINILM, load_encoder, locate
 from drike.encoders.base import TextEncoder
-from drike.errors import EncoderError
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
 from drike.gates.names import SHARING
 from drike.stores.records import EditRecord, Status
-from tests.worlds.indexes import GATE, indexed, stored
+from tests.worlds.indexes import GATE, default_encoder, indexed, stored
 
 BORN = EditRecord("Ludwig van Beethoven", "In which city was Ludwig van Beethoven born?", "Graz")
 LED = EditRecord("Acme", "The chief executive of Acme is", "Ann Lee", object_aliases=("Dr. Lee",))
@@ -35,11 +33,7 @@ def object_features(query: str, *records: EditRecord) -> dict[int, dict[str, flo
 
 @pytest.fixture(scope="module")
 def encoder() -> TextEncoder:
-    try:
-        locate(MINILM, hub=False)
-    except EncoderError:
-        pytest.skip("needs the encoder of the offline extra")
-    return load_encoder(MINILM, keep=False)
+    return default_encoder()
 
 
 @pytest.mark.parametrize(

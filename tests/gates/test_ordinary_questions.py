@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from drike.encoders import MINILM, load_encoder, locate
-from drike.errors import EncoderError
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
 from drike.stores.records import EditRecord
-from tests.worlds.indexes import stored
+from tests.worlds.indexes import default_encoder, stored
 
 ACME, NIMBUS = EditRecord("Acme", "The CEO of Acme is", "Ann Lee"), EditRecord("Nimbus", "The price of Nimbus is", "9")
 CHILE, KENYA = (EditRecord(name, f"The capital of {name} is", "Oslo") for name in ("Chile", "Kenya"))
@@ -22,12 +20,8 @@ LUNA = EditRecord("Café Luna", "The opening hours of Café Luna are", "7 to 3")
 
 @pytest.fixture(scope="module")
 def index() -> EditIndex:
-    try:
-        locate(MINILM, hub=False)
-    except EncoderError:
-        pytest.skip("needs the encoder of the offline extra")
     edits = stored(ACME, NIMBUS, CHILE, KENYA, ORCHARD, TARGET, US, ADA, KING, LUNA)
-    return EditIndex.of(edits, load_encoder(MINILM, keep=False))
+    return EditIndex.of(edits, default_encoder())
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from drike.encoders import HashingEncoder
-from drike.encoders.base import FloatArray
+import pytest
+
+from drike.encoders import MINILM, HashingEncoder, load_encoder, locate
+from drike.encoders.base import FloatArray, TextEncoder
+from drike.errors import EncoderError
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
@@ -21,6 +24,15 @@ PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Republic o
 
 def stored(*entries: EditRecord) -> list[EditVersion]:
     return [EditVersion(i, i, 1, "2026-11-22T12:00:00Z", entry) for i, entry in enumerate(entries, 1)]
+
+
+def default_encoder() -> TextEncoder:
+    """The default gate's encoder; skips the test where it is not installed."""
+    try:
+        locate(MINILM, hub=False)
+    except EncoderError:
+        pytest.skip("needs the encoder of the offline extra")
+    return load_encoder(MINILM, keep=False)
 
 
 class CountingEncoder(HashingEncoder):
