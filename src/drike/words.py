@@ -351,7 +351,7 @@ def _scanned(block: str) -> tuple[Places, Places, Fingerprints, NDArray[np.uint8
     if len(begins) < len(ends):  # a suffix without a word
         ends = ends[np.searchsorted(ends, begins, side="right")]
     sums = np.zeros(len(codes) + 1, np.uint64)
-    np.cumsum(_LETTER_OF[codes] * powers[: len(codes)], out=sums[1:])
+    np.cumsum(_LETTER_OF.take(codes) * powers[: len(codes)], out=sums[1:])
     keys = (sums[ends] - sums[begins]) * inverses[begins]
     keys = (keys ^ keys >> _HALF) * _MIXER  # so that sums of fingerprints say nothing of letters
     if not keys.all():  # nothing is left of a mark that stands alone

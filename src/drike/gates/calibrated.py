@@ -115,9 +115,8 @@ def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> li
         if candidate.edit.id in excluded and candidate.edit.record.status is Status.ACTIVE:
             subject = candidate.name or candidate.edit.record.subject
             instead[subject] = max(candidate.probability, instead.get(subject, 0.0))
-    least = (instead.get(c.name or c.edit.record.subject, 0.0) for c in candidates)
-    hidden = (c.edit.id in excluded or c.probability < other for c, other in zip(candidates, least, strict=True))
-    return [replace(c, probability=0.0) if hide else c for c, hide in zip(candidates, hidden, strict=True)]
+    hidden = {c.edit.id for c in candidates if c.probability < instead.get(c.name or c.edit.record.subject, 0.0)}
+    return [replace(c, probability=0.0) if c.edit.id in excluded | hidden else c for c in candidates]
 
 
 @dataclass(frozen=True)

@@ -250,9 +250,9 @@ class NameIndex:
         found = list[Spans]()
         for size in range(2, 3 + _MIDDLE_NAMES):
             outer = outer[: np.searchsorted(outer, len(words) - size, side="right")]
-            outer = outer[free[outer + (size - 1)]]
-            begins = outer[some[outer + (size - 1)]]
-            where, names = self.known.find(pair(words.keys[begins], words.keys[begins + (size - 1)]))
+            outer = outer[free[size - 1 :].take(outer)]
+            begins = outer[some[size - 1 :].take(outer)]
+            where, names = self.known.find(pair(words.keys.take(begins), words.keys[size - 1 :].take(begins)))
             found.append((begins[where], begins[where] + size, names))
         mentions = list[Mention]()
         begins, ends, names = map(np.concatenate, zip(*found, strict=True))
