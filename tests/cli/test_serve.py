@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from drike.serving.admission import principal_of
 from drike.serving.options import GatewayOptions
 from drike.serving.requests import read_request
 from drike.serving.start import Started, gate_for, start
+from drike.stores.opening import TENANT
 from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.commands import run
@@ -91,6 +93,28 @@ def test_the_first_start_shows_how_far_the_wordings_are_encoded(
     upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
     assert run("serve", *upstream, "--gate", "gate.json") == 0
     assert "encoding: 250 of 250" in capsys.readouterr().err
+
+
+def test_no_collection_of_garbage_looks_at_the_edits_of_a_gateway_that_serves(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stop all requests meanwhile, with 20,000 edits for a tenth of a second."""
+    left = []
+    store = SqliteStore(here / "edits.db")
+    store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
+    store.close()
+    started = start(GatewayOptions("http://127.0.0.1:9/v1", port=0, admin_port=0, gate="named"))
+    index = started.tenants.feeds[TENANT].index
+    looked_at = lambda: any(of is index.edits for of in gc.get_objects())  # noqa: E731
+    assert looked_at(), "or this test could not fail"
+    monkeypatch.setattr(started.server, "run", lambda sockets: left.append(looked_at()))
+    try:
+        started.run()
+    finally:
+        gc.unfreeze()
+        for opened in started.sockets:
+            opened.close()
+    assert left == [False]
 
 
 def test_a_runs_policy_is_the_gate_where_the_store_has_none_of_its_own(here: Path) -> None:

@@ -49,10 +49,9 @@ def _goes_on(words: Words, begin: int, end: int) -> bool:
     """Whether a question for a name writes the word behind a name with a capital, too: "Who wrote Dune Messiah?"."""
     if end >= len(words) or not (_spaced(words, end - 1) and _capital(words, begin) and _capital(words, end)):
         return False
-    behind = words.between(end, end + 1)
-    if not behind[1:].islower() or _QUESTION.isdisjoint(words.folded(max(0, begin - _ASKED), begin)):
-        return False
-    return behind.casefold() not in lists("common words") and not _titled(words, begin, end)
+    behind, before = words.between(end, end + 1), words.folded(max(0, begin - _ASKED), begin)
+    named = behind[1:].islower() and behind.casefold() not in lists("common words")
+    return named and not _QUESTION.isdisjoint(before) and not _titled(words, begin, end)
 
 
 def _belongs_to_before(words: Words, begin: int, lower: bool) -> bool:

@@ -1,5 +1,6 @@
 """Put a gateway together from its options: upstream, edits, demonstrations, keys, sockets."""
 
+import gc
 import socket
 import tempfile
 from collections.abc import Callable, Sequence
@@ -68,6 +69,7 @@ class Started:
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
+        gc.freeze()  # or each full collection of garbage would look at all edits again, in which time nobody is served
         say_serving()
         with ExitStack() as ending:
             ending.callback(self.tenants.close)
