@@ -91,6 +91,11 @@ def test_words_of_two_texts_are_those_of_each(first: str, second: str) -> None:
         )  # fmt: skip
 
 
+@given(st.text(st.characters(max_codepoint=127), max_size=30))
+def test_the_words_of_a_text_in_ascii_are_those_of_any_text(text: str) -> None:
+    assert words(text) == Words.of(text).folded()
+
+
 @given(TEXTS, TEXTS, TEXTS)
 def test_a_name_is_found_between_spaces_whatever_the_form_of_its_letters(before: str, name: str, after: str) -> None:
     for form in ("NFC", "NFD", "NFKC"):

@@ -126,10 +126,10 @@ class NameIndex:
     def _others(self, words: Words, some: Flags, free: Flags) -> list[Mention]:
         """The names that are not spelled as they are stored."""
         mentions = self._misspelt(words, free)
-        outer = np.flatnonzero(some & free)
-        if len(outer):
-            mentions += self._people(words, outer, some, free)
-            mentions += self._last_names(words, outer, {i for m in mentions for i in range(m.begin, m.end)})
+        if (known := some & free).any():
+            mentions += self._people(words, known, some, free)
+            taken = {i for mention in mentions for i in range(mention.begin, mention.end)}
+            mentions += self._last_names(words, np.flatnonzero(known), taken)
         return mentions
 
     def _spelled(self, words: Words, some: Flags) -> tuple[Spans, Flags]:
@@ -245,13 +245,12 @@ class NameIndex:
         known, _ = self.known.find(np.array([key_of(word[:-1]) for _, word in ending], np.uint64), WORD)
         return [(i, word, word[:-1]) for i, word in map(ending.__getitem__, known)]
 
-    def _people(self, words: Words, outer: Places, some: Flags, free: Flags) -> list[Mention]:
+    def _people(self, words: Words, alive: Flags, some: Flags, free: Flags) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
         found = list[Spans]()
         for size in range(2, 3 + _MIDDLE_NAMES):
-            outer = outer[: np.searchsorted(outer, len(words) - size, side="right")]
-            outer = outer[free[size - 1 :].take(outer)]
-            begins = outer[some[size - 1 :].take(outer)]
+            alive = alive[:-1] & free[size - 1 :]  # known words with free ones behind them
+            begins = np.flatnonzero(alive & some[size - 1 :])
             where, names = self.known.find(pair(words.keys.take(begins), words.keys[size - 1 :].take(begins)))
             found.append((begins[where], begins[where] + size, names))
         mentions = list[Mention]()
