@@ -103,7 +103,9 @@ class TokenLimit:
         def too_long(j: int) -> bool:
             return max(self.count([prompt.text for prompt in prompts(j)])) > self.tokens
 
-        return k if k == 1 or not too_long(k) else 1 + bisect(range(2, k), False, key=too_long)  # nearly always k fit
+        if k == 1 or not too_long(k):  # nearly always all fit
+            return k
+        return 1 + bisect(range(2, k), False, key=too_long)
 
 
 @dataclass(frozen=True)

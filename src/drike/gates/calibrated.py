@@ -116,7 +116,7 @@ def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> li
             subject = candidate.name or candidate.edit.record.subject
             instead[subject] = max(candidate.probability, instead.get(subject, 0.0))
     hidden = {c.edit.id for c in candidates if c.probability < instead.get(c.name or c.edit.record.subject, 0.0)}
-    return [replace(c, probability=0.0) if c.edit.id in excluded | hidden else c for c in candidates]
+    return [replace(c, probability=0.0) if c.edit.id in hidden or c.edit.id in excluded else c for c in candidates]
 
 
 @dataclass(frozen=True)

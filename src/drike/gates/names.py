@@ -128,8 +128,7 @@ class NameIndex:
         mentions = self._misspelt(words, free)
         if (known := some & free).any():
             mentions += self._people(words, known, some, free)
-            taken = {i for mention in mentions for i in range(mention.begin, mention.end)}
-            mentions += self._last_names(words, np.flatnonzero(known), taken)
+            mentions += self._last_names(words, known, {i for m in mentions for i in range(m.begin, m.end)})
         return mentions
 
     def _spelled(self, words: Words, some: Flags) -> tuple[Spans, Flags]:
@@ -265,9 +264,9 @@ class NameIndex:
                 mentions += [replace(m, name=text) for m in self._read(words, name, begin, end, (NameMatch.PARTIAL,))]
         return mentions
 
-    def _last_names(self, words: Words, outer: Places, taken: Set[int]) -> list[Mention]:
+    def _last_names(self, words: Words, known: Flags, taken: Set[int]) -> list[Mention]:
         """People under their last name: alone, or behind particles or initials. taken: words of other mentions."""
-        where, names = self.known.find(words.keys[outer], LAST)
+        where, names = self.known.find(words.keys[outer := np.flatnonzero(known)], LAST)
         begins, _, _ = _outermost(outer[where], outer[where] + 1, names, len(words))
         mentions = list[Mention]()
         for place in begins.tolist():

@@ -152,11 +152,10 @@ def _other_state(words: Words, begin: int, own: str) -> bool:
 
 def _titled(words: Words, begin: int, end: int | None = None) -> bool:
     """Whether all longer words around have capitals, as in titles and texts in capitals."""
-    start, end = max(0, begin - _AROUND), end or begin + 1
-    begins, ends = (at[start : end + _AROUND].tolist() for at in (words.begins, words.ends))
-    around = zip(range(start, end + _AROUND), begins, ends, strict=False)
-    some = [words.text[i] for n, i, j in around if j - i > 3 and not begin <= n < end]
-    return len(some) > 1 and all(first.isupper() or first.isdigit() for first in some)
+    end = end or begin + 1
+    around = [*range(max(0, begin - _AROUND), begin), *range(end, min(len(words), end + _AROUND))]
+    some = [i for i in around if words.ends[i] - words.begins[i] > 3]
+    return len(some) > 1 and all(_capital(words, i) for i in some)
 
 
 def _starts(words: Words, i: int) -> bool:
