@@ -23,7 +23,6 @@ from drike.editors.catalog import InContextEditor
 from drike.errors import DrikeError
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json
-from drike.gates.store_gate import save_gate
 from drike.serving.admission import principal_of
 from drike.serving.options import GatewayOptions
 from drike.serving.requests import read_request
@@ -123,7 +122,7 @@ def test_a_runs_policy_is_the_gate_where_the_store_has_none_of_its_own(here: Pat
     assert gate_for(options, store, policy) == UNTRAINED.gate
     assert gate_for(options, store, FewShots()) is None
     assert gate_for(replace(options, gate="named"), store, policy) == Named()
-    save_gate(store, own)
+    store.save_gate(to_json(own))
     assert gate_for(options, store, policy) is None, "the store's own is followed"
     store.close()
 

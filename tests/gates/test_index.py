@@ -119,6 +119,7 @@ def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
     fresh = StoreView().at(clock, store, encoder, shadow=True)
     assert now.index.edits == fresh.index.edits
     assert now.at(clock, store, encoder, shadow=True) is now
+    assert now.index._active == fresh.index._active
     names = {name for _, entry in changes for name in entry.names}
     texts = {text for name in names for text in (name, name.split(",")[0], *map(name.replace, TYPED, MISTYPED))}
     for text in texts:
@@ -269,6 +270,26 @@ def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_wh
         assert one.vectors.keys() == other.vectors.keys()
         assert all(np.array_equal(vector, other.vectors[text]) for text, vector in one.vectors.items())
     assert not EditIndex.of([], encoder, reused).edits
+
+
+def test_the_wordings_of_a_store_are_counted_again_where_they_change_and_before_a_question_waits() -> None:
+    store = FakeLog()
+    for i, name in enumerate(("Peru", "Chile", "Spain"), 1):
+        store.append(i, EditRecord(name, f"The capital of {name} is", "Rome"))
+    store.append(4, EditRecord("Peru", "The anthem of Peru is", "Ode"))
+    view = StoreView().at(NOON, store, ENCODER)
+    before = view.index._answered
+    assert vars(view.index)["wordings"] and {text: own.edits for text, own in before.items()} == {
+        "The capital of it is": 3, "The anthem of it is": 1
+    }  # fmt: skip
+    store.append(3, EditRecord("Spain", "The capital of Spain is", "Rome", status=Status.RETIRED))
+    store.append(2, EditRecord("Chile", "The capital of Chile is", "Bern"))
+    view = view.at(NOON, store, ENCODER)
+    after = view.index._answered
+    assert "wordings" in vars(view.index) and after["The anthem of it is"] is before["The anthem of it is"]
+    assert after["The capital of it is"].answers == {"rome": 1, "bern": 1}
+    store.append(4, EditRecord("Peru", "The anthem of Peru is", "Ode", status=Status.DRAFT))
+    assert [*view.at(NOON, store, ENCODER).index._answered] == ["The capital of it is"]
 
 
 def test_an_edit_counts_once_for_a_text_that_it_has_under_several_names() -> None:

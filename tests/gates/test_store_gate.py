@@ -18,7 +18,7 @@ from drike.gates import store_gate
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate, gate_of, to_json
-from drike.gates.store_gate import open_gate, save_gate
+from drike.gates.store_gate import open_gate
 from drike.stores.opening import open_store
 from drike.support.files import with_checksum
 from drike.support.records import parse
@@ -60,11 +60,11 @@ def test_a_gate_has_two_named_settings_and_any_threshold(tmp_path: Path, monkeyp
     assert eager.threshold < GATE.threshold < careful.threshold
     with closing(open_store(tmp_path / "edits.db")) as store:
         own = replace(GATE, threshold=0.9, edits=7, settings={})
-        save_gate(store, own)
+        store.save_gate(to_json(own))
         assert open_gate(store) == own
         assert open_gate(store, "eager") == replace(own, threshold=eager.threshold)
         assert open_gate(store, None, 0.25) == replace(own, threshold=0.25)
-        save_gate(store, None)
+        store.save_gate("")
         assert open_gate(store) == GATE
     for asked in (("named", 0.5), ("nowhere", None)):
         with pytest.raises(UsageError, match=r"--gate calibrated|named, calibrated, careful, eager or another file"):

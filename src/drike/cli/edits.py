@@ -219,11 +219,11 @@ def _picked(texts: Sequence[str]) -> list[str]:
 def calibrate(*, false_fire: float = 0.002, confidence: float = 0.95, remove: bool = False, store: str = FILE) -> None:
     """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
     from drike.gates import store_gate
-    from drike.gates.calibration import default_gate
+    from drike.gates.calibration import default_gate, to_json
 
     with store_at(store) as opened:
         if remove:
-            store_gate.save_gate(opened, None)
+            opened.save_gate("")
             return say(f"{opened.name} has the default gate from now on")
         known = in_force(opened)
         say(store_gate.requirements(known, false_fire, confidence))
@@ -233,7 +233,7 @@ def calibrate(*, false_fire: float = 0.002, confidence: float = 0.95, remove: bo
         say(f"{counted(len(known), 'edit')} in force: {certificate.sentence}")
         if certificate.threshold is None:
             raise StoreError("no gate was stored: the one in use stays as it was")
-        store_gate.save_gate(opened, gate)
+        opened.save_gate(to_json(gate))
         say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
 
 

@@ -211,7 +211,9 @@ def tune(tuning: Tuning) -> Iterator[Round]:
         new = [question for of_kind in by_kind for question in of_kind[begin:end]]
         texts = sorted({question.text for question in new if question.kind is Kind.OTHER} - unedited.keys())
         unedited |= dict(zip(texts, _answers(tuning, texts), strict=True))
-        prompts = {name: [_prompt(tuning.placements[name], question) for question in new] for name in left}
+        facts = [Facts((question.edit,), question.text) for question in new]
+        around = {name: [tuning.placements[name].around(own, own.query, TENANT) for own in facts] for name in left}
+        prompts = {name: [q.text.join(own) for q, own in zip(new, around[name], strict=True)] for name in left}
         answers = iter(_answers(tuning, [prompt for of_name in prompts.values() for prompt in of_name]))
         calls += len(texts) + len(left) * len(new)
         kinds += [question.kind for question in new]
@@ -263,11 +265,6 @@ def gain(kinds: Sequence[Kind], best: Sequence[bool], other: Sequence[bool], lev
         return mean <= 0 or (mean < 1 and exceeds(leads, mean, level))
 
     return bisect_left(range(100), True, key=surely_below) / 100
-
-
-def _prompt(placement: Placement, question: TuningQuestion) -> str:
-    around = placement.around(Facts((question.edit,), question.text), question.text, TENANT)
-    return f"{around.before}{question.text}{around.behind}"
 
 
 def _answers(tuning: Tuning, prompts: Sequence[str]) -> list[str]:

@@ -67,6 +67,7 @@ class EditIndex:
         self._texts = TextVectors()
         self._masked = TextVectors()  # salient, of the texts with "it" for the subject
         self._telling: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a telling word
+        self._active: OverlayDict[str, int] = OverlayDict()  # how many active edits have such a text, if any
         self._answered: dict[str, Worded] = {}  # by such a text
         self._last_read: ParsedQuery | None = None
 
@@ -128,11 +129,10 @@ class EditIndex:
         return self._masked.texts[id]
 
     @cached_property
-    def _wordings(self) -> Wordings:
+    def wordings(self) -> Wordings:
         """The masked texts that most active edits have: what the edits of a store are about, in its own words."""
-        counts = {text: sum(map(self._is_active, ids)) for text, ids in self._masked.edits.items()}
-        most = nsmallest(MOST, counts, key=lambda text: (-counts[text], text))
-        return Wordings({text: self._worded(text) for text in most if counts[text]}, inventory(self.require_encoder()))
+        most = nsmallest(MOST, self._active.items(), key=lambda item: (-item[1], item[0]))
+        return Wordings({text: self._worded(text) for text, _ in most}, inventory(self.require_encoder()))
 
     def _worded(self, text: str) -> Worded:
         """What the active edits with a masked text answer, or where there are none, the shadow ones."""
@@ -193,6 +193,11 @@ class EditIndex:
             telling = ([(id, _telling(own)) for id, own in read.items()] for read in words)
             index._telling = regrouped(self._telling, *telling)
             index._masked = self._masked.changed(gone, masked, _vectors(masked, salient(self.encoder), known._masked))
+            counts = Counter(text for id, own in masked.items() if index._is_active(id) for text in own)
+            counts.subtract(text for id in gone if self._is_active(id) for text in self.masked(id))
+            index._active = self._active.changed({t: self._active.get(t, 0) + n or None for t, n in counts.items()})
+            other = {*chain(*masked.values(), *map(self.masked, gone))}
+            index._answered = {text: worded for text, worded in self._answered.items() if text not in other}
         return index
 
 
@@ -304,7 +309,7 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
 
 def agreements(index: EditIndex, ids: Iterable[int], vectors: FloatArray) -> dict[int, list[Agreement]]:
     """What questions with these salient unit vectors [n, d] and edits have in common. Raises ValueError, too."""
-    return index._wordings.agreements({id: {t: index._worded(t) for t in index.masked(id)} for id in ids}, vectors)
+    return index.wordings.agreements({id: {t: index._worded(t) for t in index.masked(id)} for id in ids}, vectors)
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:

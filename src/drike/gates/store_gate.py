@@ -88,11 +88,6 @@ def _encoder(name: str, files: tuple[Path, ...], relations: tuple[Relation, ...]
     return load_encoder(name, bulk=BULK, onnx=find_spec("onnxruntime") is not None)
 
 
-def save_gate(store: EditStore, gate: Calibrated | None) -> None:
-    """Give a store another gate; None for the default one. Raises StoreError."""
-    store.save_gate(calibration.to_json(gate) if gate else "")
-
-
 def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
     """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
     if (latest := store.gate(after)) is None:
@@ -165,5 +160,6 @@ class StoreView:
         edits = (*read.in_force(now), *(read.in_force(now, Status.SHADOW) if shadow else ()))
         new = [edit for edit in edits if self.index.edits.get(edit.id) is not edit]
         index = EditIndex.of(edits, encoder, self.index) if due else self.index.changed(read.edits, edits)
+        _ = encoder and index.wordings  # made now, so that no question waits for them
         until = min(filter(None, (read.next_change(now), None if due else self.until)), default=None)
         return StoreView(latest, index, new, until, stamp(now))

@@ -163,6 +163,7 @@ class EditFeed:
                 with self._refreshing:
                     view = self._state.view
                     view = replace(view, index=EditIndex.of(view.index.edits.values(), encoder, index))
+                    _ = encoder and view.index.wordings
                     self._state = _State(number, gate, encoder, view)
             self.gate_problem = None
         except DrikeError as problem:

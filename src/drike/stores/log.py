@@ -158,7 +158,7 @@ class EditStore(Protocol):
         return next(iter(self._rows(query, [after])), None)
 
     def save_gate(self, gate: str) -> None:
-        """Save a gate for these edits as the latest one."""
+        """Save a gate for these edits as the latest one, as `calibration.to_json` writes it; "" for the default one."""
         query = "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
         with self.transaction():
             self._run(query, [self._now(), gate])
