@@ -17,7 +17,6 @@ from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.store_gate import needs_recalibration, open_gate
 from drike.stores.opening import open_store
-from drike.stores.records import StoreError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
@@ -169,9 +168,6 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
         edits(capsys, "add", "--fact", f"The capital of {name} is -> Oslo", "--subject", name)
     assert "grown by a fifth since its gate was calibrated" in edits(capsys, "verify", "2", "--model", "reader", code=2)
     assert "has the default gate" in edits(capsys, "calibrate", "--remove") and own_gate("edits.db") == shipped
-    (place / "other.db.gate.json").write_text("{}", "utf-8")
-    with pytest.raises(StoreError, match=r"other.db.gate.json is no longer read: calibrate the store again"):
-        own_gate("other.db")
 
 
 def test_paraphrases_are_added_under_both_names_of_the_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,9 +91,6 @@ def _encoder(name: str, files: tuple[Path, ...], relations: tuple[Relation, ...]
 def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
     """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
     if (latest := store.gate(after)) is None:
-        if not after and (beside := Path(f"{store.name}.gate.json")).is_file():
-            remedy = "calibrate the store again (drike edits calibrate), or remove it"
-            raise StoreError(f"{beside} is no longer read: {remedy}")
         return None
     number, text = latest
     return number, calibration.gate_of(text, f"the gate of {store.name}") if text else usual_gate()
