@@ -17,10 +17,18 @@ ADA = EditRecord("Dr. Ada Byron Lovelace", "The birthplace of Dr. Ada Byron Love
 KING = EditRecord("Martin Luther King Jr.", "The wife of Martin Luther King Jr. is", "Al")
 LUNA = EditRecord("Café Luna", "The opening hours of Café Luna are", "7 to 3")
 
+ORBIS = EditRecord("Orbis", "The revenue of Orbis in 2025 is", "9")
+PRIZE = EditRecord("Opal Prize", "The winner of the Opal Prize in 2024 is", "Al")
+WHO = EditRecord("WHO", "The director-general of the WHO is", "Al")
+TINDALL = EditRecord("Tindall Group", "The founder of Tindall Group is", "Iris")
+ELIF = EditRecord("Elif Kaya", "The birthplace of Elif Kaya is", "Izmir")
+BRANNOCK = EditRecord("Brannock", "The mayor of Brannock is", "Lena Osei")
+
 
 @pytest.fixture(scope="module")
 def index() -> EditIndex:
-    edits = stored(ACME, NIMBUS, CHILE, KENYA, ORCHARD, TARGET, US, ADA, KING, LUNA)
+    known = (ACME, NIMBUS, CHILE, KENYA, ORCHARD, TARGET, US, ADA, KING, LUNA)
+    edits = stored(*known, ORBIS, PRIZE, WHO, TINDALL, ELIF, BRANNOCK)
     return EditIndex.of(edits, default_encoder())
 
 
@@ -48,6 +56,41 @@ def index() -> EditIndex:
         ("In your own words: who is the CEO of Acme?", ["Acme"]),
         ("final price of Nimbus (monthly)", ["Nimbus"]),
         ("The CEO of Acme is Bob Roe. True or false?", ["Acme"]),
+        # A year that the edit states itself is not another time; many other ways to say one are.
+        ("What was the revenue of Orbis in 2025?", ["Orbis"]),
+        ("What was the revenue of Orbis in 2019?", []),
+        ("Who was the winner of the Opal Prize in 2024?", ["Opal Prize"]),
+        ("Who was the mayor of Brannock in March 2015?", []),
+        ("In 1990, who was the mayor of Brannock?", []),
+        ("Who was the mayor of Brannock in the 19th century?", []),
+        ("Who was the mayor of Brannock fifty years ago?", []),
+        ("Who was the mayor of Brannock before Lena Osei?", []),
+        ("Wer war 1961 Bürgermeister von Brannock?", []),
+        ("¿Quién fue alcalde de Brannock en 1990?", []),
+        ("Name all former mayors of Brannock.", []),
+        ("Who is the interim CEO of Acme?", []),
+        ("Who is the mayor of Brannock?", ["Brannock"]),
+        # Acronyms beside a name make no other name.
+        ("List the CEOs of Acme, Apple and Siemens.", ["Acme"]),
+        ("Hey ChatGPT, quick one: Acme CEO?", ["Acme"]),
+        # A name that is a question word.
+        ("Who is the director-general of UNESCO?", []),
+        ("The museum is closed. Who is its director-general?", []),
+        ("Who is the director-general of the WHO?", ["WHO"]),
+        # A statement asks for a person, time or place by its first noun.
+        ("When was Tindall Group founded?", []),
+        ("Why was Tindall Group founded?", []),
+        ("Who founded Tindall Group?", ["Tindall Group"]),
+        ("When was Elif Kaya born?", []),
+        ("Where was Elif Kaya born?", ["Elif Kaya"]),
+        # A claim to be checked is no text to be corrected.
+        ("Check this claim: Bob Roe is the CEO of Acme.", ["Acme"]),
+        ("Correct this if it is wrong: Bob Roe is the CEO of Acme.", ["Acme"]),
+        ('Is this statement true: "Bob Roe is the CEO of Acme"?', ["Acme"]),
+        ("Correct this: The CEO of Acme are Bob Roe.", []),
+        # Another thing, described by the one that is named.
+        ("Who is the mayor of the town next to Brannock?", []),
+        ("What is the capital of the country north of Chile?", []),
         # Forms of names.
         ("Who is the CEO of _Acme_?", ["Acme"]),
         ("Where was Ada Lovelace born?", [ADA.subject]),

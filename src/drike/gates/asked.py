@@ -139,9 +139,10 @@ def _worked_on(text: str, sentences: list[Sentence], blocks: list[Span]) -> list
         at, quotes = _opening(text, sentence), list(QUOTED.finditer(text, sentence.start, sentence.stop))
         if quotes and not text[sentence.start : quotes[0].start()].strip():  # "..." - translate
             at = next((word.start() for word in _WORD.finditer(text, quotes[0].end(), sentence.stop)), at)
-        rework, colon = begins(text, "rework", at), _INTRODUCED.search(text, at, sentence.stop)
+        rework, finish = (begins(text, kind, at) or "" for kind in ("rework", "finish"))
+        known, colon = rework or begins(text, "digest", at) or "", _INTRODUCED.search(text, at, sentence.stop)
         pointing = held(text[at : sentence.stop], "indication") is not None
-        if not rework and not begins(text, "digest", at) and not _on_words(text, sentence, at, quotes, colon):
+        if len(finish) > len(known) or (not known and not _on_words(text, sentence, at, quotes, colon)):
             continue
         behind = _SOLID.search(text, sentence.stop)
         if quotes:
@@ -156,8 +157,6 @@ def _worked_on(text: str, sentences: list[Sentence], blocks: list[Span]) -> list
 
 def _on_words(text: str, sentence: Sentence, at: int, quotes: list[re.Match[str]], colon: re.Match[str] | None) -> bool:
     """Whether a sentence asks about the words of some quotations, or of what is behind a colon."""
-    if begins(text, "finish", at):
-        return False
     if any((quote[0].count(" ") > 1 and not quote[0].istitle()) or SPACELESS.search(quote[0]) for quote in quotes):
         return held(QUOTED.sub(" ", sentence.of(text)), "language") is not None
     if colon is None or text[colon.start()] != ":":

@@ -15,7 +15,7 @@ from drike.gates.index import Characters, EditIndex, ParsedQuery, Span, affordab
 from drike.gates.inventory import Agreement, Relation
 from drike.gates.names import Mention
 from drike.gates.relations import about_another, asks_value, object_features, relation_features, share_said
-from drike.gates.surroundings import continued
+from drike.gates.surroundings import QUESTION_WORDS, continued
 from drike.short_forms import NameMatch
 from drike.stores.records import EditVersion, Status
 from drike.support.records import ADDED
@@ -143,14 +143,15 @@ class Reading:
     def _another(self, edit: EditVersion, part: str) -> bool:
         """Whether a part of the query is surely about a longer name, or another time, person or case."""
         of_name, mentions = self._of_name(edit.id), self.parsed.by_edit[edit.id]
-        if (of_name["inside"] and of_name["continued"]) or (all(map(self._is_word, mentions)) and own_name(part)):
+        no_name = all(map(self._is_word, mentions)) and (own_name(part) or mentions[0].name in QUESTION_WORDS)
+        if no_name or (of_name["inside"] and of_name["continued"]):
             return True
         return about_another(part, edit.record, reverse=self.subjects is not None)
 
     def _is_word(self, mention: Mention) -> bool:
         """Whether the mention of a name that is also a common word seems to be that word, as in "Tell us"."""
         before, behind = (self.parsed.words.folded(at, at + 1) for at in (mention.begin - 1, mention.end))
-        return mention.ambiguous and not (mention.cased or not before or before[0] in _BEFORE_NAMES or behind == ["s"])
+        return mention.ambiguous and not (mention.cased or {*before} & _BEFORE_NAMES or behind == ["s"])
 
     def found(self, edit: EditVersion, masked: str, part: str, margin: float, agreement: Agreement) -> Found:
         """An edit, whose query with "it" for the subject is `masked`, with its features by the nearest part of ours."""

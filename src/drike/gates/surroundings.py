@@ -9,7 +9,7 @@ _STOPS, _AROUND = frozenset(".!?:;\n…•"), 6  # what ends a sentence; words o
 _GERMAN = frozenset(
     ("der", "die", "das", "dem", "den", "des", "ein", "eine", "einen", "einem", "einer", "im", "zum", "zur")
 )
-_ASKED, _QUESTION = 8, frozenset(("who", "whom", "whose", "what", "which", "where", "when", "how"))
+_ASKED, QUESTION_WORDS = 8, frozenset(("who", "whom", "whose", "what", "which", "where", "when", "how"))
 _LISTED = ("and", "or", "und", "y", "et")
 _OF = ("of", "de", "di")
 _FORMAL = 7  # words before a country that may belong to its formal name
@@ -22,11 +22,14 @@ def continued(words: Words, begin: int, end: int) -> bool:
     def adjoins(i: int) -> bool:
         return words.text[words.ends[i] : words.begins[i + 1]] in (" ", "-", "–")
 
-    if end < len(words) and adjoins(end - 1) and _capital(words, end):
+    def names(i: int) -> bool:
+        return _capital(words, i) and words.folded(i, i + 1)[0] not in lists("acronyms")
+
+    if end < len(words) and adjoins(end - 1) and names(end):
         return True
     if begin > 1 and words.folded(begin - 1, begin) == ["of"] and adjoins(begin - 1) and adjoins(begin - 2):
         begin -= 1
-    return begin > 1 and adjoins(begin - 1) and _capital(words, begin - 1)
+    return begin > 1 and adjoins(begin - 1) and names(begin - 1)
 
 
 def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
@@ -51,7 +54,7 @@ def _goes_on(words: Words, begin: int, end: int) -> bool:
         return False
     behind, before = words.between(end, end + 1), words.folded(max(0, begin - _ASKED), begin)
     named = behind[1:].islower() and behind.casefold() not in lists("common words")
-    return named and not _QUESTION.isdisjoint(before) and not _titled(words, begin, end)
+    return named and not QUESTION_WORDS.isdisjoint(before) and not _titled(words, begin, end)
 
 
 def _belongs_to_before(words: Words, begin: int, lower: bool) -> bool:
