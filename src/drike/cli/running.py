@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -171,7 +172,7 @@ def watch(events: Generator[Event], show: Callable[[Event], str | None], model: 
                 phase.close()
             figures = show(event)
             if isinstance(event, PhaseStarted):
-                bar, task = phase.enter_context(progress(event.name, live_usage(model)))
+                bar, task = phase.enter_context(progress(event.name, partial(live_usage, model)))
                 bar.update(task, total=event.total, completed=event.done)
             elif isinstance(event, _RECORDS):
                 bar.update(task, advance=1, status=figures or "")
@@ -191,15 +192,12 @@ def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
             say(f"\nUsed: {usage_sentence(model.usage)}")
 
 
-def live_usage(model: LanguageModel) -> Callable[[], str] | None:
-    """The figures that a progress bar shows while a served model works; None for a model on this machine."""
-
-    def status() -> str:
-        used = model.usage
-        cost = "" if used.money is None else f" {used.money:.3f}"
-        return f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
-
-    return status if model.info.served else None
+def live_usage(model: LanguageModel) -> str:
+    """The figures that a progress bar shows while a served model works; "" for a model on this machine."""
+    used = model.usage
+    cost = "" if used.money is None else f" {used.money:.3f}"
+    figures = f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
+    return figures if model.info.served else ""
 
 
 class Resumable(Command):
