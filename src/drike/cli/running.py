@@ -87,7 +87,7 @@ def open_edits(
     if data.test == 0:
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if at.resume and run:
-        run = trained_run(at.resume) or Path(run)  # folders may have moved, together
+        run = trained_run(Run.open(at.resume)) or Path(run)  # folders may have moved, together
     base, split = None if run is None else open_trained_run(run), None
     if base is not None and data.data is None:
         if replace(data, test=None) != DataOptions():
