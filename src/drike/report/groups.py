@@ -209,7 +209,7 @@ def read_run(folder: Path) -> ReportedRun:
         test=split.test, outcomes=outcomes,
         missing=tuple(name for name in dict.fromkeys(map(_text, expected)) if files.slug(name) not in evaluated)
         + (("edits in force",) if run.record.settings.get("stored") and not in_force else ()),
-        episodes=() if origin is None else tuple(files.read_episodes(origin / _EPISODES)),
+        episodes=() if origin is None else tuple(files.read_lines(origin / _EPISODES, EpisodeRecord, "train again")),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         form="; ".join(file.form for file in run.record.data), usage=usage,
         written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},

@@ -25,7 +25,7 @@ from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.gates.calibrated import Calibrated
 from drike.gates.policy import QueryPolicy, Shown
 from drike.prompts import PromptStyle
-from drike.support.files import sha256, write_bytes
+from drike.support.files import write_bytes
 from drike.support.records import read
 
 _LOG = logging.getLogger(__name__)
@@ -129,11 +129,6 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
         return replace(trained, per_query=QueryPolicy(of.gate, of.shown, retriever.encoder, frozenset(of.facts)))
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
-
-
-def fingerprint(path: str | Path) -> str:
-    """SHA-256 of a saved checkpoint. Raises OSError."""
-    return sha256(_file(Path(path)))
 
 
 def _file(path: Path) -> Path:

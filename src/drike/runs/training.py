@@ -196,7 +196,7 @@ def scored_probes(method: Method, case: EditCase) -> list[Probe]:
 def recovered_episodes(folder: Path) -> list[EpisodeRecord]:
     """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
     path = folder / "episodes.jsonl"
-    records = files.read_episodes(path)
+    records = files.read_lines(path, EpisodeRecord, "train again")
     files.keep_lines(path, len(records))
     return records
 
