@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load as unpacked
 
 from drike.datasets import Dataset
 from drike.editors.retriever import Retriever
@@ -80,7 +81,7 @@ def test_a_checkpoint_keeps_the_guarantee_and_one_without_the_field_still_loads(
     content = (tmp_path / checkpoint.FILE).read_bytes()
     described = checkpoint._verified(content)
     del described["promise"], described["sha256"]
-    (tmp_path / checkpoint.FILE).write_bytes(checkpoint._sealed(described, checkpoint.unpacked(content)))
+    (tmp_path / checkpoint.FILE).write_bytes(checkpoint._sealed(described, unpacked(content)))
     assert checkpoint.load(tmp_path).promise is None
 
 

@@ -10,10 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import safetensors.torch
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as unpacked
-from safetensors.torch import save as packed
 from torch import Tensor
 
 from drike.editors.catalog import Trained
@@ -109,8 +107,8 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
     try:
         described = _verified(content)
         # Copied, since in the file's memory they are aligned differently, and then a product is rounded differently.
-        tensors = {name: tensor.clone() for name, tensor in unpacked(content).items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
+        tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load(content).items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as problem:
         raise CheckpointError(f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}") from problem
     try:
         if "mixes" in (described["per_query"] or {}):
@@ -137,7 +135,7 @@ def _file(path: Path) -> Path:
 
 def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:
     metadata = {_KEY: json.dumps({**described, "sha256": _ZEROS})}
-    content = packed({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
     return content.replace(_ZEROS.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
 
 
