@@ -57,8 +57,7 @@ def run_evaluation(
     """
     rule, both_ways = Judge(model, rule).rule, list[Outcome]()
     cases: Sequence[EditCase] = setup.split.test
-    resolved = answered_cases(folder, model, cases, rule)
-    if resolved is not None:
+    if resolved := answered_cases(folder, model, cases, rule):
         cases = resolved.cases
         yield resolved
     if not cases:
@@ -109,8 +108,7 @@ def answered_cases(
     """The cases with the unedited model's own answers, kept in a file; None if no question needs one; or RunError."""
     answers = files.read_json(folder / file, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
-        answers = baseline_answers(model, cases, rule)
-        if not answers:
+        if not (answers := baseline_answers(model, cases, rule)):
             return None
         files.write_record(folder, file, answers)
     return with_baseline_answers(cases, answers)
