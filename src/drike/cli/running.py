@@ -245,9 +245,8 @@ def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     options: dict[str, object] = {}
     for name, value in arguments.items():
         options |= vars(value) if is_dataclass(value) else {name: value}
-    for place in _PLACES:
-        del options[place]
-    return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    kept = ((name, value) for name, value in options.items() if name not in _PLACES)
+    return {name: str(value) if isinstance(value, Path) else value for name, value in kept}
 
 
 @contextmanager

@@ -77,8 +77,7 @@ def run_evaluation(
             both_ways += of_sample
         elif model.score and not model.info.served:
             both_ways += _judged_both_ways(folder, editor, model, sampled)
-    unedited = outcomes.get(Unedited().name, [])
-    counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
+    counts = {name: counted(of_editor, outcomes.get(Unedited().name, [])) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
     files.write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
     yield Evaluation(rule, cases, outcomes, both_ways, counts, summaries)
