@@ -91,7 +91,7 @@ def draws(
             one["made, all edits"] = 1.0
             one["false, all edits"] = measured(right[chosen], slice(None)) < promise.level
         at = _of(right, drawn)
-        one["best certified"] = lower_bound(promise.metric, at[next(iter(at))], probes[drawn], max_probes=most)
+        one["best certified"] = lower_bound(promise, at[next(iter(at))], probes[drawn], max_probes=most)
         chosen = calibrate(at, probes[drawn], guarantee=promise, max_probes=most, cost=costs)
         if chosen is not None:
             one["made"] = 1.0

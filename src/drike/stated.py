@@ -18,7 +18,6 @@ import regex
 from drike.matching import first_line
 from drike.short_forms import PARTICLES, NameMatch, lists, sections, short_forms
 from drike.words import Words
-from drike.words import words as words_of
 
 
 class Stated(StrEnum):
@@ -196,7 +195,7 @@ def _alone(text: str, named: Mapping[str, _Names], question: str) -> set[str]:
     """The marks of the objects of whose name an answer is nothing but a part, which the question does not hold."""
     part = Words.of(uniform(_pattern("lead").sub("", first_line(text), count=1), named[_NEW].numbers))
     folded = set(part.folded()) - lists("small words")
-    if not 0 < len(part) <= _MOST_ALONE or folded <= named[_SUBJECT].folded | set(words_of(question)):
+    if not 0 < len(part) <= _MOST_ALONE or folded <= named[_SUBJECT].folded | set(Words.of(question).folded()):
         return set()
     new, old = (max((_rank(part, form) for form in named[mark].forms), default=0) for mark in _MARKS)
     return {_NEW} if new > old else {_OLD} if old > new else set()

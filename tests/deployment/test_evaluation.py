@@ -56,7 +56,7 @@ def test_a_neighbour_that_another_edit_changed_is_right_as_changed() -> None:
     outcomes = list(evaluate(GatedEditor(FactPrompt(), Named(), every), ScriptedModel(follows_the_fact), cases))
     assert all(one.correct for one in outcomes)
     records = list(gate_records(Named(), every, cases))
-    assert all(one.concerns and one.fires and not one.false for one in records)
+    assert all(one.asks and one.fires and not one.false for one in records)
 
 
 def test_questions_that_concern_no_edit_get_the_bare_query() -> None:
@@ -69,7 +69,7 @@ def test_a_fire_on_another_fact_of_the_subject_is_false_and_counted_by_kind() ->
     case = replace(CAPITALS[1], further=(river,))
     records = list(gate_records(Named(), stores(), [case], ["What is new?"]))
     found = {one.kind: one for one in records}
-    assert found[Aspect.SAME_SUBJECT].false == (case.edit.fact,) and not found[Aspect.SAME_SUBJECT].concerns
+    assert found[Aspect.SAME_SUBJECT].false == (case.edit.fact,) and found[Aspect.SAME_SUBJECT].asks is None
     assert found["unrelated"].false == () and found[Aspect.REWRITE].probability == 1
     shown = str(gate_table(records))
     assert "(1 of 1)" in shown and "same_subject" in shown

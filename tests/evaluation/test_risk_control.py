@@ -166,7 +166,7 @@ def test_rates_average_to_the_level_exactly_where_the_metric_does() -> None:
 
 def test_the_best_level_that_can_be_promised_is_the_largest_that_passes() -> None:
     for right, probes in list(worlds(0.9, harder=0.1))[:5]:
-        bound = lower_bound("rr", right, probes, max_probes=8)
+        bound = lower_bound(Guarantee("rr", 0.5), right, probes, max_probes=8)
         assert 0.5 < bound < right[:, 2].sum() / probes[:, 2].sum()
         assert [
             bool(certified(Guarantee("rr", x), {0: right}, probes, max_probes=8)) for x in (bound, bound + 0.01)

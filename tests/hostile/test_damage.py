@@ -26,9 +26,10 @@ from drike.report.groups import ReportedRun, grouped, read_run
 from drike.report.tables import by_epoch, costs, epochs_table, table1, work
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.run import Run, read_episodes, write_record
+from drike.runs.run import Run, read_lines, write_record
 from drike.support.files import with_checksum
 from drike.support.table import as_markdown
+from drike.training.algorithm1 import EpisodeRecord
 from tests.worlds.commands import run
 from tests.worlds.tally import Tally
 
@@ -172,7 +173,7 @@ def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, t
         path.write_bytes(content)
         try:
             read_run(folder)
-            read_episodes(folder / "episodes.jsonl")
+            read_lines(folder / "episodes.jsonl", EpisodeRecord, "train again")
         except (RunError, ReportError, DataError) as problem:
             refused += 1
             assert "\n" not in str(problem)
@@ -280,7 +281,7 @@ def replaced(folder: Path, name: str, some: int | None) -> Counter[str]:
         path.write_text(with_line(path, with_value(line, place, new)), "utf-8")
         try:
             found = read_run(folder)
-            read_episodes(folder / "episodes.jsonl")
+            read_lines(folder / "episodes.jsonl", EpisodeRecord, "train again")
             if found == right:
                 counts["harmless"] += 1
             else:

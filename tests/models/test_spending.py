@@ -129,16 +129,15 @@ def test_token_counts_come_from_the_server_or_an_estimate() -> None:
 
 
 def test_usage_is_shown_live_and_at_the_end(tmp_path: Path) -> None:
-    assert live_usage(ScriptedModel(str, scores=False)) is None
+    assert live_usage(ScriptedModel(str, scores=False)) == ""
     with (
         serve(serving(ScriptedModel(lambda prompt: "two words", scores=False))) as server,
         closing(connect(server.named(), price_in=1e6, price_out=1e6)) as inner,
     ):
         model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"))
-        watched = live_usage(model)
-        assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
+        assert live_usage(model) == "calls 0 cached 0 tokens 0k 0.000"
         model.generate(["one", "one", "other one"])
-        assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four generated
+        assert live_usage(model) == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four generated
         assert usage_sentence(model.usage) == (
             "2 calls in 2 requests, 1 answers from the cache; 3 prompt tokens, 4 generated; cost 7.0000"
         )

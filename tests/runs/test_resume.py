@@ -22,7 +22,7 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import Budget, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
-from drike.runs.run import append, keep_lines, read_episodes
+from drike.runs.run import append, keep_lines, read_lines
 from drike.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward, top, train
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
@@ -97,12 +97,14 @@ def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
     append(path, (episode.record for episode in whole[:5]))
     content = path.read_bytes()
     path.write_bytes(content[: at % (len(content) + 1)])
-    rollouts = read_episodes(path)
+    rollouts = read_lines(path, EpisodeRecord, "train again")
     assert rollouts == [EpisodeRecord(**episode.record) for episode in whole[: len(rollouts)]]
     assert len(rollouts) == content[: at % (len(content) + 1)].count(b"\n")
     keep_lines(path, len(rollouts))
     append(path, [whole[5].record])
-    assert [record.case_id for record in read_episodes(path)] == [known.case_id for known in (*rollouts, whole[5])]
+    assert [record.case_id for record in read_lines(path, EpisodeRecord, "train again")] == [
+        known.case_id for known in (*rollouts, whole[5])
+    ]
 
 
 @pytest.mark.parametrize(
@@ -112,4 +114,4 @@ def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, 
     path = tmp_path / "episodes.jsonl"
     path.write_text(f"{line}\n{json.dumps({})}\n", "utf-8")
     with pytest.raises(RunError, match="line 1 is not"):
-        read_episodes(path)
+        read_lines(path, EpisodeRecord, "train again")

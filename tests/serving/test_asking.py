@@ -27,7 +27,7 @@ def ask(url: str, times: int = 1, *, meter: Meter | None = None, **options: Any)
     """The answers to so many equal chats, asked at once by one client."""
 
     async def answers() -> list[ChatAnswer]:
-        above = MeteredUpstream(HttpUpstream(url), meter or Meter())
+        above = MeteredUpstream(HttpUpstream(url), meter or Meter(ApiOptions()))
         await above.open()
         try:
             client = Client(above, options.pop("model", "tiny"), **options)

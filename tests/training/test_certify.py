@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load as unpacked
 
 from drike.datasets import Dataset
 from drike.editors.retriever import Retriever
@@ -21,7 +22,7 @@ from drike.evaluation.risk_control import (
 )
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.training.s_objective import certify, check_possible, count_right, most_probes
+from drike.training.s_objective import certify, check_possible, count_right
 from tests.worlds.commands import run
 from tests.worlds.small import CAPITALS
 from tests.worlds.suggestible import ACTIONS, ENCODER, UNTRAINED
@@ -56,7 +57,7 @@ def test_a_policy_that_forgets_neighbours_gets_a_shift_with_which_the_guarantee_
     eager = UNTRAINED
     right, _, _ = count_right(eager, cases, answers)
     assert right[0.0][:, 2].sum() == 0, "it applies wherever the subject is named"
-    most = most_probes(Guarantee("rr", 0.6), cases)
+    most = max(len(case.neighborhood) for case in cases)
     kept = certify(eager, cases, answers, Guarantee("rr", 0.6), max_probes=most)
     assert (kept.edits, kept.measured) == (30, right[kept.offset][:, 2].sum() / (30 * most))
     assert kept.measured > 0.8 and kept.offset < 0
@@ -80,7 +81,7 @@ def test_a_checkpoint_keeps_the_guarantee_and_one_without_the_field_still_loads(
     content = (tmp_path / checkpoint.FILE).read_bytes()
     described = checkpoint._verified(content)
     del described["promise"], described["sha256"]
-    (tmp_path / checkpoint.FILE).write_bytes(checkpoint._sealed(described, checkpoint.unpacked(content)))
+    (tmp_path / checkpoint.FILE).write_bytes(checkpoint._sealed(described, unpacked(content)))
     assert checkpoint.load(tmp_path).promise is None
 
 

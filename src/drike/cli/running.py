@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -86,7 +87,7 @@ def open_edits(
     if data.test == 0:
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if at.resume and run:
-        run = trained_run(at.resume) or Path(run)  # folders may have moved, together
+        run = trained_run(Run.open(at.resume)) or Path(run)  # folders may have moved, together
     base, split = None if run is None else open_trained_run(run), None
     if base is not None and data.data is None:
         if replace(data, test=None) != DataOptions():
@@ -171,7 +172,7 @@ def watch(events: Generator[Event], show: Callable[[Event], str | None], model: 
                 phase.close()
             figures = show(event)
             if isinstance(event, PhaseStarted):
-                bar, task = phase.enter_context(progress(event.name, live_usage(model)))
+                bar, task = phase.enter_context(progress(event.name, partial(live_usage, model)))
                 bar.update(task, total=event.total, completed=event.done)
             elif isinstance(event, _RECORDS):
                 bar.update(task, advance=1, status=figures or "")
@@ -191,15 +192,12 @@ def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
             say(f"\nUsed: {usage_sentence(model.usage)}")
 
 
-def live_usage(model: LanguageModel) -> Callable[[], str] | None:
-    """The figures that a progress bar shows while a served model works; None for a model on this machine."""
-
-    def status() -> str:
-        used = model.usage
-        cost = "" if used.money is None else f" {used.money:.3f}"
-        return f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
-
-    return status if model.info.served else None
+def live_usage(model: LanguageModel) -> str:
+    """The figures that a progress bar shows while a served model works; "" for a model on this machine."""
+    used = model.usage
+    cost = "" if used.money is None else f" {used.money:.3f}"
+    figures = f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
+    return figures if model.info.served else ""
 
 
 class Resumable(Command):
@@ -247,9 +245,8 @@ def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     options: dict[str, object] = {}
     for name, value in arguments.items():
         options |= vars(value) if is_dataclass(value) else {name: value}
-    for place in _PLACES:
-        del options[place]
-    return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    kept = ((name, value) for name, value in options.items() if name not in _PLACES)
+    return {name: str(value) if isinstance(value, Path) else value for name, value in kept}
 
 
 @contextmanager

@@ -171,10 +171,9 @@ def learn(published: Iterable[tuple[Edit, Iterable[str]]]) -> Templates:
         relation, subject = edit.relation or "", edit.subject or ""
         if prompt := around(edit.query, subject):
             known[relation].add(prompt)
-        for template in filter(None, (around(text, subject) for text in texts)):
-            before, after = template
+        for before, after in filter(None, (around(text, subject) for text in texts)):
             # Both the text as it stands (clean files) and its last sentence (published CounterFact).
-            subjects[relation][template].add(subject)
+            subjects[relation][before, after].add(subject)
             subjects[relation][before[sentence_start(before) :], after].add(subject)
     for relation, seen in subjects.items():
         known[relation] |= {template for template in seen if _is_wording(template, seen)}

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drike.editors.catalog import Editor, EditorColumn, column_of, ranks_retains
-from drike.edits import STABLE, Aspect, Edit, EditCase, Probe, trained_on
+from drike.edits import STABLE, Aspect, Edit, EditCase, Probe
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
 from drike.evaluation.judge import complete, write_answers
@@ -263,11 +263,6 @@ class GatedEditor:
         """The editor's."""
         return self.editor.name
 
-    @property
-    def trained_on(self) -> frozenset[tuple[str, str]]:
-        """As the editor says."""
-        return trained_on(self.editor)
-
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order, under the edits in force that it concerns."""
         return write_prompts(self.editor, route_each(self.gate, self.stores.of(edits), queries, self.model))
@@ -317,11 +312,6 @@ class GateRecord:
     probability: float  # of the edit that it asks for; 0 if that is no candidate
     nearest: str | None  # the most probable of others
     nearest_probability: float
-
-    @property
-    def concerns(self) -> bool:
-        """Whether the question asks an edit in force."""
-        return self.asks is not None
 
 
 def gate_records(

@@ -50,8 +50,7 @@ class Retriever:
     def features(self, candidates: DemonstrationSet) -> Tensor:
         """F of `texts`: [1 + n, d] for "dot", [n, d] for "cross"; of unit root mean square, whatever the encoder."""
         vectors = torch.from_numpy(np.asarray(self.encoder.encode(self.texts(candidates)), dtype=np.float32))
-        rms = vectors.square().mean(dim=1, keepdim=True).sqrt()
-        return vectors / rms.clamp_min(1e-12)
+        return vectors / vectors.square().mean(dim=1, keepdim=True).sqrt().clamp_min(1e-12)
 
     def log_probs(self, features: Tensor) -> Tensor:
         """Log p over the retains [n], differentiable in the head (Algorithm 1, lines 6-7)."""

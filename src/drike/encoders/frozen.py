@@ -192,8 +192,7 @@ def _load(folder: Path) -> SentenceTransformer:
                 model = SentenceTransformer(str(folder), local_files_only=True, model_kwargs=exact)
             else:
                 bert = Transformer(str(folder), model_kwargs={**exact, "local_files_only": True})
-                pooled = Pooling(bert.get_embedding_dimension(), pooling_mode="cls")
-                model = SentenceTransformer(modules=[bert, pooled])
+                model = SentenceTransformer(modules=[bert, Pooling(bert.get_embedding_dimension(), pooling_mode="cls")])
             return model.eval().requires_grad_(False)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
         failed = f"the encoder in {folder} cannot be loaded ({str(problem).splitlines()[0]})"

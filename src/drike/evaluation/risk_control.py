@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal, TypeVar
 
@@ -92,12 +92,10 @@ def certified(
     return list(takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right))
 
 
-def lower_bound(
-    metric: Metric, right: Counts, probes: Counts, *, confidence: float = 0.95, max_probes: int | None = None
-) -> float:
-    """The largest level, in hundredths, that can be certified for a setting chosen without these answers."""
+def lower_bound(guarantee: Guarantee, right: Counts, probes: Counts, *, max_probes: int | None = None) -> float:
+    """The largest level, in hundredths, that can be certified instead for a setting chosen without these answers."""
     levels = (percent / 100 for percent in range(1, 100))
-    met = takewhile(lambda level: _meets(Guarantee(metric, level, confidence), right, probes, max_probes), levels)
+    met = takewhile(lambda level: _meets(replace(guarantee, level=level), right, probes, max_probes), levels)
     return max(met, default=0.0)
 
 

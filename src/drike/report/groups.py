@@ -19,7 +19,6 @@ from drike.errors import ReportError, RunError
 from drike.evaluation.metrics import METRICS, Counts, Outcome, Summary, counted, paired_differences, summary_of
 from drike.models.protocols import Usage
 from drike.runs import run as files
-from drike.runs.checkpoint import FILE
 from drike.runs.run import Run
 from drike.support.table import Difference
 from drike.training.algorithm1 import EpisodeRecord
@@ -176,7 +175,7 @@ def read_folders(folders: Sequence[Path], across: Sequence[str] = ()) -> tuple[l
 def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
     """Read the runs of a report, but no training run without outcomes that another evaluated. Raises RunError."""
     by_place = {folder.resolve(): folder for folder in reversed(folders)}
-    evaluated = {_trained_by(Run.open(folder)) for folder in folders if not (folder / _EPISODES).exists()}
+    evaluated = {trained_run(Run.open(folder)) for folder in folders if not (folder / _EPISODES).exists()}
     places = dict.fromkeys(folder.resolve() for folder in folders)
     kept = [place for place in places if place not in evaluated or any((place / "outcomes").glob("*.jsonl"))]
     return [read_run(by_place[place]) for place in kept]
@@ -185,7 +184,7 @@ def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
 def read_run(folder: Path) -> ReportedRun:
     """Read one run with outcomes. Raises RunError."""
     run = Run.open(folder)
-    split, trained, model, usage = run.split(), _trained_by(run), run.record.model, files.read_usage(folder)
+    split, trained, model, usage = run.split(), trained_run(run), run.record.model, files.read_usage(folder)
     training, inherited = split, dict[str, Any]()
     if trained is not None and trained != folder.resolve():
         before = Run.open(trained)
@@ -210,7 +209,7 @@ def read_run(folder: Path) -> ReportedRun:
         test=split.test, outcomes=outcomes,
         missing=tuple(name for name in dict.fromkeys(map(_text, expected)) if files.slug(name) not in evaluated)
         + (("edits in force",) if run.record.settings.get("stored") and not in_force else ()),
-        episodes=() if origin is None else tuple(files.read_episodes(origin / _EPISODES)),
+        episodes=() if origin is None else tuple(files.read_lines(origin / _EPISODES, EpisodeRecord, "train again")),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         form="; ".join(file.form for file in run.record.data), usage=usage,
         written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},
@@ -230,13 +229,8 @@ def evaluate_again(folder: Path | str) -> str:
     return f"drike evaluate {'--run' if (Path(folder) / _EPISODES).exists() else '--resume'} {folder}"
 
 
-def trained_run(folder: Path) -> Path | None:
-    """The training run behind a run: itself, or the one it evaluated; None if that cannot be found."""
-    return folder if (folder / FILE).exists() else _trained_by(Run.open(folder))
-
-
-def _trained_by(run: Run) -> Path | None:
-    """Find the training run that a run evaluated, where it was or beside the run; a training run is its own."""
+def trained_run(run: Run) -> Path | None:
+    """The training run that a run evaluated, where it was or beside the run, if it is found; of that itself."""
     here = run.folder.resolve()
     if run.run is None:
         return here if (here / _EPISODES).exists() else None

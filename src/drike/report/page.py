@@ -55,11 +55,10 @@ Block = tuple[str, list[Row]]
 def html(document: texts.Document) -> str:
     """Write the page of a report; the same input gives the same text."""
     script = (_HERE / "viewer.js").read_text("utf-8")
-    groups = document.groups
     page = rendered(
-        "page.html", document=document, groups=groups, shown=texts, pareto=pareto, metrics=SCORES, blocks=blocks,
-        as_text=as_text, starred=STARRED, marks=_MARKS, data=as_script(packed(groups)), script=script,
-        script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "page.html", document=document, groups=document.groups, shown=texts, pareto=pareto, metrics=SCORES,
+        blocks=blocks, as_text=as_text, starred=STARRED, marks=_MARKS, data=as_script(packed(document.groups)),
+        script=script, script_hash="sha256-" + b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )  # fmt: skip
     return page.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no UTF-8
 

@@ -173,7 +173,7 @@ def gate_table(records: Sequence[GateRecord]) -> Table:
     rows = []
     for kind in dict.fromkeys(record.kind for record in records):
         of_kind = [record for record in records if record.kind == kind]
-        matched = _share([record for record in of_kind if record.concerns], lambda record: record.fires)
+        matched = _share([record for record in of_kind if record.asks], lambda record: record.fires)
         rows.append((kind, Number(len(of_kind)), matched, _share(of_kind, lambda record: bool(record.false))))
     notes = (
         "matched: of the questions about an edit in force, those that get it. false matches: questions that get an "
@@ -185,7 +185,7 @@ def gate_table(records: Sequence[GateRecord]) -> Table:
 
 def near_misses(records: Sequence[GateRecord]) -> Table:
     """The questions that the gate decided wrongly, then those it came nearest to deciding otherwise; worst first."""
-    missed = [(r.probability, r, "missed it", r.asks) for r in records if r.concerns and not r.fires]
+    missed = [(r.probability, r, "missed it", r.asks) for r in records if r.asks and not r.fires]
     false = [(r.nearest_probability, r, "matched it falsely", r.nearest) for r in records if r.false]
     others = (r for r in records if not r.false and r.nearest_probability > 0)
     close = [(r.nearest_probability, r, "nearly matched it", r.nearest) for r in others]

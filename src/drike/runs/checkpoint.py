@@ -10,10 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import safetensors.torch
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as unpacked
-from safetensors.torch import save as packed
 from torch import Tensor
 
 from drike.editors.catalog import Trained
@@ -25,7 +23,7 @@ from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.gates.calibrated import Calibrated
 from drike.gates.policy import QueryPolicy, Shown
 from drike.prompts import PromptStyle
-from drike.support.files import sha256, write_bytes
+from drike.support.files import write_bytes
 from drike.support.records import read
 
 _LOG = logging.getLogger(__name__)
@@ -109,8 +107,8 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
     try:
         described = _verified(content)
         # Copied, since in the file's memory they are aligned differently, and then a product is rounded differently.
-        tensors = {name: tensor.clone() for name, tensor in unpacked(content).items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
+        tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load(content).items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as problem:
         raise CheckpointError(f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}") from problem
     try:
         if "mixes" in (described["per_query"] or {}):
@@ -131,18 +129,13 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
 
 
-def fingerprint(path: str | Path) -> str:
-    """SHA-256 of a saved checkpoint. Raises OSError."""
-    return sha256(_file(Path(path)))
-
-
 def _file(path: Path) -> Path:
     return path if path.suffix == ".safetensors" else path / FILE
 
 
 def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:
     metadata = {_KEY: json.dumps({**described, "sha256": _ZEROS})}
-    content = packed({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
     return content.replace(_ZEROS.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
 
 

@@ -57,8 +57,7 @@ def run_evaluation(
     """
     rule, both_ways = Judge(model, rule).rule, list[Outcome]()
     cases: Sequence[EditCase] = setup.split.test
-    resolved = answered_cases(folder, model, cases, rule)
-    if resolved is not None:
+    if resolved := answered_cases(folder, model, cases, rule):
         cases = resolved.cases
         yield resolved
     if not cases:
@@ -78,8 +77,7 @@ def run_evaluation(
             both_ways += of_sample
         elif model.score and not model.info.served:
             both_ways += _judged_both_ways(folder, editor, model, sampled)
-    unedited = outcomes.get(Unedited().name, [])
-    counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
+    counts = {name: counted(of_editor, outcomes.get(Unedited().name, [])) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
     files.write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
     yield Evaluation(rule, cases, outcomes, both_ways, counts, summaries)
@@ -109,8 +107,7 @@ def answered_cases(
     """The cases with the unedited model's own answers, kept in a file; None if no question needs one; or RunError."""
     answers = files.read_json(folder / file, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
-        answers = baseline_answers(model, cases, rule)
-        if not answers:
+        if not (answers := baseline_answers(model, cases, rule)):
             return None
         files.write_record(folder, file, answers)
     return with_baseline_answers(cases, answers)

@@ -27,9 +27,8 @@ from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel, Template, Usage
 from drike.runs import checkpoint
 from drike.support.extras import versions
-from drike.support.files import checksum_ok, named_in_errors, with_checksum, write_bytes, write_text
+from drike.support.files import checksum_ok, named_in_errors, sha256, with_checksum, write_bytes, write_text
 from drike.support.records import Record, parse, read
-from drike.training.algorithm1 import EpisodeRecord
 
 FILE, SPLIT = "run.json", "split.json"
 ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
@@ -224,7 +223,7 @@ class TrainedRun:
         """Read a training run's folder. Raises RunError, CheckpointError or DataError with the remedy."""
         run = Run.open(folder)
         run.check_encoders()
-        return cls(run, run.split(), checkpoint.load(folder), checkpoint.fingerprint(folder))
+        return cls(run, run.split(), checkpoint.load(folder), sha256(folder / checkpoint.FILE))
 
 
 @dataclass(frozen=True)
@@ -335,11 +334,6 @@ def require_new(folder: Path) -> None:
         raise RunError(f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it")
     if has_records(folder):
         raise RunError(f"{folder} holds results of a run whose run.json is gone: choose another --out, or remove them")
-
-
-def read_episodes(path: Path) -> list[EpisodeRecord]:
-    """The episodes of a training, as `read_lines` reads them."""
-    return read_lines(path, EpisodeRecord, "train again")
 
 
 def read_lines(path: Path, kind: type[Record], remedy: str) -> list[Record]:

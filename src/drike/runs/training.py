@@ -25,7 +25,7 @@ from drike.runs.evaluating import answered_cases
 from drike.runs.run import PhaseStarted, Prepared, Setup, usage_recorded
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward
-from drike.training.s_objective import Expected, actions, certify, most_probes, train_query_policy, training_cases
+from drike.training.s_objective import Expected, actions, certify, train_query_policy, training_cases
 
 TrainingEvent = Prepared | PhaseStarted | Episode
 QueryPolicyEvent = PhaseStarted | CaseAnswers | Expected | CertifiedGuarantee
@@ -167,10 +167,8 @@ def run_query_policy(
     yield expected
     if guarantee is None:
         return
-    certified = certify(
-        policy, held_out, answers[len(train) :], guarantee,
-        max_probes=most_probes(guarantee, setup.dataset.cases), price=method.shot_price,
-    )  # fmt: skip
+    most = max(sum(probe.aspect is guarantee.aspect for probe in case.probes) for case in setup.dataset.cases)
+    certified = certify(policy, held_out, answers[len(train) :], guarantee, max_probes=most, price=method.shot_price)
     keys = policy.trained_on | {edit.key for case in held_out for edit in case.edits}
     policy = replace(policy.shifted(certified.offset), trained_on=keys)
     checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
@@ -196,7 +194,7 @@ def scored_probes(method: Method, case: EditCase) -> list[Probe]:
 def recovered_episodes(folder: Path) -> list[EpisodeRecord]:
     """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
     path = folder / "episodes.jsonl"
-    records = files.read_episodes(path)
+    records = files.read_lines(path, EpisodeRecord, "train again")
     files.keep_lines(path, len(records))
     return records
 

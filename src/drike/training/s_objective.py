@@ -4,7 +4,7 @@ The expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and need
 the harmonic mean of A aspects' means m: its gradient weights a probe by S^2 / (A m^2), more the weaker its aspect is.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,10 +151,10 @@ def certify(
     shifts = SHIFTS if guarantee.metric == "rr" else SHIFTS[::-1]  # the safest first
     right, probes, cost = count_right(policy, cases, answers, price=price, shifts=shifts)
     best = calibrate(right, probes, guarantee=guarantee, max_probes=max_probes, cost=cost)
-    column, confidence = ASPECTS_OF_S.index(guarantee.aspect), guarantee.confidence
+    column = ASPECTS_OF_S.index(guarantee.aspect)
     edits = int((probes[:, column] > 0).sum())
     if best is None:
-        level = lower_bound(guarantee.metric, right[shifts[0]], probes, confidence=confidence, max_probes=max_probes)
+        level = lower_bound(guarantee, right[shifts[0]], probes, max_probes=max_probes)
         problem = f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}"
         raise GuaranteeError(f"{problem}; ask for less, or hold more edits out by `calibrate_on`")
     return CertifiedGuarantee(guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum()))
@@ -169,11 +169,6 @@ def check_possible(guarantee: Guarantee, cases: Sequence[EditCase]) -> None:
     if not exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
         problem = f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right"
         raise UsageError(f"{problem}: ask for less, or hold more edits out by `calibrate_on`")
-
-
-def most_probes(guarantee: Guarantee, cases: Iterable[EditCase]) -> int:
-    """The most probes of the guaranteed aspect that an edit has."""
-    return max(sum(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
 
 
 def _candidates(policy: QueryPolicy, cases: Sequence[EditCase]) -> list[list[Candidate | None]]:

@@ -179,8 +179,7 @@ class Meter:
     of requests in flight. Raises ModelError for max_cost without a price.
     """
 
-    def __init__(self, options: ApiOptions | None = None) -> None:
-        options = options or ApiOptions()
+    def __init__(self, options: ApiOptions) -> None:
         if options.max_cost is not None and options.cost(0, 0) is None:
             raise ModelError("a limit on money needs prices: give `price_in` and `price_out`, per million tokens")
         if any(map(math.isnan, filter(None, (options.max_cost, options.price_in, options.price_out)))):
