@@ -97,6 +97,21 @@ def test_what_says_nothing_new_needs_no_approval(store: EditStore) -> None:
     assert confirmed.record.review_by and confirmed.record.owner == "Anna"
 
 
+def test_who_says_nothing_new_about_a_proposal_may_approve_it(store: EditStore) -> None:
+    require_approvals(store, 1)
+    [edit] = store.put(replace(PERU, status=Status.PROPOSED, move=Move.PROPOSE, author=ANNA))
+    change(store, edit.id, {"owner": "Legal"}, author=BOB)
+    with pytest.raises(ApprovalError):
+        approve(store, edit.id, author=ANNA)
+    [approved] = approve(store, edit.id, author=BOB)
+    assert (approved.record.status, approved.record.owner) == (Status.ACTIVE, "Legal")
+    change(store, edit.id, ROME, author=ANNA)
+    change(store, edit.id, {"target_new": "Bern"}, author=CID)
+    change(store, edit.id, ROME, author=BOB)  # who so becomes one of its authors
+    with pytest.raises(ApprovalError):
+        approve(store, edit.id, author=BOB)
+
+
 def test_an_interval_of_reviews_begins_when_an_edit_is_kept(store: EditStore) -> None:
     [edit] = store.put(replace(PERU, review_days=30))
     assert due(snapshot(store), NOON + timedelta(days=29)) == ()

@@ -4,7 +4,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 from drike.stores.records import EditRecord, EditVersion, Move, Status, effect
 
@@ -37,10 +37,11 @@ def approvers(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
 
 
 def authors(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
-    """Who has written or proposed what a record says, ever."""
+    """Who has written or proposed what a record says, ever; not who changed only what has no effect."""
     wanted, written = effect(record), (None, Move.PROPOSE)
-    kept = (version.record for version in versions if version.record.move in written)
-    return {person(each.author) for each in kept if each.status is not Status.RETIRED and effect(each) == wanted}
+    first = (next(alike) for _, alike in groupby((version.record for version in versions), said))
+    kept = (each for each in first if each.move in written and each.status is not Status.RETIRED)
+    return {person(each.author) for each in kept if effect(each) == wanted}
 
 
 def is_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int) -> bool:
@@ -59,5 +60,9 @@ def is_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int)
 def _proposed(versions: Sequence[EditVersion], record: EditRecord) -> list[EditRecord]:
     """The last versions of an edit, as far as they propose what a record says."""
     wanted = Status.PROPOSED, record.status, effect(record)
-    last = (version.record for version in reversed(versions))
-    return list(takewhile(lambda kept: (kept.status, kept.approved_as, effect(kept)) == wanted, last))
+    return list(takewhile(lambda kept: said(kept) == wanted, (version.record for version in reversed(versions))))
+
+
+def said(record: EditRecord) -> tuple[Status, Status, EditRecord]:
+    """What versions have in common that say the same, and take effect in the same way."""
+    return record.status, record.approved_as, effect(record)
