@@ -87,6 +87,18 @@ def test_retiring_and_going_back_need_no_approval_and_take_what_was_in_use(store
         rollback(store, edit.id, 3, author=BOB)
 
 
+def test_going_back_discards_no_proposal(store: EditStore) -> None:
+    [edit] = store.put(PERU)
+    change(store, edit.id, ROME)
+    [waiting] = change(store, edit.id, {"target_new": "Bern"}, propose=True)
+    with pytest.raises(StoreError, match="a change of edit 1 is proposed: approve or reject it first"):
+        rollback(store, edit.id)
+    assert snapshot(store).proposals == {edit.id: waiting}
+    reject(store, edit.id, reason="no")
+    rollback(store, edit.id)
+    assert active(store) == {"Oslo"}
+
+
 def test_what_says_nothing_new_needs_no_approval(store: EditStore) -> None:
     [edit] = store.put(replace(PERU, review_days=90))
     require_approvals(store, 2)

@@ -383,6 +383,8 @@ def rollback(
 ) -> Sequence[EditVersion]:  # fmt: skip
     """Go back to a version of an edit, by default the one before, as a new one; return the changes. StoreError."""
     known = versions(store, edit)
+    if known[-1].record.status is Status.PROPOSED:
+        raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first")
     now = decided_version(known).version
     before = [each for each in known if each.version < now and each.record.status.decides]
     wanted = [each for each in before if version in (None, each.version)]
