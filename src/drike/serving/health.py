@@ -179,7 +179,7 @@ def mode_of(edit: EditVersion, mode: Mode) -> Mode:
 
 @dataclass(frozen=True)
 class EditHealth:
-    """How the latest version of an edit fared in one mode."""
+    """How an edit fared in one mode, under its latest version and those before it that say the same."""
 
     edit: EditVersion
     by_day: Mapping[str, Counter[str]]  # how often what was counted, on each day with requests
@@ -207,8 +207,8 @@ def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mo
     """How each active or shadow edit fared in a mode, those below `at_least` first, then by the interval's low end."""
     days, numbers = sorted({key.day for key in counts}), dict[EditVersion, dict[str, Counter[str]]]()
     for key, number in counts.items():
-        edit = edits.edits.get(key.edit)
-        if edit and edit.record.status.in_use and (key.version, key.mode) == (edit.version, mode):
+        edit, first = edits.edits.get(key.edit), edits.unchanged.get(key.edit, key.version)
+        if edit and edit.record.status.in_use and first <= key.version <= edit.version and key.mode == mode:
             numbers.setdefault(edit, {day: Counter() for day in days})[key.day][key.what] += number
     all_ = (_health(edit, by_day, at_least) for edit, by_day in numbers.items())
     return sorted(all_, key=lambda line: (line.verdict != "below", line.took.low is None, line.took.low))

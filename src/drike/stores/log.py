@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from drike.stores import records
-from drike.stores.approvals import is_approved
+from drike.stores.approvals import is_approved, said
 from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
@@ -44,6 +44,7 @@ class Snapshot:
     proposals: Mapping[int, EditVersion] = field(default_factory=dict)  # versions that wait
     head: str = ""
     histories: int = 0  # how often the store was found to hold another log, as after a restore
+    unchanged: Mapping[int, int] = field(default_factory=dict)  # of edits, the version since which they say the same
 
     def since(self, earlier: Snapshot) -> Snapshot:
         """Of the edits, those that have changed after an earlier snapshot."""
@@ -328,16 +329,18 @@ def snapshot_at(store: EditStore, at: datetime) -> Snapshot:
 
 def folded(changes: Sequence[EditVersion], since: Snapshot = Snapshot()) -> Snapshot:
     """An earlier snapshot with the changes after it."""
-    edits, proposals = dict(since.edits), dict(since.proposals)
+    edits, proposals, unchanged = dict(since.edits), dict(since.proposals), dict(since.unchanged)
     for change in changes:
         known = edits.get(change.id)
         if change.record.replaces(known.record if known else None):
             edits[change.id] = change
+            if known is None or said(known.record) != said(change.record):
+                unchanged[change.id] = change.version
         proposals.pop(change.id, None)
         if change.record.status is Status.PROPOSED:
             proposals[change.id] = change
     revision, head = (changes[-1].number, changes[-1].checksum) if changes else (since.revision, since.head)
-    return Snapshot(revision, edits, proposals, head, since.histories)
+    return Snapshot(revision, edits, proposals, head, since.histories, unchanged)
 
 
 def required_approvals(store: EditStore) -> int:
