@@ -13,7 +13,7 @@ from drike.errors import DataError
 from drike.stores import log, moves, portable
 from drike.stores.log import EditStore, require_approvals, required_approvals, snapshot
 from drike.stores.portable import lines_of, restore, sync, whole_store
-from drike.stores.records import EditRecord, Status, StoreError
+from drike.stores.records import EditRecord, Status, StoreError, to_json
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.stores import Opener
 
@@ -78,6 +78,9 @@ def test_a_damaged_export_is_refused(store: EditStore, tmp_path: Path) -> None:
     assert not other.changes()
     path.write_text('{"subject": "Peru"}\n', "utf-8")
     assert whole_store(path) is None
+    path.write_text('{"drike_store":' + "[" * 100_000, "utf-8")
+    with pytest.raises(StoreError, match=r"damaged .* nested too deeply"):
+        whole_store(path)
 
 
 def edit_file(folder: Path, id: int, **changes: object) -> None:
@@ -165,6 +168,20 @@ def test_edits_whose_files_could_not_be_written_are_not_retired(
         patch.setattr(portable, "write_text", full)
         sync(store, tmp_path)
     assert sync(store, tmp_path, retire_missing=True).written == ("00001-peru.json", "00002-chile.json")
+
+
+@pytest.mark.parametrize("text", ["[1,2]", "5", "null", '[["subject", "Chile"]]'])
+def test_a_file_that_is_no_object_is_named(store: EditStore, tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text, "utf-8")
+    with pytest.raises(DataError, match=r"x.json is no edit \(it is no JSON object\): correct it"):
+        sync(store, tmp_path)
+
+
+def test_files_may_begin_with_a_mark_of_utf_8(store: EditStore, tmp_path: Path) -> None:
+    (tmp_path / "peru.json").write_text(to_json(PERU), "utf-8-sig")
+    assert sync(store, tmp_path).written == ("00001-peru.json",)
+    (tmp_path / "all.jsonl").write_text("".join(f"{line}\n" for line in lines_of(store)), "utf-8-sig")
+    assert (whole := whole_store(tmp_path / "all.jsonl")) and whole.changes == 1
 
 
 def test_changes_of_files_are_proposed_where_approvals_are_required(store: EditStore, tmp_path: Path) -> None:

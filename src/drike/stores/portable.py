@@ -220,11 +220,11 @@ def lines_of(store: EditStore) -> Iterator[str]:
 def whole_store(path: Path) -> WholeStore | None:
     """What `lines_of` wrote into a file; None for another file. Raises StoreError if it is damaged."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             if not file.readline().startswith('{"drike_store":'):
                 return None
             file.seek(0)
-            head, *rows = map(json.loads, file)
+            head, *rows = map(parse, file)
         whole = read(WholeStore, head | {"rows": rows})
     except (UnicodeDecodeError, OSError):
         return None  # whoever reads it as something else says what is wrong
@@ -332,7 +332,8 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> Sequence[EditV
 def _given(path: Path) -> _Given:
     """What a file of the folder says. Raises DataError."""
     try:
-        values: dict[str, Any] = dict(parse(path.read_text("utf-8")) or {})
+        if not isinstance(values := parse(path.read_text("utf-8-sig")), dict):
+            raise ValueError("it is no JSON object")
         id, version = values.pop("id", None), values.pop("version", 0)
         if not isinstance(id, int | None) or type(version) is not int:
             raise ValueError("id and version are no numbers")
