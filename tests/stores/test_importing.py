@@ -252,8 +252,10 @@ def test_rows_are_proposals_where_the_store_requires_approvals(tmp_path: Path) -
         again = [import_edits(store, edits_of(scan(path)[0]))]  # while it waits
         approve(store, added.id, author="Ann")
         again.append(import_edits(store, edits_of(scan(path)[0])))  # now that it is in force
+        path.write_text(f"subject,query,target_new,status\nChad,The capital of Chad is,{OBJECT},shadow\n", "utf-8")
+        shadow = [import_edits(store, edits_of(scan(path)[0])) for _ in range(2)]
     assert [(imported.added, imported.repeated) for imported in again] == [((), 1)] * 2
-    assert added.record.status is Status.PROPOSED
+    assert added.record.status is Status.PROPOSED and [imported.repeated for imported in shadow] == [0, 1]
 
 
 def test_a_row_that_cannot_be_read_is_named_and_leaves_no_empty_one(tmp_path: Path) -> None:

@@ -184,6 +184,41 @@ def test_files_may_begin_with_a_mark_of_utf_8(store: EditStore, tmp_path: Path) 
     assert (whole := whole_store(tmp_path / "all.jsonl")) and whole.changes == 1
 
 
+@pytest.mark.parametrize("status", [Status.ACTIVE, Status.SHADOW, Status.DRAFT])
+@pytest.mark.parametrize("needed", [0, 1])
+def test_a_new_file_that_is_found_again_is_that_of_its_edit(
+    store: EditStore, tmp_path: Path, needed: int, status: Status
+) -> None:
+    require_approvals(store, needed)
+    said = to_json(replace(CHILE, status=status))
+
+    def checkout(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "chile.json").write_text(said, "utf-8")
+        return tmp_path / name
+
+    assert len(sync(store, checkout("first")).changes) == 1
+    assert sync(store, checkout("second")) == (("00001-chile.json",), (), ())
+    assert [path.name for path in (tmp_path / "second").glob("*.json")] == ["00001-chile.json"]
+    (tmp_path / "second" / "again.json").write_text(said, "utf-8")
+    [left] = sync(store, tmp_path / "second").left
+    assert left == "again.json: edit 1 is also in 00001-chile.json: keep one of them"
+    assert (tmp_path / "second" / "again.json").exists() and len(store.changes()) == 1
+
+
+def test_a_new_file_is_taken_over_once_though_its_edit_could_not_be_written(
+    store: EditStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "chile.json").write_text(to_json(CHILE), "utf-8")
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(portable, "write_text", full)
+        sync(store, tmp_path)
+    assert sync(store, tmp_path) == (("00001-chile.json",), (), ()) and len(store.changes()) == 1
+
+
 def test_changes_of_files_are_proposed_where_approvals_are_required(store: EditStore, tmp_path: Path) -> None:
     store.put(PERU)
     sync(store, tmp_path)

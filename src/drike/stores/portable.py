@@ -88,8 +88,7 @@ def import_edits(
     """
     added, refused, repeated = list[EditVersion](), dict[int, str](), 0
     with store.transaction():
-        approved, whole = required_approvals(store) > 0, log.snapshot(store)  # by others than who imports an edit
-        known = {_stored(edit.record) for edit in (*whole.edits.values(), *whole.proposals.values())}
+        approved, known = required_approvals(store) > 0, set(_known(store))  # by others than who imports an edit
         for number, row in enumerate(rows):
             if isinstance(row, str):
                 refused[number] = row
@@ -110,8 +109,14 @@ def import_edits(
 
 
 def _stored(record: EditRecord) -> tuple[Status, EditRecord]:
-    """What rows have in common that say the same; a proposal of an edit says what the edit does."""
-    return Status.ACTIVE if record.status is Status.PROPOSED else record.status, effect(record)
+    """What rows have in common that say the same; a proposal says what the edit would."""
+    return record.approved_as if record.status is Status.PROPOSED else record.status, effect(record)
+
+
+def _known(store: EditStore) -> dict[tuple[Status, EditRecord], int]:
+    """The edits of a store and the changes that wait, by what they say."""
+    now = log.snapshot(store)
+    return {_stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())}
 
 
 def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Imported) -> None:
@@ -278,17 +283,19 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
     left, alone = list[str](), set[Path]()
     mark = f"{_SYNCED}{folder.absolute()}"
     with store.transaction():
+        known = _known(store)
         for file in given:
-            made: Sequence[EditVersion] = ()
+            made, id = list[EditVersion](), known.get(_stored(file.record)) if file.id is None else file.id
             try:
-                if file.id in files:
-                    raise StoreError(f"edit {file.id} is also in {files[file.id].path.name}: keep one of them")
-                made = _merged(store, file, author)
+                if id in files:
+                    raise StoreError(f"edit {id} is also in {files[id].path.name}: keep one of them")
+                if id is None or file.id is not None:  # else it is stored, and its file was not kept
+                    made += _merged(store, file, author)
             except StoreError as problem:
                 left.append(f"{file.path.name}: {problem}")
                 alone.add(file.path)
             changes += made
-            if (id := made[-1].id if made else file.id) is not None:
+            if (id := made[-1].id if made else id) is not None:
                 files[id] = file
         last = int(store.setting(mark) or 0) if given else 0
         for id, edit in sorted(log.snapshot(store).edits.items()):
