@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -167,7 +168,34 @@ def test_edits_whose_files_could_not_be_written_are_not_retired(
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
         patch.setattr(portable, "write_text", full)
         sync(store, tmp_path)
-    assert sync(store, tmp_path, retire_missing=True).written == ("00001-peru.json", "00002-chile.json")
+    with pytest.raises(StoreError, match=r"has no .synced of .*: sync it without --retire-missing first"):
+        sync(store, tmp_path, retire_missing=True)
+    assert sync(store, tmp_path).written == ("00001-peru.json", "00002-chile.json")
+
+
+def test_a_removed_file_is_missed_in_any_checkout_of_its_folder(store: EditStore, tmp_path: Path) -> None:
+    store.put(PERU)
+    assert sync(store, tmp_path / "a").written == ("00001-peru.json",)
+    (tmp_path / "a" / "00001-peru.json").unlink()
+    copytree(tmp_path / "a", tmp_path / "b")
+    store.put(CHILE)  # which has no file there because it is new
+    synced = sync(store, tmp_path / "b")
+    assert synced.written == ("00002-chile.json",) and "edit 1 has no file any more" in synced.left[0]
+    [retired] = sync(store, tmp_path / "b", retire_missing=True).changes
+    assert retired.id == 1 and snapshot(store).edits[2].record.status is Status.ACTIVE
+
+
+def test_in_a_folder_of_another_store_no_edit_is_missing(store: EditStore, tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "other.db")) as other:
+        other.put(CHILE)
+        sync(other, tmp_path)
+    store.put(PERU)
+    with pytest.raises(StoreError, match="without --retire-missing first"):
+        sync(store, tmp_path, retire_missing=True)
+    assert len(sync(store, tmp_path).left) == 1
+    next(tmp_path.glob("00001-*")).unlink()  # which was never that of this store's edit
+    assert sync(store, tmp_path).written == ("00001-peru.json",)
+    assert snapshot(store).edits[1].record.status is Status.ACTIVE
 
 
 @pytest.mark.parametrize("text", ["[1,2]", "5", "null", '[["subject", "Chile"]]'])

@@ -32,7 +32,7 @@ _WHY = "refused because"  # a column of refused rows, which is not read again
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
 _FORMAT = 1
 _KEPT = (APPROVALS, APPROVALS_SET, "placement", "modes")  # settings that go along; not keys, counts, verifications
-_SYNCED = "synced "  # settings: the last edit when a folder was written
+_SYNCED = ".synced"  # in a folder: the checksum of a change to the last edit whose file was written
 
 
 @dataclass(frozen=True)
@@ -275,15 +275,19 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
 
     A file that changed becomes a change of its edit, one without an id a new edit; where approvals are required, these
     are proposals. What changed in the store is written. An edit that changed in both is left alone, as is one whose
-    file is gone, unless `retire_missing`. Raises StoreError, DataError for a file that cannot be read.
+    file is gone, unless `retire_missing`. Raises StoreError, also where it is not known which files were written before
+    (`_SYNCED`) and missing ones are to be retired; DataError for a file that cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     given = [_given(path) for path in sorted(folder.glob("*.json"))]
     changes, files = list[EditVersion](), dict[int, _Given]()
     left, alone = list[str](), set[Path]()
-    mark = f"{_SYNCED}{folder.absolute()}"
+    mark = folder / _SYNCED
+    seen = mark.read_text("utf-8", "replace").strip() if mark.exists() else None
     with store.transaction():
-        known = _known(store)
+        last, known = next((each.id for each in store.changes() if each.checksum == seen), 0), _known(store)
+        if retire_missing and not last:
+            raise StoreError(f"{folder} has no {_SYNCED} of {store.name}: sync it without --retire-missing first")
         for file in given:
             made, id = list[EditVersion](), known.get(_stored(file.record)) if file.id is None else file.id
             try:
@@ -297,7 +301,6 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
             changes += made
             if (id := made[-1].id if made else id) is not None:
                 files[id] = file
-        last = int(store.setting(mark) or 0) if given else 0
         for id, edit in sorted(log.snapshot(store).edits.items()):
             if id > last or id in files or edit.record.status is Status.RETIRED:
                 continue
@@ -311,7 +314,8 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
         known = files.get(id)
         if known.path not in alone if known else id > last and edit.record.status is not Status.RETIRED:
             written += _write(folder, edit, known, waits=id in now.proposals)
-    store.save_setting(mark, str(max(now.edits, default=0)))  # all of them have files now
+    if now.edits and not alone:  # all of them have files now
+        write_text(mark, now.edits[max(now.edits)].checksum)
     return Synced(tuple(written), tuple(changes), tuple(left))
 
 
