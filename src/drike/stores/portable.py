@@ -15,6 +15,7 @@ from drike.datasets.form import Form
 from drike.datasets.forms import FORMS
 from drike.datasets.rows import Row, rows_in, shown
 from drike.errors import DataError
+from drike.matching import normalise
 from drike.stores import log, moves, records
 from drike.stores.approvals import imported_author
 from drike.stores.log import APPROVALS, APPROVALS_SET, EditStore, required_approvals
@@ -102,10 +103,23 @@ def import_edits(
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
                 known.add(_stored(record))
             except ConflictError as problem:
-                repeated += problem.repeated
+                rival = problem.rivals[0]
+                lacking = {name for name, _ in _statements(record) - _statements(rival.record)}
                 if not problem.repeated:
                     refused[number] = f"{place}: {problem}"
+                elif lacking:
+                    remedy = f"add that (drike edits change {rival.id}), or let the row supersede it (--supersede)"
+                    refused[number] = f"{place}: edit {rival.id} lacks its {', '.join(sorted(lacking))}: {remedy}"
+                else:
+                    repeated += 1
     return Imported(tuple(added), repeated, tuple(refused.values()), tuple(refused))
+
+
+def _statements(record: EditRecord) -> set[tuple[str, str]]:
+    """What a record says in each field of a file; the subject is one of its names, the query one of its wordings."""
+    values = json.loads(records.to_json(effect(record))).items()
+    each = ((name, text) for name, value in values for text in (value if isinstance(value, list) else [value]))
+    return {({"subject": "aliases", "query": "wordings"}.get(name, name), normalise(str(text))) for name, text in each}
 
 
 def _stored(record: EditRecord) -> tuple[Status, EditRecord]:
