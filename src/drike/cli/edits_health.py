@@ -36,7 +36,8 @@ def health(*, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = Fals
     """Show how often answers in live traffic took each edit; fails where that is below --at-least."""
     lines = live.health(*_read(store, days), at_least)
     if json_:
-        say(json.dumps({"days": days, "at_least": at_least, "edits": [line.values for line in lines]}))
+        values = {"days": days, "at_least": at_least, "edits": [line.values for line in lines]}
+        say_lines([json.dumps(values).replace("\x7f", r"\u007f")])
     elif lines:
         draw(_table(f"Edits in the last {counted(days, 'day')}", lines[:_MOST_ROWS]))
     else:

@@ -30,7 +30,7 @@ def list_(
     edits = sorted(found[:limit], key=lambda edit: edit.id)
     if as_json:
         values = ({"id": e.id, "version": e.version, "created_at": e.created_at} | to_values(e.record) for e in edits)
-        return say_lines(map(_json, values))
+        return say_lines(json.dumps(value).replace("\x7f", r"\u007f") for value in values)  # any terminal shows these
     print_changes(edits)
     more = f" of {len(found):,}" if len(edits) < len(found) else ""
     say(f"{name}: {counted(len(edits), 'edit')}{more}, {counted(snapshot.revision, 'change')}")
