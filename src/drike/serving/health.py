@@ -50,6 +50,7 @@ _HIDDEN = {  # what names a person or opens a door, by its form; names in plain 
     "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
 }
 _PATTERN = re.compile("|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values())))
+_AROUND = 300  # characters before and behind a cut that may be one address; links and keys are told by less
 _MOST_NAMED = 10  # edits in a sentence
 
 
@@ -62,8 +63,8 @@ class Sampling:
 
     def sample(self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str) -> Report:
         """An answer to a question that concerns an edit."""
-        texts = map(encodable, (question[:LONGEST], answer[:LONGEST]))  # a limit may have cut a sign in two
-        asked, said = (redacted(text) if self.redact else text for text in texts)
+        texts = (encodable(text[: LONGEST + _AROUND]) for text in (question, answer))  # a limit may have cut a sign in two
+        asked, said = (redacted(_cut(text))[:LONGEST] if self.redact else text[:LONGEST] for text in texts)
         about = f"edit {edit.id}@{edit.version}, {mode}: {outcome}"
         return Report(asked, said, comment=about, model=model, state=ReportState.SAMPLE, edit=edit.id)
 
@@ -74,6 +75,12 @@ NO_SAMPLES = Sampling()
 def redacted(text: str) -> str:
     """A text with [e-mail] in place of an e-mail address, and likewise for links, IP addresses, keys, long numbers."""
     return _PATTERN.sub(lambda found: f"[{list(_HIDDEN)[int(found.lastgroup[1:])]}]", text)  # type: ignore[index]
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text, without what would be hidden if its end had not been cut off."""
+    hidden = (found.start() for found in _PATTERN.finditer(text, LONGEST - _AROUND) if found.end() > LONGEST)
+    return text[: min(LONGEST, next(hidden, LONGEST))]
 
 
 class Watch:
