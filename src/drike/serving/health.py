@@ -64,7 +64,7 @@ class Sampling:
     def sample(self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str) -> Report:
         """An answer to a question that concerns an edit."""
         texts = (encodable(text[: LONGEST + _AROUND]) for text in (question, answer))  # a limit may have cut a sign in two
-        asked, said = (redacted(_cut(text))[:LONGEST] if self.redact else text[:LONGEST] for text in texts)
+        asked, said = ((redacted(text) if self.redact else text)[:LONGEST] for text in texts)
         about = f"edit {edit.id}@{edit.version}, {mode}: {outcome}"
         return Report(asked, said, comment=about, model=model, state=ReportState.SAMPLE, edit=edit.id)
 
@@ -73,14 +73,10 @@ NO_SAMPLES = Sampling()
 
 
 def redacted(text: str) -> str:
-    """A text with [e-mail] in place of an e-mail address, and likewise for links, IP addresses, keys, long numbers."""
-    return _PATTERN.sub(lambda found: f"[{list(_HIDDEN)[int(found.lastgroup[1:])]}]", text)  # type: ignore[index]
-
-
-def _cut(text: str) -> str:
-    """The beginning of a text, without what would be hidden if its end had not been cut off."""
-    hidden = (found.start() for found in _PATTERN.finditer(text, LONGEST - _AROUND) if found.end() > LONGEST)
-    return text[: min(LONGEST, next(hidden, LONGEST))]
+    """A text, at most what is kept of it, with [e-mail] for an e-mail address, and likewise for all `_HIDDEN`."""
+    last = (f.start() for f in _PATTERN.finditer(text, LONGEST - _AROUND) if f.start() < LONGEST < f.end())
+    kept = text[: next(last, LONGEST)]  # without what would be cut in two, and not be known any more
+    return _PATTERN.sub(lambda found: f"[{list(_HIDDEN)[int(found.lastgroup[1:])]}]", kept)  # type: ignore[index]
 
 
 class Watch:
