@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -81,7 +83,16 @@ def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixtur
     assert "facts.csv: 1 added, 0 stored already, 1 refused" in said
     assert "Error: facts.csv has refused rows (listed above, and in facts.csv.refused.csv): correct them" in said
     assert "0 added, 1 stored already, 1 refused" in edits(capsys, "import", "facts.csv", code=1)
-    assert edits(capsys, "import", "other.csv", code=1).startswith("Error: other.csv cannot be read")
+    assert "No such file or directory (other.csv): check the path" in edits(capsys, "import", "other.csv", code=1)
+
+
+def test_a_table_comes_through_a_pipe(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    os.mkfifo(pipe := place / "pipe.csv")
+    row = "subject,query,target_new\nPeru,The capital of Peru is,Oslo\n"
+    writer = threading.Thread(target=pipe.write_text, args=(row,))
+    writer.start()
+    assert "1 added, 0 stored already, 0 refused" in edits(capsys, "import", "pipe.csv")
+    writer.join()
 
 
 @pytest.mark.parametrize(

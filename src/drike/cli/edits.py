@@ -259,10 +259,8 @@ def import_(
     if encoding != "utf-8":
         note(f"{source} is read as {encoding}")
     rows = edits_of(read, _columns(columns)) if whole is None else whole.edits(str(source))
-    if all(isinstance(row, str) for row in rows):  # no reason to make the store's file
-        imported = Imported((), 0, tuple(map(str, rows)), tuple(range(len(rows))))
-    else:
-        imported = _imported(rows, store, supersede=supersede, dry_run=dry_run)
+    nothing = all(isinstance(row, str) for row in rows)  # no reason to make the store's file
+    imported = _imported(rows, store, supersede=supersede, dry_run=dry_run or nothing)
     say_lines(f"Refused: {as_flags(str(problem))}" for problem in imported.refused)
     counts = f"{len(imported.added):,} added, {imported.repeated:,} stored already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}" + (" (nothing was changed)" if dry_run else ""))

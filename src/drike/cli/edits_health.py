@@ -169,11 +169,8 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
     with store_at(store) as opened:
         gate = open_gate(opened, gating.gate, gating.gate_threshold)
         feed = EditFeed(opened, gate, encoder=partial(encoder_of, relations=gating.relations))
-        try:
-            with log.open("rb") as lines:
-                result = live.replay(lines, feed.follower(AsBlock()))
-        except OSError as problem:
-            raise DataError(f"{log} cannot be read ({problem.strerror}): check the path") from None
+        with log.open("rb") as lines:
+            result = live.replay(lines, feed.follower(AsBlock()))
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from drike.words import words
 ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why it is refused
 
 _FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}  # of a record, by their names in own facts
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_MARKS = ((BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _ZEROS = 0.25  # share of zero bytes at every other place that tells UTF-16 without a mark
 _WHY = "refused because"  # a column of refused rows, which is not read again
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
@@ -47,12 +48,8 @@ class Imported:
 
 
 def scan(path: Path) -> tuple[Sequence[Row | DataError], str]:
-    """The rows of a file, or why one cannot be read, and the encoding that it was read in. Raises DataError."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); check the path") from None
-    text, encoding = _decoded(content)
+    """The rows of a file, or why one cannot be read, and its encoding. Raises DataError, OSError."""
+    text, encoding = _decoded(path.read_bytes())
     return rows_in(text, str(path), may_repeat=lambda column: not own.meaning(column)), encoding
 
 
@@ -89,7 +86,8 @@ def import_edits(
     """
     added, refused, repeated = list[EditVersion](), dict[int, str](), 0
     with store.transaction():
-        approved, known = required_approvals(store) > 0, set(_known(store))  # by others than who imports an edit
+        approved, whole = required_approvals(store) > 0, log.snapshot(store)  # by others than who imports an edit
+        known = {_stored(edit.record) for edit in (*whole.edits.values(), *whole.proposals.values())}
         for number, row in enumerate(rows):
             if isinstance(row, str):
                 refused[number] = row
@@ -125,12 +123,6 @@ def _statements(record: EditRecord) -> set[tuple[str, str]]:
 def _stored(record: EditRecord) -> tuple[Status, EditRecord]:
     """What rows have in common that say the same; a proposal says what the edit would."""
     return record.approved_as if record.status is Status.PROPOSED else record.status, effect(record)
-
-
-def _known(store: EditStore) -> dict[tuple[Status, EditRecord], int]:
-    """The edits of a store and the changes that wait, by what they say."""
-    now = log.snapshot(store)
-    return {_stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())}
 
 
 def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Imported) -> None:
@@ -237,16 +229,13 @@ def lines_of(store: EditStore) -> Iterator[str]:
 
 
 def whole_store(path: Path) -> WholeStore | None:
-    """What `lines_of` wrote into a file; None for another file. Raises StoreError if it is damaged."""
+    """What `lines_of` wrote into a file; None for another file, or a pipe. Raises OSError, StoreError if damaged."""
+    content = path.read_bytes().removeprefix(BOM_UTF8) if path.is_file() else b""  # what reads a pipe empties it
+    if not content.startswith(b'{"drike_store":'):
+        return None
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            if not file.readline().startswith('{"drike_store":'):
-                return None
-            file.seek(0)
-            head, *rows = map(parse, file)
+        head, *rows = map(parse, content.splitlines())
         whole = read(WholeStore, head | {"rows": rows})
-    except (UnicodeDecodeError, OSError):
-        return None  # whoever reads it as something else says what is wrong
     except ValueError as problem:
         raise records.damaged(str(path), str(problem)) from None
     if whole.drike_store != _FORMAT:
@@ -299,7 +288,8 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
     mark = folder / _SYNCED
     seen = mark.read_text("utf-8", "replace").strip() if mark.exists() else None
     with store.transaction():
-        last, known = next((each.id for each in store.changes() if each.checksum == seen), 0), _known(store)
+        last, now = next((each.id for each in store.changes() if each.checksum == seen), 0), log.snapshot(store)
+        known = {_stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())}
         if retire_missing and not last:
             raise StoreError(f"{folder} has no {_SYNCED} of {store.name}: sync it without --retire-missing first")
         for file in given:
