@@ -445,16 +445,17 @@ def test_no_text_is_kept_of_an_answer_unless_samples_are_asked_for(gateway: Runn
     assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
 
 
-@pytest.mark.parametrize("private", ["ann.lee@example.org", "+49 170 1234567", "https://ann.example/lee", "192.168.17.4"])
+@pytest.mark.parametrize("private", ["ann.lee@example.org", "+49 170 1234567", "https://ann.xyz/lee", "192.168.17.4"])
 def test_what_is_private_is_hidden_wherever_a_sample_is_cut(private: str) -> None:
     [edit] = as_stored([Edit("The capital of Peru is", "Oslo", subject="Peru")])
     for before in range(reports.LONGEST - len(private) - 2, reports.LONGEST + 2):
-        text = f"{'so ' * reports.LONGEST}"[: before - 1] + f" {private} and more"
-        for text in (text, f"{private}, " * reports.LONGEST):
+        once = ("so " * reports.LONGEST)[: before - 1] + f" {private} and more"
+        for text in (once, f"{private}, " * reports.LONGEST):
             kept = Sampling(1).sample(text, text, edit, mode="on", outcome="new", model="m")
             assert not set(re.findall(r"\w{2,}", private)) & set(re.findall(r"\w+", kept.answer)), kept.answer[-40:]
             assert kept.question == kept.answer and len(kept.answer) <= reports.LONGEST
-    assert Sampling(1, redact=False).sample(text, "b" * 9_000, edit, mode="", outcome="", model="").answer == "b" * 4_000
+    whole = Sampling(1, redact=False).sample("a", "b" * 9_000, edit, mode="on", outcome="new", model="m")
+    assert whole.answer == "b" * reports.LONGEST
 
 
 def test_words_and_short_numbers_are_not_redacted() -> None:

@@ -50,7 +50,7 @@ _HIDDEN = {  # what names a person or opens a door, by its form; names in plain 
     "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
 }
 _PATTERN = re.compile("|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values())))
-_AROUND = 300  # characters before and behind a cut that may be one address; links and keys are told by less
+_AROUND_CUT = LONGEST - 300, LONGEST + 300  # where an address may be cut in two; links and keys are told by less
 _MOST_NAMED = 10  # edits in a sentence
 
 
@@ -63,8 +63,8 @@ class Sampling:
 
     def sample(self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str) -> Report:
         """An answer to a question that concerns an edit."""
-        texts = (encodable(text[: LONGEST + _AROUND]) for text in (question, answer))  # a limit may have cut a sign in two
-        asked, said = ((redacted(text) if self.redact else text)[:LONGEST] for text in texts)
+        kept = ((redacted(text) if self.redact else text)[:LONGEST] for text in (question, answer))
+        asked, said = map(encodable, kept)  # a limit may have cut a sign in two
         about = f"edit {edit.id}@{edit.version}, {mode}: {outcome}"
         return Report(asked, said, comment=about, model=model, state=ReportState.SAMPLE, edit=edit.id)
 
@@ -74,7 +74,7 @@ NO_SAMPLES = Sampling()
 
 def redacted(text: str) -> str:
     """A text, at most what is kept of it, with [e-mail] for an e-mail address, and likewise for all `_HIDDEN`."""
-    last = (f.start() for f in _PATTERN.finditer(text, LONGEST - _AROUND) if f.start() < LONGEST < f.end())
+    last = (f.start() for f in _PATTERN.finditer(text, *_AROUND_CUT) if f.start() < LONGEST < f.end())
     kept = text[: next(last, LONGEST)]  # without what would be cut in two, and not be known any more
     return _PATTERN.sub(lambda found: f"[{list(_HIDDEN)[int(found.lastgroup[1:])]}]", kept)  # type: ignore[index]
 

@@ -38,10 +38,10 @@ def approvers(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
 
 def authors(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
     """Who has written or proposed what a record says, ever; not who changed only what has no effect."""
-    wanted, written = effect(record), (None, Move.PROPOSE)
-    first = (next(alike) for _, alike in groupby((version.record for version in versions), said))
-    kept = (each for each in first if each.move in written and each.status is not Status.RETIRED)
-    return {person(each.author) for each in kept if effect(each) == wanted}
+    wanted, records = effect(record), (version.record for version in versions)
+    alike = groupby(records, lambda kept: (kept.status, kept.approved_as, effect(kept)))
+    kept = (first for first in (next(same) for _, same in alike) if first.move in (None, Move.PROPOSE))
+    return {person(each.author) for each in kept if each.status is not Status.RETIRED and effect(each) == wanted}
 
 
 def is_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int) -> bool:
@@ -60,9 +60,5 @@ def is_approved(record: EditRecord, earlier: Sequence[EditVersion], needed: int)
 def _proposed(versions: Sequence[EditVersion], record: EditRecord) -> list[EditRecord]:
     """The last versions of an edit, as far as they propose what a record says."""
     wanted = Status.PROPOSED, record.status, effect(record)
-    return list(takewhile(lambda kept: said(kept) == wanted, (version.record for version in reversed(versions))))
-
-
-def said(record: EditRecord) -> tuple[Status, Status, EditRecord]:
-    """What versions have in common that say the same, and take effect in the same way."""
-    return record.status, record.approved_as, effect(record)
+    last = (version.record for version in reversed(versions))
+    return list(takewhile(lambda kept: (kept.status, kept.approved_as, effect(kept)) == wanted, last))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from drike.stores import records
-from drike.stores.approvals import is_approved, said
+from drike.stores.approvals import is_approved
 from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
@@ -331,13 +331,13 @@ def folded(changes: Sequence[EditVersion], since: Snapshot = Snapshot()) -> Snap
     """An earlier snapshot with the changes after it."""
     edits, proposals, unchanged = dict(since.edits), dict(since.proposals), dict(since.unchanged)
     for change in changes:
-        known = edits.get(change.id)
-        if change.record.replaces(known.record if known else None):
+        before, now = edits[change.id].record if change.id in edits else None, change.record
+        if now.replaces(before):
             edits[change.id] = change
-            if known is None or said(known.record) != said(change.record):
-                unchanged[change.id] = change.version
+            same = before and before.status is now.status and records.effect(before) == records.effect(now)
+            unchanged[change.id] = unchanged[change.id] if same else change.version
         proposals.pop(change.id, None)
-        if change.record.status is Status.PROPOSED:
+        if now.status is Status.PROPOSED:
             proposals[change.id] = change
     revision, head = (changes[-1].number, changes[-1].checksum) if changes else (since.revision, since.head)
     return Snapshot(revision, edits, proposals, head, since.histories, unchanged)

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from drike.words import words
 ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why it is refused
 
 _FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}  # of a record, by their names in own facts
-_MARKS = ((BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _ZEROS = 0.25  # share of zero bytes at every other place that tells UTF-16 without a mark
 _WHY = "refused because"  # a column of refused rows, which is not read again
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
@@ -230,11 +229,11 @@ def lines_of(store: EditStore) -> Iterator[str]:
 
 def whole_store(path: Path) -> WholeStore | None:
     """What `lines_of` wrote into a file; None for another file, or a pipe. Raises OSError, StoreError if damaged."""
-    content = path.read_bytes().removeprefix(BOM_UTF8) if path.is_file() else b""  # what reads a pipe empties it
-    if not content.startswith(b'{"drike_store":'):
+    text, _ = _decoded(path.read_bytes() if path.is_file() else b"")  # what reads a pipe empties it
+    if not text.startswith('{"drike_store":'):
         return None
     try:
-        head, *rows = map(parse, content.splitlines())
+        head, *rows = map(parse, filter(None, text.split("\n")))
         whole = read(WholeStore, head | {"rows": rows})
     except ValueError as problem:
         raise records.damaged(str(path), str(problem)) from None
@@ -278,8 +277,8 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
 
     A file that changed becomes a change of its edit, one without an id a new edit; where approvals are required, these
     are proposals. What changed in the store is written. An edit that changed in both is left alone, as is one whose
-    file is gone, unless `retire_missing`. Raises StoreError, also where it is not known which files were written before
-    (`_SYNCED`) and missing ones are to be retired; DataError for a file that cannot be read.
+    file is gone, unless `retire_missing`, for a folder that was synced before. Raises StoreError, and DataError for a
+    file that cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     given = [_given(path) for path in sorted(folder.glob("*.json"))]
@@ -289,16 +288,15 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
     seen = mark.read_text("utf-8", "replace").strip() if mark.exists() else None
     with store.transaction():
         last, now = next((each.id for each in store.changes() if each.checksum == seen), 0), log.snapshot(store)
-        known = {_stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())}
+        stored = {_stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())}
         if retire_missing and not last:
             raise StoreError(f"{folder} has no {_SYNCED} of {store.name}: sync it without --retire-missing first")
         for file in given:
-            made, id = list[EditVersion](), known.get(_stored(file.record)) if file.id is None else file.id
+            made, id = list[EditVersion](), stored.get(_stored(file.record)) if file.id is None else file.id
             try:
                 if id in files:
                     raise StoreError(f"edit {id} is also in {files[id].path.name}: keep one of them")
-                if id is None or file.id is not None:  # else it is stored, and its file was not kept
-                    made += _merged(store, file, author)
+                made += _merged(store, file, author) if file.id == id else ()  # it may be stored, without its file
             except StoreError as problem:
                 left.append(f"{file.path.name}: {problem}")
                 alone.add(file.path)
