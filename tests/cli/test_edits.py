@@ -262,7 +262,11 @@ def test_edits_are_found_compared_and_synced(capsys: pytest.CaptureFixture[str],
     assert "there was no edit 1 at 2000-01-01" in edits(capsys, "show", "1", "--at", "2000-01-01", code=1)
     assert edits(capsys, "show", "1", "--at", "2999-01-01").startswith("edit 1 was in force at 2999-01-01")
     assert "added 2@1" in edits(capsys, "diff", "2000-01-01", "2999-01-01")
-    assert "2 edits and 2 changes" in edits(capsys, "export", "all.jsonl", "--all")
+    edits(capsys, "add", "--fact", "The capital of Mali is -> Bern", "--subject", "Mali", "--store", "mali.db")
+    edits(capsys, "retire", "1", "--store", "mali.db")
+    backwards = edits(capsys, "diff", "2999-01-01", "2000-01-01", "--store", "mali.db")
+    assert backwards.startswith("added and retired 1@2: ") and backwards.endswith("1 edit differ")
+    assert "2 edits and 2 changes exported, without the inbox" in edits(capsys, "export", "all.jsonl", "--all")
     assert "is now what the store" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
     assert "2 stored already" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
     assert edits(capsys, "sync", "files") == "files: 2 files written, 0 changes taken over"

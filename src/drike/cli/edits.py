@@ -305,7 +305,7 @@ def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
         lines = list(portable.lines_of(opened) if everything else edits)
     write_text(out, "".join(f"{line}\n" for line in lines))
     edits_and_changes = f"{counted(len(snapshot.edits), 'edit')} and {counted(snapshot.revision, 'change')}"
-    say(f"{out}: {edits_and_changes if everything else f'{len(lines):,}'} exported")
+    say(f"{out}: {f'{edits_and_changes} exported, without the inbox' if everything else f'{len(lines):,} exported'}")
 
 
 @command()
