@@ -48,7 +48,7 @@ def health(*, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = Fals
 
 @command()
 def report(*, days: int = 7, price_in: float | None = None, page: Path | None = None, store: str = FILE) -> None:
-    """Show what came while edits were in shadow, and what switching them on would do."""
+    """Show what came, in any mode, and what switching on edits in shadow would do."""
     if page:
         page_name(page)
     sentences, edits = live.shadow_report(*_read(store, days), price_in)
