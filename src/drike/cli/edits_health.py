@@ -96,7 +96,7 @@ def inbox(
         raise UsageError("--reason says why reports are closed: give --close, too")
     with store_at(store, create=import_ is not None) as opened:
         if import_:
-            read, refused = reports.read_reports(import_)
+            read, refused = reports.read_reports(import_, reports.reports(opened, None))
             say_lines(f"Left out: {problem}" for problem in refused)
             added = reports.add(opened, read, author()) if read else ()
             say(f"{import_}: {counted(len(added), 'report')} added, {len(refused):,} left out")
