@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +82,16 @@ def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixtur
     assert "facts.csv: 1 added, 0 stored already, 1 refused" in said
     assert "Error: facts.csv has refused rows (listed above, and in facts.csv.refused.csv): correct them" in said
     assert "0 added, 1 stored already, 1 refused" in edits(capsys, "import", "facts.csv", code=1)
-    assert edits(capsys, "import", "other.csv", code=1).startswith("Error: other.csv cannot be read")
+    assert "No such file or directory (other.csv): check the path" in edits(capsys, "import", "other.csv", code=1)
+
+
+def test_a_table_comes_through_a_pipe(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    os.mkfifo(pipe := place / "pipe.csv")
+    row = "subject,query,target_new\nPeru,The capital of Peru is,Oslo\n"
+    writer = threading.Thread(target=pipe.write_text, args=(row,))
+    writer.start()
+    assert "1 added, 0 stored already, 0 refused" in edits(capsys, "import", "pipe.csv")
+    writer.join()
 
 
 @pytest.mark.parametrize(
@@ -247,7 +258,11 @@ def test_edits_are_found_compared_and_synced(capsys: pytest.CaptureFixture[str],
     assert "there was no edit 1 at 2000-01-01" in edits(capsys, "show", "1", "--at", "2000-01-01", code=1)
     assert edits(capsys, "show", "1", "--at", "2999-01-01").startswith("edit 1 was in force at 2999-01-01")
     assert "added 2@1" in edits(capsys, "diff", "2000-01-01", "2999-01-01")
-    assert "2 edits and 2 changes" in edits(capsys, "export", "all.jsonl", "--all")
+    edits(capsys, "add", "--fact", "The capital of Mali is -> Bern", "--subject", "Mali", "--store", "mali.db")
+    edits(capsys, "retire", "1", "--store", "mali.db")
+    backwards = edits(capsys, "diff", "2999-01-01", "2000-01-01", "--store", "mali.db")
+    assert backwards.startswith("added and retired 1@2: ") and backwards.endswith("1 edit differ")
+    assert "2 edits and 2 changes exported, without the inbox" in edits(capsys, "export", "all.jsonl", "--all")
     assert "is now what the store" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
     assert "2 stored already" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
     assert edits(capsys, "sync", "files") == "files: 2 files written, 0 changes taken over"

@@ -12,7 +12,7 @@ import pytest
 
 from drike.stores.counts import Counted, add
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord
+from drike.stores.records import EditRecord, Status
 from tests.worlds.commands import run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -60,6 +60,21 @@ def test_health_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     [line] = made["edits"]
     assert (made["at_least"], line["id"], line["judged"], line["tokens_a_day"]) == (0.9, 1, 2, 100)
     assert line["numbers"] == {"matched": 2, "new": 2, "tokens": 100}
+
+
+def test_texts_of_any_kind_are_json_of_any_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    query = "The capital of Mali\x7f\x9b is \u2192 \U0001f600"
+    with closing(open_store("edits.db")) as store:
+        store.put(EditRecord("Mali", query, "Oslo", source="a\x7f", status=Status.SHADOW))
+        store.put(EditRecord("Mali", query, "Oslo"))
+    count((4, "on", "matched", 2), (4, "on", "new", 2))
+    capsys.readouterr()
+    assert run("edits", "list", "--subject", "Mali", "--json") == 0
+    shadow, listed = map(json.loads, (printed := capsys.readouterr().out).splitlines())
+    assert printed.isascii() and (shadow["source"], listed["query"]) == ("a\x7f", query)
+    assert run("edits", "health", "--json") == 0
+    printed = capsys.readouterr().out
+    assert printed.isascii() and json.loads(printed)["edits"][0]["query"] == query
 
 
 def test_the_report_is_a_page_that_needs_nothing_else(capsys: pytest.CaptureFixture[str], place: Path) -> None:

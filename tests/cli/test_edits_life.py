@@ -82,6 +82,12 @@ def test_a_report_becomes_a_draft_and_another_is_closed(edits: Edits, tmp_path: 
     rows = ["question,answer,correction", "What is the capital of Mali?,Bamako,Bern", "Is it warm?,Yes,No"]
     (tmp_path / "reports.csv").write_text("\n".join(rows))
     assert edits("inbox", "--import", "reports.csv") == "reports.csv: 2 reports added, 0 left out"
+    (tmp_path / "reports.csv").write_text("\n".join([*rows, "Is it late?,No,Yes"]))
+    again = edits("inbox", "--import", "reports.csv")
+    assert "Left out: reports.csv, row 2: it is kept already" in again and again.endswith("1 report added, 2 left out")
+    (tmp_path / "broken.csv").write_text("\n".join([*rows, "Is it early?,No,Yes,so"]))
+    assert "row 4 has 4 fields and the header 3" in edits("inbox", "--import", "broken.csv", code=1)
+    edits("inbox", "--close", "3", "--reason", "late")
     listed = edits("inbox")
     assert "1 " in listed and "Mali" in listed and listed.endswith("edits.db: 2 reports")
     assert "correction: Bern" in edits("inbox", "1")
@@ -89,7 +95,7 @@ def test_a_report_becomes_a_draft_and_another_is_closed(edits: Edits, tmp_path: 
     assert "draft" in drafted and '"Bern"' in drafted and "drike edits propose 2" in drafted
     assert "closing a report needs a reason" in edits("inbox", "--close", "2", code=1)
     assert edits("inbox", "--close", "2", "--reason", "it was right") == "1 report closed"
-    assert edits("inbox") == "edits.db: 0 reports" and edits("inbox", "--all").endswith("2 reports")
+    assert edits("inbox") == "edits.db: 0 reports" and edits("inbox", "--all").endswith("3 reports")
     assert "one thing at a time" in edits("inbox", "1", "--draft", "2", code=2)
 
 

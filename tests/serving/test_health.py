@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from drike.serving.health import health, shadow_report
 from drike.stores.counts import Counted, Counts
-from drike.stores.log import Snapshot
-from drike.stores.records import EditRecord, EditVersion, Status
+from drike.stores.log import folded
+from drike.stores.records import EditRecord, EditVersion, Move, Status
 from drike.support.table import Estimate
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
-EDITS = Snapshot(4, {
-    1: EditVersion(1, 1, 1, "", PERU), 2: EditVersion(2, 2, 2, "", PERU), 3: EditVersion(3, 3, 1, "", PERU),
-    4: EditVersion(4, 4, 1, "", EditRecord("Chad", "The capital of Chad is", "Rome", status=Status.RETIRED)),
-})  # fmt: skip
+EDITS = folded([
+    EditVersion(1, 1, 1, "", PERU), EditVersion(2, 2, 1, "", replace(PERU, target_new="Rome")),
+    EditVersion(3, 3, 1, "", PERU), EditVersion(4, 2, 2, "", PERU),
+    EditVersion(5, 4, 1, "", EditRecord("Chad", "The capital of Chad is", "Rome", status=Status.RETIRED)),
+])  # fmt: skip
 DAY = datetime.now(UTC).date().isoformat()
 
 
@@ -48,9 +50,19 @@ def test_edits_below_come_first_and_those_with_little_traffic_are_said_to_have_i
     assert line.words == "around 95%"
 
 
-def test_only_the_latest_version_and_one_mode_count() -> None:
+def test_only_what_an_edit_says_now_and_one_mode_count() -> None:
     rows = [(2, 1, "on", "old", 100), (2, 2, "on", "new", 3), (2, 2, "shadow", "old", 9)]
     assert [line.numbers for line in health(EDITS, counts(*rows))] == [{"new": 3}]
+
+
+def test_who_confirms_an_edit_or_rejects_a_change_of_it_does_not_hide_how_it_fares() -> None:
+    moves = ({"move": Move.REVIEW}, {"target_new": "Bern", "status": Status.PROPOSED}, {"owner": "Legal"})
+    later = [EditVersion(n, 2, n - 3, "", replace(PERU, **said)) for n, said in enumerate(moves, 6)]
+    rows = [(2, 1, "on", "new", 900), (2, 2, "on", "old", 300), (2, 2, "on", "new", 200), (2, 5, "on", "new", 1)]
+    [line] = health(folded(later, EDITS), counts(*rows))
+    assert (line.edit.version, line.numbers, line.verdict) == (5, {"old": 300, "new": 201}, "below")
+    shadow = EditVersion(9, 2, 6, "", replace(PERU, status=Status.SHADOW))
+    assert health(folded([shadow], folded(later, EDITS)), counts(*rows)) == []
 
 
 def test_tokens_are_those_of_a_day_with_requests() -> None:

@@ -85,7 +85,7 @@ def test_no_vectors_of_logged_questions_are_kept_on_disk(
     assert least == [BULK]
 
 
-@pytest.mark.parametrize(("content", "word"), [("", "no request"), (None, "cannot be read")])
+@pytest.mark.parametrize(("content", "word"), [("", "no request"), (None, "No such file")])
 def test_an_unusable_log_is_refused(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, word: str
 ) -> None:

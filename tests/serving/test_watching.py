@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -18,9 +19,10 @@ from typing import Any
 
 import pytest
 
+from drike.edits import Edit
 from drike.serving import health
 from drike.serving.gateway import Metrics
-from drike.serving.health import Watch, redacted
+from drike.serving.health import Sampling, Watch, redacted
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import PassingAnswer
@@ -30,7 +32,7 @@ from drike.stated import stated
 from drike.stores import reports
 from drike.stores.counts import Counts, counts_since
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, Status, StoreError
+from drike.stores.records import EditRecord, Status, StoreError, as_stored
 from tests.serving.test_workers import serving
 from tests.worlds.answering import PATHS, SAYINGS, pieces_of, request, split, stream, whole
 from tests.worlds.databases import Database
@@ -441,6 +443,19 @@ def test_no_text_is_kept_of_an_answer_unless_samples_are_asked_for(gateway: Runn
     send(gateway, "resists")
     counts(gateway)
     assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+
+
+@pytest.mark.parametrize("private", ["ann.lee@example.org", "+49 170 1234567", "https://ann.xyz/lee", "192.168.17.4"])
+def test_what_is_private_is_hidden_wherever_a_sample_is_cut(private: str) -> None:
+    [edit] = as_stored([Edit("The capital of Peru is", "Oslo", subject="Peru")])
+    for before in range(reports.LONGEST - len(private) - 2, reports.LONGEST + 2):
+        once = ("so " * reports.LONGEST)[: before - 1] + f" {private} and more"
+        for text in (once, f"{private}, " * reports.LONGEST):
+            kept = Sampling(1).sample(text, text, edit, mode="on", outcome="new", model="m")
+            assert not set(re.findall(r"\w{2,}", private)) & set(re.findall(r"\w+", kept.answer)), kept.answer[-40:]
+            assert kept.question == kept.answer and len(kept.answer) <= reports.LONGEST
+    whole = Sampling(1, redact=False).sample("a", "b" * 9_000, edit, mode="on", outcome="new", model="m")
+    assert whole.answer == "b" * reports.LONGEST
 
 
 def test_words_and_short_numbers_are_not_redacted() -> None:

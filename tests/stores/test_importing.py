@@ -56,6 +56,34 @@ def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore,
 
 
 @pytest.mark.parametrize(
+    ("fields", "lacks"),
+    [
+        ({}, ""),
+        ({"subject": "peru", "query": "The Capital of Peru is", "target_new": "oslo"}, ""),
+        ({"query": "Peru is ruled from", "relation": "capital"}, ""),
+        ({"aliases": ["Perú"], "negatives": ["Is Peru warm?"], "valid_to": "2030-01-01"}, ""),
+        ({"owner": "Legal"}, ""),
+        ({"aliases": ["Perú", "Pérou"], "enforce": "true"}, "aliases, enforce"),
+        ({"negatives": ["Who rules Peru?"], "valid_to": "2031-01-01"}, "negatives, valid_to"),
+        ({"query": "Peru has its seat at", "relation": "capital"}, "wordings"),
+    ],
+)
+def test_a_row_is_stored_already_only_if_the_edit_says_all_that_it_says(
+    store: EditStore, tmp_path: Path, fields: dict[str, object], lacks: str
+) -> None:
+    more = {"aliases": ("Perú",), "negatives": ("Is Peru warm?",), "paraphrases": ("Peru is ruled from",)}
+    store.put(replace(PERU, **more, relation="capital", valid_to="2030-01-01", priority=1))
+    row = {"subject": "Peru", "query": QUERY, "target_new": OBJECT, "relation": "capital", **fields}
+    counts = imported(store, tmp_path / "a.jsonl", json.dumps(row))
+    if lacks:
+        [reason] = counts[2]
+        assert f"row 0: edit 1 lacks its {lacks}: add that (drike edits change 1), or let" in reason
+        assert imported(store, tmp_path / "a.jsonl", json.dumps(row), supersede=True)[0] == 1
+    else:
+        assert counts == (0, 1, ())
+
+
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         (
@@ -252,8 +280,10 @@ def test_rows_are_proposals_where_the_store_requires_approvals(tmp_path: Path) -
         again = [import_edits(store, edits_of(scan(path)[0]))]  # while it waits
         approve(store, added.id, author="Ann")
         again.append(import_edits(store, edits_of(scan(path)[0])))  # now that it is in force
+        path.write_text(f"subject,query,target_new,status\nChad,The capital of Chad is,{OBJECT},shadow\n", "utf-8")
+        shadow = [import_edits(store, edits_of(scan(path)[0])) for _ in range(2)]
     assert [(imported.added, imported.repeated) for imported in again] == [((), 1)] * 2
-    assert added.record.status is Status.PROPOSED
+    assert added.record.status is Status.PROPOSED and [imported.repeated for imported in shadow] == [0, 1]
 
 
 def test_a_row_that_cannot_be_read_is_named_and_leaves_no_empty_one(tmp_path: Path) -> None:

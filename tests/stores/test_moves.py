@@ -87,6 +87,18 @@ def test_retiring_and_going_back_need_no_approval_and_take_what_was_in_use(store
         rollback(store, edit.id, 3, author=BOB)
 
 
+def test_going_back_discards_no_proposal(store: EditStore) -> None:
+    [edit] = store.put(PERU)
+    change(store, edit.id, ROME)
+    [waiting] = change(store, edit.id, {"target_new": "Bern"}, propose=True)
+    with pytest.raises(StoreError, match="a change of edit 1 is proposed: approve or reject it first"):
+        rollback(store, edit.id)
+    assert snapshot(store).proposals == {edit.id: waiting}
+    reject(store, edit.id, reason="no")
+    rollback(store, edit.id)
+    assert active(store) == {"Oslo"}
+
+
 def test_what_says_nothing_new_needs_no_approval(store: EditStore) -> None:
     [edit] = store.put(replace(PERU, review_days=90))
     require_approvals(store, 2)
@@ -95,6 +107,21 @@ def test_what_says_nothing_new_needs_no_approval(store: EditStore) -> None:
     assert (owned.record.status, shadow.record.status) == (Status.ACTIVE, Status.SHADOW)
     [confirmed] = review(store, edit.id, author=BOB)
     assert confirmed.record.review_by and confirmed.record.owner == "Anna"
+
+
+def test_who_says_nothing_new_about_a_proposal_may_approve_it(store: EditStore) -> None:
+    require_approvals(store, 1)
+    [edit] = store.put(replace(PERU, status=Status.PROPOSED, move=Move.PROPOSE, author=ANNA))
+    change(store, edit.id, {"owner": "Legal"}, author=BOB)
+    with pytest.raises(ApprovalError):
+        approve(store, edit.id, author=ANNA)
+    [approved] = approve(store, edit.id, author=BOB)
+    assert (approved.record.status, approved.record.owner) == (Status.ACTIVE, "Legal")
+    change(store, edit.id, ROME, author=ANNA)
+    change(store, edit.id, {"target_new": "Bern"}, author=CID)
+    change(store, edit.id, ROME, author=BOB)  # who so becomes one of its authors
+    with pytest.raises(ApprovalError):
+        approve(store, edit.id, author=BOB)
 
 
 def test_an_interval_of_reviews_begins_when_an_edit_is_kept(store: EditStore) -> None:

@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -13,7 +14,7 @@ from drike.errors import DataError
 from drike.stores import log, moves, portable
 from drike.stores.log import EditStore, require_approvals, required_approvals, snapshot
 from drike.stores.portable import lines_of, restore, sync, whole_store
-from drike.stores.records import EditRecord, Status, StoreError
+from drike.stores.records import EditRecord, Status, StoreError, to_json
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.stores import Opener
 
@@ -78,6 +79,9 @@ def test_a_damaged_export_is_refused(store: EditStore, tmp_path: Path) -> None:
     assert not other.changes()
     path.write_text('{"subject": "Peru"}\n', "utf-8")
     assert whole_store(path) is None
+    path.write_text('{"drike_store":' + "[" * 100_000, "utf-8")
+    with pytest.raises(StoreError, match=r"damaged .* nested too deeply"):
+        whole_store(path)
 
 
 def edit_file(folder: Path, id: int, **changes: object) -> None:
@@ -164,7 +168,83 @@ def test_edits_whose_files_could_not_be_written_are_not_retired(
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
         patch.setattr(portable, "write_text", full)
         sync(store, tmp_path)
-    assert sync(store, tmp_path, retire_missing=True).written == ("00001-peru.json", "00002-chile.json")
+    with pytest.raises(StoreError, match=r"has no .synced of .*: sync it without --retire-missing first"):
+        sync(store, tmp_path, retire_missing=True)
+    assert sync(store, tmp_path).written == ("00001-peru.json", "00002-chile.json")
+
+
+def test_a_removed_file_is_missed_in_any_checkout_of_its_folder(store: EditStore, tmp_path: Path) -> None:
+    store.put(PERU)
+    assert sync(store, tmp_path / "a").written == ("00001-peru.json",)
+    (tmp_path / "a" / "00001-peru.json").unlink()
+    copytree(tmp_path / "a", tmp_path / "b")
+    store.put(CHILE)  # which has no file there because it is new
+    synced = sync(store, tmp_path / "b")
+    assert synced.written == ("00002-chile.json",) and "edit 1 has no file any more" in synced.left[0]
+    [retired] = sync(store, tmp_path / "b", retire_missing=True).changes
+    assert retired.id == 1 and snapshot(store).edits[2].record.status is Status.ACTIVE
+
+
+def test_in_a_folder_of_another_store_no_edit_is_missing(store: EditStore, tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "other.db")) as other:
+        other.put(CHILE)
+        sync(other, tmp_path)
+    store.put(PERU)
+    with pytest.raises(StoreError, match="without --retire-missing first"):
+        sync(store, tmp_path, retire_missing=True)
+    assert len(sync(store, tmp_path).left) == 1
+    next(tmp_path.glob("00001-*")).unlink()  # which was never that of this store's edit
+    assert sync(store, tmp_path).written == ("00001-peru.json",)
+    assert snapshot(store).edits[1].record.status is Status.ACTIVE
+
+
+@pytest.mark.parametrize("text", ["[1,2]", "5", "null", '[["subject", "Chile"]]'])
+def test_a_file_that_is_no_object_is_named(store: EditStore, tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text, "utf-8")
+    with pytest.raises(DataError, match=r"x.json is no edit \(it is no JSON object\): correct it"):
+        sync(store, tmp_path)
+
+
+def test_files_may_begin_with_a_mark_of_utf_8(store: EditStore, tmp_path: Path) -> None:
+    (tmp_path / "peru.json").write_text(to_json(PERU), "utf-8-sig")
+    assert sync(store, tmp_path).written == ("00001-peru.json",)
+    (tmp_path / "all.jsonl").write_text("".join(f"{line}\n" for line in lines_of(store)), "utf-8-sig")
+    assert (whole := whole_store(tmp_path / "all.jsonl")) and whole.changes == 1
+
+
+@pytest.mark.parametrize("status", [Status.ACTIVE, Status.SHADOW, Status.DRAFT])
+@pytest.mark.parametrize("needed", [0, 1])
+def test_a_new_file_that_is_found_again_is_that_of_its_edit(
+    store: EditStore, tmp_path: Path, needed: int, status: Status
+) -> None:
+    require_approvals(store, needed)
+    said = to_json(replace(CHILE, status=status))
+
+    def checkout(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "chile.json").write_text(said, "utf-8")
+        return tmp_path / name
+
+    assert len(sync(store, checkout("first")).changes) == 1
+    assert sync(store, checkout("second")) == (("00001-chile.json",), (), ())
+    assert [path.name for path in (tmp_path / "second").glob("*.json")] == ["00001-chile.json"]
+    (tmp_path / "second" / "again.json").write_text(said, "utf-8")
+    [left] = sync(store, tmp_path / "second").left
+    assert left == "again.json: edit 1 is also in 00001-chile.json: keep one of them"
+    assert (tmp_path / "second" / "again.json").exists() and len(store.changes()) == 1
+
+
+def test_a_new_file_is_taken_over_once_though_its_edit_could_not_be_written(
+    store: EditStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "chile.json").write_text(to_json(CHILE), "utf-8")
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(portable, "write_text", full)
+        sync(store, tmp_path)
+    assert sync(store, tmp_path) == (("00001-chile.json",), (), ()) and len(store.changes()) == 1
 
 
 def test_changes_of_files_are_proposed_where_approvals_are_required(store: EditStore, tmp_path: Path) -> None:

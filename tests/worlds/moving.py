@@ -71,8 +71,13 @@ def check_approved(store: EditStore, needed: int) -> None:
 def approved_by(history: Sequence[EditVersion], said: EditRecord) -> int:
     """How many others than its authors have approved what a record says, counted from the log in another way."""
     saying = [version.record for version in history if effect(version.record) == said]
-    written = (record for record in saying if record.move in (None, Move.PROPOSE))
-    wrote = {name(record) for record in written if record.status is not Status.RETIRED}
+    wrote, before = set[str | None](), None
+    for version in history:
+        now = effect(version.record), version.record.status, version.record.approved_as
+        written = version.record.move in (None, Move.PROPOSE) and version.record.status is not Status.RETIRED
+        if written and now[0] == said and now != before:
+            wrote.add(name(version.record))
+        before = now
     return len({name(record) for record in saying if record.move is Move.APPROVE} - wrote - {None})
 
 

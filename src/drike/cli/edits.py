@@ -237,10 +237,6 @@ def calibrate(*, false_fire: float = 0.002, confidence: float = 0.95, remove: bo
         say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
 
 
-class _GivenUpError(Exception):
-    """The changes of a dry run are not kept."""
-
-
 @command()
 def import_(
     source: Path, *, columns: str | None = None, refused: Path | None = None, dry_run: bool = False,
@@ -259,10 +255,7 @@ def import_(
     if encoding != "utf-8":
         note(f"{source} is read as {encoding}")
     rows = edits_of(read, _columns(columns)) if whole is None else whole.edits(str(source))
-    if all(isinstance(row, str) for row in rows):  # no reason to make the store's file
-        imported = Imported((), 0, tuple(map(str, rows)), tuple(range(len(rows))))
-    else:
-        imported = _imported(rows, store, supersede=supersede, dry_run=dry_run)
+    imported = _imported(rows, store, supersede=supersede, dry_run=dry_run or all(isinstance(row, str) for row in rows))
     say_lines(f"Refused: {as_flags(str(problem))}" for problem in imported.refused)
     counts = f"{len(imported.added):,} added, {imported.repeated:,} stored already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}" + (" (nothing was changed)" if dry_run else ""))
@@ -286,18 +279,18 @@ def _columns(text: str | None) -> dict[str, str]:
 
 
 def _imported(rows: Sequence[ReadRow], store: str, *, supersede: bool, dry_run: bool) -> Imported:
-    """Import edits; a dry run's are given up, and need no store."""
+    """Import edits; a dry run's are given up, and need no store: none is made where all rows are refused."""
     with ExitStack() as stack:
         try:
             opened = stack.enter_context(store_at(store, create=not dry_run, watched=True))
         except MissingStoreError:
             empty = Path(stack.enter_context(TemporaryDirectory())) / FILE
             opened = stack.enter_context(store_at(str(empty), create=True, watched=True))
-        stack.enter_context(suppress(_GivenUpError))
+        stack.enter_context(suppress(typer.Abort))
         stack.enter_context(opened.transaction())
         imported = import_edits(opened, rows, supersede=supersede, author=author())
         if dry_run:
-            raise _GivenUpError
+            raise typer.Abort  # the transaction, not the command
     return imported
 
 
@@ -312,7 +305,7 @@ def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
         lines = list(portable.lines_of(opened) if everything else edits)
     write_text(out, "".join(f"{line}\n" for line in lines))
     edits_and_changes = f"{counted(len(snapshot.edits), 'edit')} and {counted(snapshot.revision, 'change')}"
-    say(f"{out}: {edits_and_changes if everything else f'{len(lines):,}'} exported")
+    say(f"{out}: {f'{edits_and_changes} exported, without the inbox' if everything else f'{len(lines):,} exported'}")
 
 
 @command()

@@ -36,7 +36,8 @@ def health(*, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = Fals
     """Show how often answers in live traffic took each edit; fails where that is below --at-least."""
     lines = live.health(*_read(store, days), at_least)
     if json_:
-        say(json.dumps({"days": days, "at_least": at_least, "edits": [line.values for line in lines]}))
+        values = {"days": days, "at_least": at_least, "edits": [line.values for line in lines]}
+        say_lines([json.dumps(values).replace("\x7f", r"\u007f")])
     elif lines:
         draw(_table(f"Edits in the last {counted(days, 'day')}", lines[:_MOST_ROWS]))
     else:
@@ -47,7 +48,7 @@ def health(*, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = Fals
 
 @command()
 def report(*, days: int = 7, price_in: float | None = None, page: Path | None = None, store: str = FILE) -> None:
-    """Show what came while edits were in shadow, and what switching them on would do."""
+    """Show what came, in any mode, and what switching on edits in shadow would do."""
     if page:
         page_name(page)
     sentences, edits = live.shadow_report(*_read(store, days), price_in)
@@ -95,7 +96,7 @@ def inbox(
         raise UsageError("--reason says why reports are closed: give --close, too")
     with store_at(store, create=import_ is not None) as opened:
         if import_:
-            read, refused = reports.read_reports(import_)
+            read, refused = reports.read_reports(import_, reports.reports(opened, None))
             say_lines(f"Left out: {problem}" for problem in refused)
             added = reports.add(opened, read, author()) if read else ()
             say(f"{import_}: {counted(len(added), 'report')} added, {len(refused):,} left out")
@@ -168,11 +169,8 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
     with store_at(store) as opened:
         gate = open_gate(opened, gating.gate, gating.gate_threshold)
         feed = EditFeed(opened, gate, encoder=partial(encoder_of, relations=gating.relations))
-        try:
-            with log.open("rb") as lines:
-                result = live.replay(lines, feed.follower(AsBlock()))
-        except OSError as problem:
-            raise DataError(f"{log} cannot be read ({problem.strerror}): check the path") from None
+        with log.open("rb") as lines:
+            result = live.replay(lines, feed.follower(AsBlock()))
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())

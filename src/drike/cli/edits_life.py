@@ -30,7 +30,7 @@ def list_(
     edits = sorted(found[:limit], key=lambda edit: edit.id)
     if as_json:
         values = ({"id": e.id, "version": e.version, "created_at": e.created_at} | to_values(e.record) for e in edits)
-        return say_lines(map(_json, values))
+        return say_lines(json.dumps(value).replace("\x7f", r"\u007f") for value in values)  # any terminal shows these
     print_changes(edits)
     more = f" of {len(found):,}" if len(edits) < len(found) else ""
     say(f"{name}: {counted(len(edits), 'edit')}{more}, {counted(snapshot.revision, 'change')}")
@@ -64,13 +64,13 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
 
 @command()
 def diff(begin: str, end: str, *, store: str = FILE) -> None:
-    """Show what changed between two times: edits added, changed and retired."""
-    first, last = (datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end))
+    """Show what changed between two times, whichever comes first: edits added, changed and retired."""
+    first, last = sorted(datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end))
     with store_at(store) as opened:
         differences = difference(stores.snapshot_at(opened, first), stores.snapshot_at(opened, last))
     for one in differences:
-        gone = one.after.record.status is Status.RETIRED
-        kind = "added" if one.before is None else "retired" if gone and "status" in one.fields else "changed"
+        gone = one.after.record.status is Status.RETIRED and (one.before is None or "status" in one.fields)
+        kind = " and ".join(["added"] * (one.before is None) + ["retired"] * gone) or "changed"
         say(f"{kind} {one.after.id}@{one.after.version}: {one.after.record.fact}")
         if kind == "changed":
             say_lines(f"  {name}: {_json(old)} -> {_json(new)}" for name, (old, new) in one.fields.items())

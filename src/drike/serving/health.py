@@ -50,6 +50,7 @@ _HIDDEN = {  # what names a person or opens a door, by its form; names in plain 
     "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
 }
 _PATTERN = re.compile("|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values())))
+_AROUND_CUT = LONGEST - 300, LONGEST + 300  # where an address may be cut in two; links and keys are told by less
 _MOST_NAMED = 10  # edits in a sentence
 
 
@@ -62,8 +63,8 @@ class Sampling:
 
     def sample(self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str) -> Report:
         """An answer to a question that concerns an edit."""
-        texts = map(encodable, (question[:LONGEST], answer[:LONGEST]))  # a limit may have cut a sign in two
-        asked, said = (redacted(text) if self.redact else text for text in texts)
+        kept = ((redacted(text) if self.redact else text)[:LONGEST] for text in (question, answer))
+        asked, said = map(encodable, kept)  # a limit may have cut a sign in two
         about = f"edit {edit.id}@{edit.version}, {mode}: {outcome}"
         return Report(asked, said, comment=about, model=model, state=ReportState.SAMPLE, edit=edit.id)
 
@@ -72,8 +73,10 @@ NO_SAMPLES = Sampling()
 
 
 def redacted(text: str) -> str:
-    """A text with [e-mail] in place of an e-mail address, and likewise for links, IP addresses, keys, long numbers."""
-    return _PATTERN.sub(lambda found: f"[{list(_HIDDEN)[int(found.lastgroup[1:])]}]", text)  # type: ignore[index]
+    """A text, at most what is kept of it, with [e-mail] for an e-mail address, and likewise for all `_HIDDEN`."""
+    last = (f.start() for f in _PATTERN.finditer(text, *_AROUND_CUT) if f.start() < LONGEST < f.end())
+    kept = text[: next(last, LONGEST)]  # without what would be cut in two, and not be known any more
+    return _PATTERN.sub(lambda found: f"[{list(_HIDDEN)[int(found.lastgroup[1:])]}]", kept)  # type: ignore[index]
 
 
 class Watch:
@@ -179,7 +182,7 @@ def mode_of(edit: EditVersion, mode: Mode) -> Mode:
 
 @dataclass(frozen=True)
 class EditHealth:
-    """How the latest version of an edit fared in one mode."""
+    """How an edit fared in one mode, under its latest version and those before it that say the same."""
 
     edit: EditVersion
     by_day: Mapping[str, Counter[str]]  # how often what was counted, on each day with requests
@@ -207,8 +210,8 @@ def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mo
     """How each active or shadow edit fared in a mode, those below `at_least` first, then by the interval's low end."""
     days, numbers = sorted({key.day for key in counts}), dict[EditVersion, dict[str, Counter[str]]]()
     for key, number in counts.items():
-        edit = edits.edits.get(key.edit)
-        if edit and edit.record.status.in_use and (key.version, key.mode) == (edit.version, mode):
+        edit, first = edits.edits.get(key.edit), edits.unchanged.get(key.edit, key.version)
+        if edit and edit.record.status.in_use and first <= key.version <= edit.version and key.mode == mode:
             numbers.setdefault(edit, {day: Counter() for day in days})[key.day][key.what] += number
     all_ = (_health(edit, by_day, at_least) for edit, by_day in numbers.items())
     return sorted(all_, key=lambda line: (line.verdict != "below", line.took.low is None, line.took.low))

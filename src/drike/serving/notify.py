@@ -66,18 +66,18 @@ class Event:
 
 
 def _of_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
-    """An event for each review that has become due, and each version whose answers fall short. Raises StoreError."""
+    """An event for each review that has become due, and each edit whose answers fall short. Raises StoreError."""
     for edit in due(edits, now):
         until = edit.record.review_by or ""
         if sent.due.get(str(edit.id)) != until:
             sent = replace(sent, due={**sent.due, str(edit.id): until})
             yield Event(f"due-{edit.id}-{until}", "due", edit, sent, {"review_by": until})
     for line in health(edits, counts_since(store, (now - timedelta(days=_DAYS - 1)).date())):
-        edit = line.edit
-        if line.verdict == "below" and sent.slipping.get(str(edit.id)) != edit.version:
-            sent = replace(sent, slipping={**sent.slipping, str(edit.id): edit.version})
+        edit, first = line.edit, edits.unchanged[line.edit.id]
+        if line.verdict == "below" and sent.slipping.get(str(edit.id)) != first:
+            sent = replace(sent, slipping={**sent.slipping, str(edit.id): first})
             more = {"took": asdict(line.took), "answers": line.judged}
-            yield Event(f"slipping-{edit.id}@{edit.version}", "slipping", edit, sent, more)
+            yield Event(f"slipping-{edit.id}@{first}", "slipping", edit, sent, more)
 
 
 class Notifier:

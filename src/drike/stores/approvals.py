@@ -4,7 +4,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 from drike.stores.records import EditRecord, EditVersion, Move, Status, effect
 
@@ -37,9 +37,10 @@ def approvers(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
 
 
 def authors(versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
-    """Who has written or proposed what a record says, ever."""
-    wanted, written = effect(record), (None, Move.PROPOSE)
-    kept = (version.record for version in versions if version.record.move in written)
+    """Who has written or proposed what a record says, ever; not who changed only what has no effect."""
+    wanted, records = effect(record), (version.record for version in versions)
+    alike = groupby(records, lambda kept: (kept.status, kept.approved_as, effect(kept)))
+    kept = (first for first in (next(same) for _, same in alike) if first.move in (None, Move.PROPOSE))
     return {person(each.author) for each in kept if each.status is not Status.RETIRED and effect(each) == wanted}
 
 

@@ -44,6 +44,7 @@ class Snapshot:
     proposals: Mapping[int, EditVersion] = field(default_factory=dict)  # versions that wait
     head: str = ""
     histories: int = 0  # how often the store was found to hold another log, as after a restore
+    unchanged: Mapping[int, int] = field(default_factory=dict)  # of edits, the version since which they say the same
 
     def since(self, earlier: Snapshot) -> Snapshot:
         """Of the edits, those that have changed after an earlier snapshot."""
@@ -328,16 +329,18 @@ def snapshot_at(store: EditStore, at: datetime) -> Snapshot:
 
 def folded(changes: Sequence[EditVersion], since: Snapshot = Snapshot()) -> Snapshot:
     """An earlier snapshot with the changes after it."""
-    edits, proposals = dict(since.edits), dict(since.proposals)
+    edits, proposals, unchanged = dict(since.edits), dict(since.proposals), dict(since.unchanged)
     for change in changes:
-        known = edits.get(change.id)
-        if change.record.replaces(known.record if known else None):
+        before, now = edits[change.id].record if change.id in edits else None, change.record
+        if now.replaces(before):
             edits[change.id] = change
+            same = before and before.status is now.status and records.effect(before) == records.effect(now)
+            unchanged[change.id] = unchanged[change.id] if same else change.version
         proposals.pop(change.id, None)
-        if change.record.status is Status.PROPOSED:
+        if now.status is Status.PROPOSED:
             proposals[change.id] = change
     revision, head = (changes[-1].number, changes[-1].checksum) if changes else (since.revision, since.head)
-    return Snapshot(revision, edits, proposals, head, since.histories)
+    return Snapshot(revision, edits, proposals, head, since.histories, unchanged)
 
 
 def required_approvals(store: EditStore) -> int:
@@ -383,6 +386,8 @@ def rollback(
 ) -> Sequence[EditVersion]:  # fmt: skip
     """Go back to a version of an edit, by default the one before, as a new one; return the changes. StoreError."""
     known = versions(store, edit)
+    if known[-1].record.status is Status.PROPOSED:
+        raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first")
     now = decided_version(known).version
     before = [each for each in known if each.version < now and each.record.status.decides]
     wanted = [each for each in before if version in (None, each.version)]

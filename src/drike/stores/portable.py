@@ -15,6 +15,7 @@ from drike.datasets.form import Form
 from drike.datasets.forms import FORMS
 from drike.datasets.rows import Row, rows_in, shown
 from drike.errors import DataError
+from drike.matching import normalise
 from drike.stores import log, moves, records
 from drike.stores.approvals import imported_author
 from drike.stores.log import APPROVALS, APPROVALS_SET, EditStore, required_approvals
@@ -32,7 +33,7 @@ _WHY = "refused because"  # a column of refused rows, which is not read again
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
 _FORMAT = 1
 _KEPT = (APPROVALS, APPROVALS_SET, "placement", "modes")  # settings that go along; not keys, counts, verifications
-_SYNCED = "synced "  # settings: the last edit when a folder was written
+_SYNCED = ".synced"  # in a folder: the checksum of a change to the last edit whose file was written
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,8 @@ class Imported:
 
 
 def scan(path: Path) -> tuple[Sequence[Row | DataError], str]:
-    """The rows of a file, or why one cannot be read, and the encoding that it was read in. Raises DataError."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); check the path") from None
-    text, encoding = _decoded(content)
+    """The rows of a file, or why one cannot be read, and its encoding. Raises DataError, OSError."""
+    text, encoding = _decoded(path.read_bytes())
     return rows_in(text, str(path), may_repeat=lambda column: not own.meaning(column)), encoding
 
 
@@ -103,15 +100,28 @@ def import_edits(
                 added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
                 known.add(_stored(record))
             except ConflictError as problem:
-                repeated += problem.repeated
+                rival = problem.rivals[0]
+                lacking = {name for name, _ in _statements(record) - _statements(rival.record)}
                 if not problem.repeated:
                     refused[number] = f"{place}: {problem}"
+                elif lacking:
+                    remedy = f"add that (drike edits change {rival.id}), or let the row supersede it (--supersede)"
+                    refused[number] = f"{place}: edit {rival.id} lacks its {', '.join(sorted(lacking))}: {remedy}"
+                else:
+                    repeated += 1
     return Imported(tuple(added), repeated, tuple(refused.values()), tuple(refused))
 
 
+def _statements(record: EditRecord) -> set[tuple[str, str]]:
+    """What a record says in each field of a file; the subject is one of its names, the query one of its wordings."""
+    values = json.loads(records.to_json(effect(record))).items()
+    each = ((name, text) for name, value in values for text in (value if isinstance(value, list) else [value]))
+    return {({"subject": "aliases", "query": "wordings"}.get(name, name), normalise(str(text))) for name, text in each}
+
+
 def _stored(record: EditRecord) -> tuple[Status, EditRecord]:
-    """What rows have in common that say the same; a proposal of an edit says what the edit does."""
-    return Status.ACTIVE if record.status is Status.PROPOSED else record.status, effect(record)
+    """What rows have in common that say the same; a proposal says what the edit would."""
+    return record.approved_as if record.status is Status.PROPOSED else record.status, effect(record)
 
 
 def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Imported) -> None:
@@ -218,16 +228,13 @@ def lines_of(store: EditStore) -> Iterator[str]:
 
 
 def whole_store(path: Path) -> WholeStore | None:
-    """What `lines_of` wrote into a file; None for another file. Raises StoreError if it is damaged."""
+    """What `lines_of` wrote into a file; None for another file, or a pipe. Raises OSError, StoreError if damaged."""
+    text, _ = _decoded(path.read_bytes() if path.is_file() else b"")  # what reads a pipe empties it
+    if not text.startswith('{"drike_store":'):
+        return None
     try:
-        with path.open(encoding="utf-8") as file:
-            if not file.readline().startswith('{"drike_store":'):
-                return None
-            file.seek(0)
-            head, *rows = map(json.loads, file)
+        head, *rows = map(parse, filter(None, text.split("\n")))
         whole = read(WholeStore, head | {"rows": rows})
-    except (UnicodeDecodeError, OSError):
-        return None  # whoever reads it as something else says what is wrong
     except ValueError as problem:
         raise records.damaged(str(path), str(problem)) from None
     if whole.drike_store != _FORMAT:
@@ -270,27 +277,32 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
 
     A file that changed becomes a change of its edit, one without an id a new edit; where approvals are required, these
     are proposals. What changed in the store is written. An edit that changed in both is left alone, as is one whose
-    file is gone, unless `retire_missing`. Raises StoreError, DataError for a file that cannot be read.
+    file is gone, unless `retire_missing`, for a folder that was synced before. Raises StoreError, and DataError for a
+    file that cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     given = [_given(path) for path in sorted(folder.glob("*.json"))]
     changes, files = list[EditVersion](), dict[int, _Given]()
     left, alone = list[str](), set[Path]()
-    mark = f"{_SYNCED}{folder.absolute()}"
+    mark = folder / _SYNCED
+    seen = mark.read_text("utf-8", "replace").strip() if mark.exists() else None
     with store.transaction():
+        last, now = next((each.id for each in store.changes() if each.checksum == seen), 0), log.snapshot(store)
+        stored = {_stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())}
+        if retire_missing and not last:
+            raise StoreError(f"{folder} has no {_SYNCED} of {store.name}: sync it without --retire-missing first")
         for file in given:
-            made: Sequence[EditVersion] = ()
+            made, id = list[EditVersion](), stored.get(_stored(file.record)) if file.id is None else file.id
             try:
-                if file.id in files:
-                    raise StoreError(f"edit {file.id} is also in {files[file.id].path.name}: keep one of them")
-                made = _merged(store, file, author)
+                if id in files:
+                    raise StoreError(f"edit {id} is also in {files[id].path.name}: keep one of them")
+                made += _merged(store, file, author) if file.id == id else ()  # it may be stored, without its file
             except StoreError as problem:
                 left.append(f"{file.path.name}: {problem}")
                 alone.add(file.path)
             changes += made
-            if (id := made[-1].id if made else file.id) is not None:
+            if (id := made[-1].id if made else id) is not None:
                 files[id] = file
-        last = int(store.setting(mark) or 0) if given else 0
         for id, edit in sorted(log.snapshot(store).edits.items()):
             if id > last or id in files or edit.record.status is Status.RETIRED:
                 continue
@@ -304,7 +316,8 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
         known = files.get(id)
         if known.path not in alone if known else id > last and edit.record.status is not Status.RETIRED:
             written += _write(folder, edit, known, waits=id in now.proposals)
-    store.save_setting(mark, str(max(now.edits, default=0)))  # all of them have files now
+    if now.edits and not alone:  # all of them have files now
+        write_text(mark, now.edits[max(now.edits)].checksum)
     return Synced(tuple(written), tuple(changes), tuple(left))
 
 
@@ -332,7 +345,8 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> Sequence[EditV
 def _given(path: Path) -> _Given:
     """What a file of the folder says. Raises DataError."""
     try:
-        values: dict[str, Any] = dict(parse(path.read_text("utf-8")) or {})
+        if not isinstance(values := parse(path.read_text("utf-8-sig")), dict):
+            raise ValueError("it is no JSON object")
         id, version = values.pop("id", None), values.pop("version", 0)
         if not isinstance(id, int | None) or type(version) is not int:
             raise ValueError("id and version are no numbers")

@@ -10,8 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar
 
-from drike.datasets.rows import at, scan_rows, shown
-from drike.errors import DataError
+from drike.datasets.rows import at, read_rows, shown
 from drike.stores.log import EditStore
 from drike.stores.records import StoreError, damaged
 from drike.support.records import parse, read
@@ -181,15 +180,16 @@ def _kept(store: EditStore, where: str, values: Sequence[object]) -> list[Report
     return kept
 
 
-def read_reports(path: Path) -> tuple[list[Report], list[str]]:
-    """The reports in a file, and why other rows are none. Raises DataError for a file that cannot be read."""
+def read_reports(path: Path, kept: Sequence[Report] = ()) -> tuple[list[Report], list[str]]:
+    """The reports in a file, and why other rows are none, or kept already. Raises DataError for what cannot be read."""
+    known = {tuple(map(vars(report).get, GIVEN)) for report in kept}
     found, refused = list[Report](), list[str]()
-    for row in scan_rows(path, str(path))[0]:
-        if isinstance(row, DataError):
-            refused.append(str(row))
-            continue
+    for row in read_rows(path, str(path))[0]:
         try:
-            found.append(report_of(_values(row.values)))
+            report = report_of(_values(row.values))
+            if tuple(map(vars(report).get, GIVEN)) in known:
+                raise ValueError("it is kept already")
+            found.append(report)
         except ValueError as problem:
             refused.append(f"{row.place}: {problem}")
     return found, refused
