@@ -121,11 +121,12 @@ class Follower:
     tenant: str = ""
     sources: bool = True
     memory: Memory = field(default_factory=Memory)
+    model: str = ""  # that is asked about uncertain edits, where one is
 
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
         """The facts of a conversation. standing: what was decided on turns that the request does not hold."""
         standing = standing or Standing()
-        begun = (self.tenant, self.sources, type(self.placement), standing, sorted(self.index.without))
+        begun = (self.tenant, self.model, self.sources, type(self.placement), standing, sorted(self.index.without))
         key = repr(begun).encode("utf-8", "replace")
         around: dict[JsonPath, Around] = {}
         written: list[TurnFacts] = []
