@@ -41,7 +41,7 @@ REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
             {"role": "assistant", "content": [{"type": "thinking", "thinking": "M"}, {"type": "tool_use"}]},
             {"role": "user", "content": [{"type": "tool_result", "content": [{"type": "text", "text": "T"}, {}]},
                                          {"type": "tool_result", "content": "U"}, {"type": "text", "text": "B"}]}]},
-        [("system", "S"), ("user", "A"), ("tool", "D"), ("tool", "T\nU"), ("user", "B")],
+        [("system", "S"), ("user", "A"), ("tool", "D"), ("tool", "T\nU"), ("beside", "B")],
     ),
     (
         Api.MESSAGES,
@@ -53,7 +53,7 @@ REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
             {"type": "text", "text": "A"},
             {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "D"}]}},
             {"type": "document", "source": {"type": "content", "content": "E"}}]}]},
-        [("tool", "T\nU\nV"), ("user", "A"), ("tool", "D\nE")],
+        [("tool", "T\nU\nV"), ("beside", "A"), ("tool", "D\nE")],
     ),
     (
         Api.MESSAGES,  # of what no upstream takes, only the outer one is read, so that depth is no matter

@@ -40,6 +40,7 @@ class Speaker(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"  # what a tool returned, or a document
+    BESIDE = "beside"  # the user, or a program, in one message with what a tool returned
 
 
 class Text(NamedTuple):
@@ -135,12 +136,13 @@ def _messages(values: Values) -> Spoken:
     yield Speaker.SYSTEM, _texts(values.get("system"), ("system",))
     for path, message in _items(values, "messages"):
         content, place = message.get("content"), (*path, "content")
-        if _kind(message, "role") != "user" or not isinstance(content, list):
+        if _speaker(message) is not Speaker.USER or not isinstance(content, list):
             yield _speaker(message), _texts(content, place)
             continue
+        results = any(isinstance(block, dict) and block.get("type") == "tool_result" for block in content)
         for kind in ("tool_result", "search_result", "text", "document"):  # a document is read with its question
             if kind == "text":
-                yield Speaker.USER, _texts(content, place, kinds=("text",))
+                yield Speaker.BESIDE if results else Speaker.USER, _texts(content, place, kinds=("text",))
                 continue
             for i, block in enumerate(content):
                 if isinstance(block, dict) and block.get("type") == kind:

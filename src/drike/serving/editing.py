@@ -151,8 +151,8 @@ class RequestEditor:
         twice: bool = False,  # state the facts of questions behind them, too
     ) -> tuple[Followed, bytes]:  # fmt: skip
         """What a request gets, and its edited body. TimeoutError if late. trying: no client waits."""
-        conversation, began = request.conversation, time.perf_counter()
-        seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
+        conversation, turns, began = request.conversation, request.conversation.turns, time.perf_counter()
+        seconds = self.deadline(feed, sum(turn.speaker in (Speaker.USER, Speaker.BESIDE) for turn in turns))
         until = began + (_SECONDS_TO_TRY if trying else seconds)
         asked_until = began + seconds * (1 if trying else _SHARE_OF_QUESTIONS)
         thread, memory = (feed.aside, Memory()) if trying else (feed.deciding, None)
