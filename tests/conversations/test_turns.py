@@ -82,14 +82,16 @@ def test_each_api_is_read_as_turns(api: Api, values: dict, said: list[tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("values", "before"),
+    ("values", "before", "stays"),
     [
-        ({"previous_response_id": "resp_1"}, "resp_1"), ({"conversation": "conv_1"}, "conv_1"),
-        ({"conversation": {"id": "conv_2"}}, "conv_2"), ({"conversation": 7}, None), ({}, None),
+        ({"previous_response_id": "resp_1"}, "resp_1", False), ({"conversation": "resp_1"}, "resp_1", True),
+        ({"previous_response_id": "1f"}, "1f", False), ({"conversation": {"id": "conv_2"}}, "conv_2", True),
+        ({"conversation": 7}, None, False), ({}, None, False),
     ],
 )  # fmt: skip
-def test_the_id_of_earlier_turns_is_read(values: dict, before: str | None) -> None:
-    assert read(Api.RESPONSES, {"input": "A", **values}).before == before
+def test_the_id_of_earlier_turns_is_read(values: dict, before: str | None, stays: bool) -> None:
+    conversation = read(Api.RESPONSES, {"input": "A", **values})
+    assert (conversation.before, conversation.stays) == (before, stays)
     assert read(Api.CHAT, {"messages": [], **values}).before is None
 
 

@@ -70,6 +70,7 @@ class Conversation:
     api: Api
     turns: tuple[Turn, ...]
     before: str | None = None
+    stays: bool = False  # whether that id is the conversation's in all its requests, not the last response's
 
     @property
     def texts(self) -> Mapping[JsonPath, str]:
@@ -102,7 +103,8 @@ def read(api: Api, values: Values) -> Conversation:
     conversation = values.get("conversation")
     id = conversation.get("id") if isinstance(conversation, dict) else conversation
     before = values.get("previous_response_id") or id  # a stored response or conversation that the request continues
-    return Conversation(api, turns, before if api is Api.RESPONSES and isinstance(before, str) else None)
+    known = api is Api.RESPONSES and isinstance(before, str)
+    return Conversation(api, turns, before if known else None, known and not values.get("previous_response_id"))
 
 
 Spoken = Iterator[tuple[Speaker, Iterable[Text]]]

@@ -127,7 +127,7 @@ class RequestEditor:
             raise _not_applied()
         self._metrics.conflicts.inc(len(followed.contradicted))
         before = conversation.before
-        same = (before,) if before and not before.startswith("resp") else ()  # a conversation's id stays the same
+        same = (before,) if before and conversation.stays else ()
         kept = conversation.api is Api.RESPONSES and (standing.edits or feed.earlier.standing(before, feed.index))
         keep = partial(feed.earlier.keep, *same, standing=standing) if kept else None
         doubted = tuple(candidate.edit for candidate in followed.decision.uncertain) if followed.decision else ()
