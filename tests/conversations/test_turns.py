@@ -63,6 +63,19 @@ REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
         [("tool", "T\nT")],
     ),
     (Api.MESSAGES, {"system": "S", "messages": [{"role": "user", "content": "A"}]}, [("system", "S"), ("user", "A")]),
+    (
+        Api.RESPONSES,
+        {"prompt": {"id": "pmpt_1", "variables": {"city": "A", "file": {"type": "input_file"}}}, "input": [
+            {"type": "shell_call_output", "output": [
+                {"stdout": "T", "stderr": "U", "outcome": {"type": "exit", "exit_code": 0}}, {"stdout": "V"}]},
+            {"role": "user", "content": "B"}]},
+        [("user", "A"), ("tool", "T\nU\nV"), ("user", "B")],
+    ),
+    (
+        Api.CHAT,
+        {"messages": [{"role": role, "content": role} for role in ("System", "Human", "Observation", "USER", "gpt")]},
+        [("system", "System"), ("user", "Human"), ("tool", "Observation"), ("user", "USER"), ("assistant", "gpt")],
+    ),
     (Api.CHAT, {}, []),
     (Api.RESPONSES, {"previous_response_id": "resp_1"}, []),
 ]  # fmt: skip

@@ -89,8 +89,8 @@ class Conversation:
 
 
 _SPEAKERS = {
-    "system": Speaker.SYSTEM, "developer": Speaker.SYSTEM, "user": Speaker.USER,
-    "tool": Speaker.TOOL, "function": Speaker.TOOL, "ipython": Speaker.TOOL,
+    "system": Speaker.SYSTEM, "developer": Speaker.SYSTEM, "user": Speaker.USER, "human": Speaker.USER,
+    "tool": Speaker.TOOL, "function": Speaker.TOOL, "ipython": Speaker.TOOL, "observation": Speaker.TOOL,
 }  # fmt: skip
 _LISTS = ("messages", "input")  # fields whose items are turns
 
@@ -123,6 +123,9 @@ def _completion(values: Values) -> Spoken:
 def _responses(values: Values) -> Spoken:
     if isinstance(instructions := values.get("instructions"), str):
         yield Speaker.SYSTEM, [Text(("instructions",), instructions)]
+    match values.get("prompt"):  # stored at the upstream
+        case {"variables": dict(given)}:
+            yield Speaker.USER, [Text(("prompt", "variables", n), v) for n, v in given.items() if isinstance(v, str)]
     if isinstance(text := values.get("input"), str):
         yield Speaker.USER, [Text(("input",), text)]
         return
@@ -197,9 +200,9 @@ def _texts(content: object, path: JsonPath, *, strict: bool = True, kinds: Colle
             if isinstance(part, str):  # as some servers take it
                 yield Text((*path, i), part)
             elif isinstance(part, dict) and (not kinds or part.get("type") in kinds):
-                if isinstance(part.get("text"), str):  # whatever its type is called
-                    yield Text((*path, i, "text"), part["text"])
-                elif part.get("type") in ("text", "input_text", "output_text"):
+                named = [name for name in ("text", "stdout", "stderr") if isinstance(part.get(name), str)]
+                yield from (Text((*path, i, name), part[name]) for name in named)  # whatever its type is called
+                if not named and part.get("type") in ("text", "input_text", "output_text"):
                     raise _unread("a part of a message has no text")
             elif not isinstance(part, dict) and strict:
                 raise _unread("a message has a part that is neither text nor object")
@@ -208,7 +211,7 @@ def _texts(content: object, path: JsonPath, *, strict: bool = True, kinds: Colle
 
 
 def _speaker(message: Values) -> Speaker:
-    return _SPEAKERS.get(_kind(message, "role"), Speaker.ASSISTANT)
+    return _SPEAKERS.get(_kind(message, "role").casefold(), Speaker.ASSISTANT)
 
 
 def _kind(values: Values, name: str) -> str:
