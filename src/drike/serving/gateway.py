@@ -171,7 +171,7 @@ class Gateway:
 
         async def edit(chat: bytes) -> bytes:  # asking nobody: a webhook has neither the model nor its key
             nonlocal decided
-            edited = await self.editor.edit(Api.CHAT, replace(call, body=chat, headers=[]), feed, id, ask=False)
+            edited = await self.editor.edit(Api.CHAT, replace(call, body=chat), feed, id, ask=False)
             decided = edited.scope
             edited.note(None)
             more.extend(_headers(edited))
