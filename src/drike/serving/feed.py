@@ -222,7 +222,7 @@ class EditFeed:
         """What is wrong now with the store, the gate, or how fast it decides."""
         late = self.deciding.lateness()
         slow = late and f"decisions about edits are late ({late}): raise --deadline-ms, or look at what is asked"
-        return [problem for problem in (self.problem, self.gate_problem, slow) if problem]
+        return list(dict.fromkeys(filter(None, (self.problem, self.gate_problem, slow))))
 
     def close(self) -> None:
         """Let go of the store and the threads."""
