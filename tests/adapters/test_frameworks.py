@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,21 @@ def test_the_agents_sdk_reads_edits_in_a_thread_and_keeps_items_as_they_were(edi
         and BLOCK.search(again[-1]["content"])
         and model.calls[0].system_instructions == "Be brief."
     )
+
+
+@pytest.mark.parametrize(("named", "facts"), [(None, 0), ("gpt-5", 1)])
+def test_edits_for_a_model_are_stated_where_it_is_named(tmp_path: Path, named: str | None, facts: int) -> None:
+    agents, testing = pytest.importorskip("agents"), pytest.importorskip("agents.testing")
+    from drike.adapters.openai_agents import stating
+
+    with closing(open_store(tmp_path / "edits.db")) as opened:
+        opened.put(replace(RECORDS[0], only=("model=gpt-5",)))
+    model = testing.ScriptedModel([[testing.assistant_message("Oslo.")]])  # given for the run, not known to the filter
+    with closing(Corrections(tmp_path / "edits.db", gate=Named())) as corrections:
+        filtered = stating(corrections, named)
+        settings = agents.RunConfig(model=model, call_model_input_filter=filtered, tracing_disabled=True)
+        asyncio.run(agents.Runner.run(agents.Agent(name="A", model="other"), QUESTION, run_config=settings))
+    assert len(BLOCK.findall(model.calls[0].input[0]["content"])) == facts
 
 
 def test_a_question_that_has_facts_is_sent_once_where_the_server_keeps_the_conversation(edits: Corrections) -> None:

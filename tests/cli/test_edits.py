@@ -73,6 +73,13 @@ def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place
     assert json.loads(line)["object_aliases"] == ["Christiania"]
 
 
+def test_the_old_object_is_given_and_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    edits(capsys, "add", *PERU, "--old", "Cusco")
+    assert "target_true: Cusco" in edits(capsys, "show", "1")
+    edits(capsys, "change", "1", "--old", "Lima")
+    assert "target_true: Lima" in edits(capsys, "show", "1")
+
+
 def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixture[str], place: Path) -> None:
     (place / "facts.csv").write_text(
         "subject,query,target_new\nPeru,The capital of Peru is,Oslo\n,The capital of Chile is,Rome\n", "utf-8"

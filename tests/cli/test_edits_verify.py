@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -152,6 +153,21 @@ def test_past_a_gateway_the_unedited_answer_is_asked_of_its_upstream(capsys: pyt
         verify(capsys, "--gateway", gateway, "--upstream", above.url, "--json", "out.json")
     assert outcomes()["query"]["before"] == "It is Lima." and outcomes()["query"]["answer"] == "It is Oslo."
     assert outcomes()["query"]["tokens"] > 50 and outcomes()["query"]["sent"] is None
+
+
+def test_what_a_running_gateway_decided_is_asked_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    stored(PERU)
+    with upstream(answering(obeys)) as above:
+        with served(above.url, mode="shadow", port=(port := free_port())) as gateway:
+            said = verify(capsys, "--gateway", gateway, code=1)
+            assert "its mode is shadow" in said and "kept for a day" not in said
+        with served(above.url, port=port) as again:
+            assert again == gateway and "took on" in verify(capsys, "--gateway", gateway)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def test_what_proves_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

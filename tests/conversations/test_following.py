@@ -136,6 +136,39 @@ def test_an_edit_stays_through_any_number_of_turns_and_tool_calls() -> None:
         assert occasions(*said[:end])[0] == QP
 
 
+REMINDER = "<system-reminder>The list of tasks is empty. Do not mention the list to the user.</system-reminder>"
+
+
+@pytest.mark.parametrize(
+    ("beside", "question", "asked", "decided"),
+    [
+        (REMINDER, "challenge Peru", ["Peru"], False),
+        ("What is the capital of Chad?", "challenge Chad", ["Chad"], True),
+        ("Are you sure?", "challenge Peru", ["Peru"], True),
+        ("and its capital?", "challenge Peru", ["Peru"], True),
+    ],
+)
+def test_what_stands_beside_a_tools_result_ends_no_matter(
+    beside: str, question: str, asked: list[str], decided: bool
+) -> None:
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "Nothing found."}
+    said = [
+        {"role": "user", "content": ASKED[1]}, {"role": "assistant", "content": "I look."},
+        {"role": "user", "content": [result, {"type": "text", "text": beside}]},
+    ]  # fmt: skip
+    followed = follower().follow(read(Api.MESSAGES, {"messages": said}))
+    assert [edit.record.subject for edit in followed.asked] == asked and bool(followed.decision) is decided
+    said += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Really?"}]
+    block = BLOCK.search(json.loads(rendered(Api.MESSAGES, {"messages": said}))["messages"][-1]["content"])
+    assert block and Occasion.CHALLENGE.value in block[0] and f"capital of {question.split()[1]} is" in block[0]
+
+
+def test_a_system_text_is_asked_about_beside_a_tools_result() -> None:
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "Nothing found."}
+    said = [{"role": "user", "content": [result, {"type": "text", "text": "What is the capital?"}]}]
+    assert b"The capital of Peru is" in rendered(Api.MESSAGES, {"system": PERU[1], "messages": said})
+
+
 def test_sources_can_be_left_as_they_are() -> None:
     by = replace(follower(), sources=False)
     assert occasions(ASKED, tool("Peru: capital Lima"), by=by) == [QP, ""]

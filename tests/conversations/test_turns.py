@@ -41,7 +41,7 @@ REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
             {"role": "assistant", "content": [{"type": "thinking", "thinking": "M"}, {"type": "tool_use"}]},
             {"role": "user", "content": [{"type": "tool_result", "content": [{"type": "text", "text": "T"}, {}]},
                                          {"type": "tool_result", "content": "U"}, {"type": "text", "text": "B"}]}]},
-        [("system", "S"), ("user", "A"), ("tool", "D"), ("tool", "T\nU"), ("user", "B")],
+        [("system", "S"), ("user", "A"), ("tool", "D"), ("tool", "T\nU"), ("beside", "B")],
     ),
     (
         Api.MESSAGES,
@@ -53,7 +53,7 @@ REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
             {"type": "text", "text": "A"},
             {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "D"}]}},
             {"type": "document", "source": {"type": "content", "content": "E"}}]}]},
-        [("tool", "T\nU\nV"), ("user", "A"), ("tool", "D\nE")],
+        [("tool", "T\nU\nV"), ("beside", "A"), ("tool", "D\nE")],
     ),
     (
         Api.MESSAGES,  # of what no upstream takes, only the outer one is read, so that depth is no matter
@@ -63,6 +63,19 @@ REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
         [("tool", "T\nT")],
     ),
     (Api.MESSAGES, {"system": "S", "messages": [{"role": "user", "content": "A"}]}, [("system", "S"), ("user", "A")]),
+    (
+        Api.RESPONSES,
+        {"prompt": {"id": "pmpt_1", "variables": {"city": "A", "file": {"type": "input_file"}}}, "input": [
+            {"type": "shell_call_output", "output": [
+                {"stdout": "T", "stderr": "U", "outcome": {"type": "exit", "exit_code": 0}}, {"stdout": "V"}]},
+            {"role": "user", "content": "B"}]},
+        [("user", "A"), ("tool", "T\nU\nV"), ("user", "B")],
+    ),
+    (
+        Api.CHAT,
+        {"messages": [{"role": role, "content": role} for role in ("System", "Human", "Observation", "USER", "gpt")]},
+        [("system", "System"), ("user", "Human"), ("tool", "Observation"), ("user", "USER"), ("assistant", "gpt")],
+    ),
     (Api.CHAT, {}, []),
     (Api.RESPONSES, {"previous_response_id": "resp_1"}, []),
 ]  # fmt: skip
@@ -82,14 +95,16 @@ def test_each_api_is_read_as_turns(api: Api, values: dict, said: list[tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("values", "before"),
+    ("values", "before", "stays"),
     [
-        ({"previous_response_id": "resp_1"}, "resp_1"), ({"conversation": "conv_1"}, "conv_1"),
-        ({"conversation": {"id": "conv_2"}}, "conv_2"), ({"conversation": 7}, None), ({}, None),
+        ({"previous_response_id": "resp_1"}, "resp_1", False), ({"conversation": "resp_1"}, "resp_1", True),
+        ({"previous_response_id": "1f"}, "1f", False), ({"conversation": {"id": "conv_2"}}, "conv_2", True),
+        ({"conversation": 7}, None, False), ({}, None, False),
     ],
 )  # fmt: skip
-def test_the_id_of_earlier_turns_is_read(values: dict, before: str | None) -> None:
-    assert read(Api.RESPONSES, {"input": "A", **values}).before == before
+def test_the_id_of_earlier_turns_is_read(values: dict, before: str | None, stays: bool) -> None:
+    conversation = read(Api.RESPONSES, {"input": "A", **values})
+    assert (conversation.before, conversation.stays) == (before, stays)
     assert read(Api.CHAT, {"messages": [], **values}).before is None
 
 

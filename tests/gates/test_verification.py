@@ -333,6 +333,20 @@ def test_the_limit_on_tokens_has_the_name_that_the_upstream_takes(
     assert limits == tried
 
 
+def test_what_one_model_said_decides_for_no_other(gateway: Running, above: Scripted) -> None:
+    for model, answer, scope in (("a", "no", "abstained"), ("b", "yes", "fired"), ("a", "yes", "abstained")):
+        above.answer = answer
+        assert scope_of(gateway.chat(ABOUT, model=model)[1]) == scope
+    assert [json.loads(one.body)["model"] for one in above.questions] == ["a", "b"]
+
+
+def test_a_model_of_anthropics_that_refuses_a_temperature_is_asked_without(gateway: Running, above: Scripted) -> None:
+    above.refuses = ("temperature",)
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": ABOUT}]}
+    gateway.ask("POST", "/v1/messages", json.dumps(body).encode())
+    assert ["temperature" in json.loads(one.body) for one in above.questions] == [True, False]
+
+
 def test_a_late_answer_counts_as_no_and_holds_up_no_other_request(above: Scripted, tmp_path: Path) -> None:
     above.hold = threading.Event()
     with gated(above, tmp_path, deadline_ms=500) as gateway:

@@ -363,6 +363,38 @@ def test_edits_of_turns_that_the_upstream_keeps_are_known(tmp_path: Path, stream
         assert "stand" in ask("Are you sure?", conversation={"id": "conv_1"})
 
 
+ITEM = {"type": "message", "id": "msg_1", "content": []}
+STREAM = (
+    {"type": "response.output_item.added", "item": ITEM},
+    {"type": "response.completed", "response": {"id": "1f-e2", "object": "response"}},
+)
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        json.dumps({"id": "1f-e2", "instructions": '"id": "{"', "metadata": {}, "object": "response"}),
+        json.dumps({"object": "response", "output": [], "id": "1f-e2"}),
+        json.dumps({"conversation": {"id": "conv_1"}, "id": "1f-e2", "object": "response", "output": [ITEM]}),
+        "".join(f"data: {json.dumps(event)}\n\n" for event in STREAM),
+    ],
+)
+@pytest.mark.parametrize("size", [7, 1000])
+def test_the_id_of_a_response_may_have_any_form(tmp_path: Path, answered: str, size: int) -> None:
+    raw = answered.encode()
+
+    def answer(handler: RawHandler, call: Received) -> None:
+        handler.begin_stream()
+        for start in range(0, len(raw), size):
+            handler.chunk(raw[start : start + size])
+        handler.chunk(b"")
+
+    with upstream(answer) as above, running(above.url, tmp_path, ENTRY) as gateway:
+        for more in ({"input": ABOUT}, {"input": "Are you sure?", "previous_response_id": "1f-e2"}):
+            headers = gateway.ask("POST", "/v1/responses", json.dumps(more).encode())[1]
+            assert headers["x-drike-scope"] == "fired"
+
+
 def test_a_turn_that_the_upstream_did_not_take_changes_nothing(tmp_path: Path) -> None:
     long = f"resp_{'bGl0ZWxsbTp=/+' * 16}"  # as LiteLLM writes them
 

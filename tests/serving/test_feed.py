@@ -80,6 +80,17 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
 
 
+def test_a_problem_of_a_store_is_named_once(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, ENTRY, gate=None) as gateway:
+        (tmp_path / "edits.db").write_bytes(b"damaged!" * 4096)
+        until = time.monotonic() + 5
+        while not (gateway.feed.problem and gateway.feed.gate_problem):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        problems = gateway.manage("GET", "/readyz")[1]["problems"]
+        assert len(problems) == len(set(problems)) > 0
+
+
 def test_a_gate_calibrated_meanwhile_decides_without_a_restart(
     above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,6 +136,13 @@ def test_edits_for_one_model_apply_to_webhooks_that_name_it(tmp_path: Path) -> N
         assert gateway.ask("POST", "/request", json.dumps(agent).encode())[1]["x-drike-scope"] == "fired"
 
 
+def test_edits_for_a_header_apply_to_webhooks_that_are_sent_with_it(tmp_path: Path) -> None:
+    with running("http://127.0.0.1:9/v1", tmp_path, replace(ENTRY, only=("x-region=eu",))) as gateway:
+        for region, scope in (("eu", "fired"), ("us", "abstained")):
+            for path, body in ((LITELLM, litellms([ABOUT], [user(ABOUT)])), ("/request", agentgateways(ABOUT))):
+                assert gateway.ask("POST", path, body, X_Region=region)[1]["x-drike-scope"] == scope
+
+
 def test_in_shadow_webhooks_are_counted_and_nothing_is_changed(tmp_path: Path) -> None:
     with running("http://127.0.0.1:9/v1", tmp_path, ENTRY, mode=Mode.SHADOW) as gateway:
         status, headers, answer = gateway.ask("POST", LITELLM, litellms([ABOUT], [user(ABOUT)]))

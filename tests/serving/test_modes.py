@@ -91,6 +91,9 @@ def test_a_switch_outlives_the_gateway_and_is_one_tenants(above: Recorded, tmp_p
         ({"mode": "on", "share": 2}, "share must be between 0 and 1"),
         ({"mode": "on", "share": "half"}, "'half'"),
         ({"mode": "on", "reason": 3}, "3"),
+        ({"reason": "noted"}, "give mode"),
+        ({"mode": "off", "until": "noon"}, "nothing else"),
+        ({"mode": "off", "author": "Ann"}, "nothing else"),
     ],
 )
 def test_a_switch_that_means_nothing_is_refused(gateway: Running, given: object, message: str) -> None:

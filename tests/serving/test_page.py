@@ -237,6 +237,15 @@ def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(page: Bro
 
 
 @in_browser
+def test_a_text_that_is_recorded_in_part_is_not_offered_as_a_text_of_an_edit(window: Browser, tmp_path: Path) -> None:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU) as gateway:
+        gateway.chat("Is the Republic of Peru large? " + "Say it in a few words. " * 400)
+        window.call("POST", "/url", url=f"{gateway.admin}/#activity")
+        window.wait(f"{text('fired')}.includes('too long to be marked')")
+        assert "Never fire on this" not in window.run(text("fired"))
+
+
+@in_browser
 def test_the_calibration_curve_is_drawn_with_a_table_of_its_numbers(page: Browser, gateway: Running) -> None:
     page.run("location.hash = '#gate'")
     page.wait("document.querySelectorAll('#curve circle').length === 2")

@@ -57,6 +57,13 @@ def test_a_slip_is_asked_again_with_the_facts_twice_and_counted(tmp_path: Path, 
         assert of_edit(counts(gateway)) == {"matched": 1, "new": 1, "slips": 1}
 
 
+def test_the_second_request_has_no_idempotency_key_as_its_body_is_another(tmp_path: Path) -> None:
+    with serving(tmp_path) as (gateway, above):
+        gateway.ask("POST", PATHS["chat"], json.dumps(request("chat", ABOUT)).encode(), Idempotency_Key="one", X_Y="1")
+        assert [call.header("idempotency-key") for call in above.calls] == [["one"], []]
+        assert [call.header("x-y") for call in above.calls] == [["1"], ["1"]]
+
+
 def test_a_second_answer_that_slips_too_is_given_and_counted(tmp_path: Path) -> None:
     with serving(tmp_path) as (gateway, above):
         _, headers, body = send(gateway, never=True)

@@ -36,6 +36,24 @@ def test_an_upstream_that_is_down_is_reported_and_not_ready(tmp_path: Path) -> N
         assert gateway.manage("GET", "/healthz") == (200, {"healthy": True})
 
 
+def test_a_proxy_of_the_environment_is_asked_unless_the_upstream_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with upstream() as proxy, upstream() as here:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        far = HttpUpstream("http://model.invalid:8000/v1", allow_http="model.invalid")
+        for made, asked in ((far, proxy), (HttpUpstream(here.url), here)):
+            with running(made, tmp_path) as gateway:
+                assert gateway.chat("Hello")[0] == 200 and gateway.manage("GET", "/readyz")[0] == 200
+            assert len(asked.calls) == 1
+        assert proxy.calls[0].path == "http://model.invalid:8000/v1/chat/completions"
+        monkeypatch.setenv("no_proxy", "model.invalid")
+        with running(HttpUpstream(far.name, allow_http="model.invalid"), tmp_path) as gateway:
+            assert gateway.chat("Hello")[0] == 502 and len(proxy.calls) == 1
+
+
 def test_redirects_are_not_followed(tmp_path: Path) -> None:
     def redirect(handler: RawHandler, call: Received) -> None:
         handler.reply(307, b"", Location="http://127.0.0.2:1/v1/chat/completions")

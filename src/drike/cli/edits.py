@@ -85,6 +85,7 @@ def print_changes(changes: Iterable[EditVersion]) -> None:
 class EditFields:
     """The fields that an edit may have beside its fact."""
 
+    target_true: str | None = None
     alias: Texts = None
     object_alias: Texts = None
     relation: str | None = None

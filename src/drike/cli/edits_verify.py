@@ -169,7 +169,7 @@ def _carried_out(plan: VerifyPlan, store: stores.EditStore) -> tuple[Sequence[Ed
         asked = _ask(plan, around, gateway, kept_for=f"{first} {number} {sorted(plan.headers.items())}")
         model, outcomes = asyncio.run(asked)
     except (KeyboardInterrupt, DrikeError):
-        if (answered := meter.usage.calls) and not api.no_cache:
+        if (answered := meter.usage.calls) and not (api.no_cache or plan.gateway):
             complain(f"{counted(answered, 'answer')} kept for a day: the same command goes on from there", "yellow")
         raise
     finally:
@@ -214,7 +214,8 @@ async def _ask(
             await upstream.open()
         key = key_in(_KEY) if running else None
         sent = {**plan.headers, **({"authorization": f"Bearer {key}"} if key else {})}
-        client = asking(asked, plan.model or "", headers=[(n.encode(), value.encode()) for n, value in sent.items()])
+        headers = [(n.encode(), value.encode()) for n, value in sent.items()]
+        client = asking(asked, plan.model or "", headers=headers, cache=None if running else cache)
         client.model = plan.model or await client.only_model()
         tiny = client.model in (EMBEDDED, READER)
         unedited = client if asked is above else asking(above, client.model)

@@ -96,7 +96,7 @@ class Followed:
     around: dict[JsonPath, Around] = field(default_factory=dict)  # what is written around texts, by their keys
     edits: tuple[EditVersion, ...] = ()  # those written, of later turns first
     contradicted: tuple[int, ...] = ()
-    decision: Decision | None = None  # on the last turn, if it is a user's
+    decision: Decision | None = None  # on the last turn, if it is a user's, or beside a tool's and not an aside
     decisions: tuple[Decision, ...] = ()
     standing: Standing = Standing()  # what a further turn is read with
     asked: tuple[EditVersion, ...] = ()  # that the answer is about, with shadow edits
@@ -121,11 +121,12 @@ class Follower:
     tenant: str = ""
     sources: bool = True
     memory: Memory = field(default_factory=Memory)
+    model: str = ""  # that is asked about uncertain edits, where one is
 
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
         """The facts of a conversation. standing: what was decided on turns that the request does not hold."""
         standing = standing or Standing()
-        begun = (self.tenant, self.sources, type(self.placement), standing, sorted(self.index.without))
+        begun = (self.tenant, self.model, self.sources, type(self.placement), standing, sorted(self.index.without))
         key = repr(begun).encode("utf-8", "replace")
         around: dict[JsonPath, Around] = {}
         written: list[TurnFacts] = []
@@ -141,13 +142,13 @@ class Follower:
         edits = dict.fromkeys(edit for facts in reversed(written) for edit in facts.edits)
         contradicted = dict.fromkeys(id for facts in written for id in facts.contradicted)
         decisions = tuple(facts.decision for facts in written if facts.decision)
-        last = decisions[-1] if conversation.question else None
-        of_answer = written[-1].edits if last else standing.edits
+        last = written[-1].decision if written else None
+        of_answer = written[-1].edits if conversation.question else standing.edits
         asked = dict.fromkeys((*of_answer, *(edit for decision in decisions[-1:] for edit in decision.matched)))
         return Followed(around, tuple(edits), tuple(contradicted), last, decisions, standing, tuple(asked))
 
     def _turn(self, turn: Turn, standing: Standing) -> TurnFacts:
-        if turn.speaker is Speaker.USER:
+        if turn.speaker in (Speaker.USER, Speaker.BESIDE):
             return self._question(turn, standing)
         if turn.speaker is Speaker.TOOL and self.sources:
             return self._sources(turn, standing)
@@ -175,8 +176,9 @@ class Follower:
             after = replace(standing, topic=continued, edits=decision.applied or standing.edits)
         elif is_aside(text) and not decision.applied:
             return TurnFacts(standing, decision=decision)
+        elif not (decision := self._about_system(text, standing, decision)).applied and turn.speaker is Speaker.BESIDE:
+            return TurnFacts(standing, decision=decision if decision.candidates else None)
         else:
-            decision = self._about_system(text, standing, decision)
             after = replace(standing, topic=(short,), edits=decision.applied)
         return self._written(after, turn, Facts(decision.applied, decision.query), decision)
 

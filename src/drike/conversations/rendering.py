@@ -23,7 +23,7 @@ _EXAMPLES = "Examples that only show how such facts are used; their own facts ma
 _SAME = {"c": "с", "o": "оο", "e": "е", "t": "тτ", "a": "а", "d": "ԁ", "s": "ѕ"}  # to the eye
 _NEAR = 16  # characters between the words of a delimiter, and before them
 _BYTES_PER_TOKEN = 4  # an estimate for any tokenizer, which also suits scripts that take three bytes a character
-TOKENS, TOKENS_WITH_DEMONSTRATIONS = 256, 1024  # of a block
+TOKENS = 1024  # of a block; demonstrations beyond them are left out, facts never
 
 
 class Occasion(Enum):
@@ -92,16 +92,16 @@ class AsBlock:
     state: Callable[[Sequence[Edit]], Sequence[str]] = facts_of
 
     def around(self, facts: Facts, text: str, tenant: str) -> Around:
-        """The block and an empty line, on the side where it belongs; it has at least one fact."""
+        """The block and an empty line, on the side where it belongs; it has all facts."""
         edits, source, notice = facts.stated, facts.occasion is Occasion.SOURCE, facts.occasion.value
         prompts = self.editor.prompts(edits, [facts.query]) if self.editor and not source else []
         stated = [clean(fact) for fact in self.state(edits)]
         used = (d for prompt in prompts for d in prompt.demonstrations)
         plain = (Demonstration(d.role, clean(d.fact), clean(d.query), clean(d.answer), "") for d in used)
         examples = list(map(demonstration_block, plain))
-        left = _BYTES_PER_TOKEN * (TOKENS_WITH_DEMONSTRATIONS if self.editor else TOKENS) - len(notice)
-        fit = sum(size <= left for size in accumulate(len(text.encode()) for text in (*stated, *examples)))
-        lines = [f"- {fact}\n" for fact in stated[: max(fit, 1)]]
+        sizes = accumulate((len(text.encode()) for text in (*stated, *examples)), initial=len(notice))
+        fit = sum(size <= _BYTES_PER_TOKEN * TOKENS for size in sizes) - 1
+        lines = [f"- {fact}\n" for fact in stated]
         shown = [_EXAMPLES, *examples[: fit - len(stated)]] if fit > len(stated) else []
         id = facts.id(tenant, text)
         block = f'<{_TAG} id="{id}">\n{notice}\n{"".join([*lines, *shown])}</{_TAG} id="{id}">'

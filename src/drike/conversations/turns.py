@@ -40,6 +40,7 @@ class Speaker(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"  # what a tool returned, or a document
+    BESIDE = "beside"  # the user, or a program, in one message with what a tool returned
 
 
 class Text(NamedTuple):
@@ -69,6 +70,7 @@ class Conversation:
     api: Api
     turns: tuple[Turn, ...]
     before: str | None = None
+    stays: bool = False  # whether that id is the conversation's in all its requests, not the last response's
 
     @property
     def texts(self) -> Mapping[JsonPath, str]:
@@ -87,8 +89,8 @@ class Conversation:
 
 
 _SPEAKERS = {
-    "system": Speaker.SYSTEM, "developer": Speaker.SYSTEM, "user": Speaker.USER,
-    "tool": Speaker.TOOL, "function": Speaker.TOOL, "ipython": Speaker.TOOL,
+    "system": Speaker.SYSTEM, "developer": Speaker.SYSTEM, "user": Speaker.USER, "human": Speaker.USER,
+    "tool": Speaker.TOOL, "function": Speaker.TOOL, "ipython": Speaker.TOOL, "observation": Speaker.TOOL,
 }  # fmt: skip
 _LISTS = ("messages", "input")  # fields whose items are turns
 
@@ -101,7 +103,8 @@ def read(api: Api, values: Values) -> Conversation:
     conversation = values.get("conversation")
     id = conversation.get("id") if isinstance(conversation, dict) else conversation
     before = values.get("previous_response_id") or id  # a stored response or conversation that the request continues
-    return Conversation(api, turns, before if api is Api.RESPONSES and isinstance(before, str) else None)
+    known = api is Api.RESPONSES and isinstance(before, str)
+    return Conversation(api, turns, before if known else None, known and not values.get("previous_response_id"))
 
 
 Spoken = Iterator[tuple[Speaker, Iterable[Text]]]
@@ -120,6 +123,9 @@ def _completion(values: Values) -> Spoken:
 def _responses(values: Values) -> Spoken:
     if isinstance(instructions := values.get("instructions"), str):
         yield Speaker.SYSTEM, [Text(("instructions",), instructions)]
+    match values.get("prompt"):  # stored at the upstream
+        case {"variables": dict(given)}:
+            yield Speaker.USER, [Text(("prompt", "variables", n), v) for n, v in given.items() if isinstance(v, str)]
     if isinstance(text := values.get("input"), str):
         yield Speaker.USER, [Text(("input",), text)]
         return
@@ -135,12 +141,13 @@ def _messages(values: Values) -> Spoken:
     yield Speaker.SYSTEM, _texts(values.get("system"), ("system",))
     for path, message in _items(values, "messages"):
         content, place = message.get("content"), (*path, "content")
-        if _kind(message, "role") != "user" or not isinstance(content, list):
+        if _speaker(message) is not Speaker.USER or not isinstance(content, list):
             yield _speaker(message), _texts(content, place)
             continue
+        results = any(isinstance(block, dict) and block.get("type") == "tool_result" for block in content)
         for kind in ("tool_result", "search_result", "text", "document"):  # a document is read with its question
             if kind == "text":
-                yield Speaker.USER, _texts(content, place, kinds=("text",))
+                yield Speaker.BESIDE if results else Speaker.USER, _texts(content, place, kinds=("text",))
                 continue
             for i, block in enumerate(content):
                 if isinstance(block, dict) and block.get("type") == kind:
@@ -193,9 +200,9 @@ def _texts(content: object, path: JsonPath, *, strict: bool = True, kinds: Colle
             if isinstance(part, str):  # as some servers take it
                 yield Text((*path, i), part)
             elif isinstance(part, dict) and (not kinds or part.get("type") in kinds):
-                if isinstance(part.get("text"), str):  # whatever its type is called
-                    yield Text((*path, i, "text"), part["text"])
-                elif part.get("type") in ("text", "input_text", "output_text"):
+                named = [name for name in ("text", "stdout", "stderr") if isinstance(part.get(name), str)]
+                yield from (Text((*path, i, name), part[name]) for name in named)  # whatever its type is called
+                if not named and part.get("type") in ("text", "input_text", "output_text"):
                     raise _unread("a part of a message has no text")
             elif not isinstance(part, dict) and strict:
                 raise _unread("a message has a part that is neither text nor object")
@@ -204,7 +211,7 @@ def _texts(content: object, path: JsonPath, *, strict: bool = True, kinds: Colle
 
 
 def _speaker(message: Values) -> Speaker:
-    return _SPEAKERS.get(_kind(message, "role"), Speaker.ASSISTANT)
+    return _SPEAKERS.get(_kind(message, "role").casefold(), Speaker.ASSISTANT)
 
 
 def _kind(values: Values, name: str) -> str:

@@ -221,8 +221,9 @@ class Admin:
         feed, values = call.feed, call.values
         if call.request.method == "POST":
             call.require(KeyRole.APPROVE)
-            given = {"mode": values.get("mode"), "share": values.get("share", 1.0), "reason": values.get("reason")}
-            new = read(Switch, {**given, "author": call.principal.author, "at": ""})
+            if "mode" not in values or values.keys() - {"mode", "share", "reason"}:
+                raise ValueError("give mode (null takes a switch back), share and reason if you like, and nothing else")
+            new = read(Switch, {"share": 1.0, "reason": None, **values, "author": call.principal.author, "at": ""})
             if not 0 <= new.share <= 1:
                 raise ValueError("share must be between 0 and 1")
             await call.write(lambda store: switch(store, new))

@@ -23,7 +23,7 @@ from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
 from drike.gates.decision import Decision, YesOrNo
 from drike.gates.verification import answer_of, questions
-from drike.serving.feed import Answers, EditFeed, UnansweredError, question_about
+from drike.serving.feed import Answers, EditFeed, UnansweredError
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import RequestError, text_of
 from drike.serving.requests import CHAT, COUNTS_TOKENS, SMALL, EditableRequest, EditedRequest, read_request
@@ -47,7 +47,7 @@ _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, an
 # `max_tokens`; status 400 leads to the other one.
 _BRIEF: Mapping[str, object] = {"max_tokens": 16, "temperature": 0}
 _THINKING: Mapping[str, object] = {"max_completion_tokens": 512}  # includes what the model thinks
-_LIMITS = {Api.RESPONSES: ({"max_output_tokens": 512, "store": False},), Api.MESSAGES: (_BRIEF,)}
+_LIMITS = {Api.RESPONSES: ({"max_output_tokens": 512, "store": False},), Api.MESSAGES: (_BRIEF, {"max_tokens": 512})}
 _DROPPED = frozenset((b"accept", b"accept-encoding", b"content-encoding", b"idempotency-key"))
 
 
@@ -127,7 +127,7 @@ class RequestEditor:
             raise _not_applied()
         self._metrics.conflicts.inc(len(followed.contradicted))
         before = conversation.before
-        same = (before,) if before and not before.startswith("resp") else ()  # a conversation's id stays the same
+        same = (before,) if before and conversation.stays else ()
         kept = conversation.api is Api.RESPONSES and (standing.edits or feed.earlier.standing(before, feed.index))
         keep = partial(feed.earlier.keep, *same, standing=standing) if kept else None
         doubted = tuple(candidate.edit for candidate in followed.decision.uncertain) if followed.decision else ()
@@ -151,8 +151,8 @@ class RequestEditor:
         twice: bool = False,  # state the facts of questions behind them, too
     ) -> tuple[Followed, bytes]:  # fmt: skip
         """What a request gets, and its edited body. TimeoutError if late. trying: no client waits."""
-        conversation, began = request.conversation, time.perf_counter()
-        seconds = self.deadline(feed, sum(turn.speaker is Speaker.USER for turn in conversation.turns))
+        conversation, turns, began = request.conversation, request.conversation.turns, time.perf_counter()
+        seconds = self.deadline(feed, sum(turn.speaker in (Speaker.USER, Speaker.BESIDE) for turn in turns))
         until = began + (_SECONDS_TO_TRY if trying else seconds)
         asked_until = began + seconds * (1 if trying else _SHARE_OF_QUESTIONS)
         thread, memory = (feed.aside, Memory()) if trying else (feed.deciding, None)
@@ -177,10 +177,9 @@ class RequestEditor:
             try:
                 return await thread.do(follow, until)
             except UnansweredError as missing:
-                decision, left = missing.args[0], asked_until - time.perf_counter()
+                (decision, keys), left = missing.args, asked_until - time.perf_counter()
                 said = await asyncio.gather(*(self._answer(call, request, q, left) for q in questions(decision)))
-                about = (question_about(decision, candidate) for candidate in decision.uncertain)
-                new = dict(zip(about, said, strict=True))
+                new = dict(zip(keys, said, strict=True))
                 answers |= new
                 if not trying:
                     feed.remember(new)

@@ -20,7 +20,7 @@ from drike.conversations.rendering import Placement
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
 from drike.gates.alike import AlikeEdits
-from drike.gates.decision import Candidate, Decision, Gate, YesOrNo
+from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import StoreView, encoder_of, stored_gate, usual_gate
 from drike.serving.health import NO_SAMPLES, Sampling, Watch
@@ -65,16 +65,11 @@ class _State:
     memory_of_asked: Memory = field(default_factory=Memory)  # where a model is asked about uncertain edits
 
 
-Answers = dict[tuple[str, int, int], YesOrNo]  # to questions about a query and a version of an edit
+Answers = dict[tuple[str, str, int, int], YesOrNo]  # of a model, to questions about a query and a version of an edit
 
 
 class UnansweredError(Exception):
-    """A model has not been asked yet about a decision, the argument."""
-
-
-def question_about(decision: Decision, candidate: Candidate) -> tuple[str, int, int]:
-    """The key of the answer whether a decision's query concerns an edit."""
-    return decision.query, candidate.edit.id, candidate.edit.version
+    """A model has not been asked yet about a decision. Its arguments: this, and the keys of the answers."""
 
 
 class EditFeed:
@@ -192,6 +187,7 @@ class EditFeed:
         """
         state = self._state
         index = state.view.index if values is None else state.view.index.applying(values)
+        model = values.get("model", "") if values and answers is not None else ""  # whose answers these are
 
         def decide(query: str) -> Decision:
             if until is not None and time.perf_counter() > until:
@@ -199,15 +195,15 @@ class EditFeed:
             decision = state.gate.decide(query, index)
             if answers is None or not decision.uncertain:
                 return decision
-            keys = [question_about(decision, candidate) for candidate in decision.uncertain]
+            keys = [(model, decision.query, c.edit.id, c.edit.version) for c in decision.uncertain]
             if not answers.keys() >= set(keys):
-                raise UnansweredError(decision)
+                raise UnansweredError(decision, keys)
             return decision.resolved([answers[key] for key in keys])
 
         if answers is not None and YesOrNo.FAILED in answers.values():  # it may be answered the next time
             memory = Memory()
         memory = memory or (state.memory if answers is None else state.memory_of_asked)
-        return Follower(decide, index, placement, self.tenant, sources, memory)
+        return Follower(decide, index, placement, self.tenant, sources, memory, model)
 
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""
@@ -226,7 +222,7 @@ class EditFeed:
         """What is wrong now with the store, the gate, or how fast it decides."""
         late = self.deciding.lateness()
         slow = late and f"decisions about edits are late ({late}): raise --deadline-ms, or look at what is asked"
-        return [problem for problem in (self.problem, self.gate_problem, slow) if problem]
+        return list(dict.fromkeys(filter(None, (self.problem, self.gate_problem, slow))))
 
     def close(self) -> None:
         """Let go of the store and the threads."""

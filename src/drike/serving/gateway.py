@@ -37,7 +37,10 @@ from drike.stores.reports import FullInboxError
 
 _ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
-_RESPONSE_ID, _BEGINNING = re.compile(rb'"id"\s*:\s*"(resp[\w+/=-]{1,996})"'), 64 << 10  # bytes in which it stands
+# An answer that the upstream keeps, and the first id in it that is not its conversation's; text has no such quotes.
+_RESPONSE = re.compile(rb'"object"\s*:\s*"response"|"id"\s*:\s*"resp')
+_ID = re.compile(rb'(?<!"conversation":\{)(?<!"conversation": \{)"id"\s*:\s*"([!#-\[\]-~]{1,1000})"')
+_BEGINNING = 64 << 10  # bytes in which it stands
 _OF_REPORTS = Limits(body=64 << 10)
 MOST_REPORTS, _SECONDS = 60, 60.0  # reports of a key in a time
 _SECONDS_FOR_STORE = 5.0  # that others may hold
@@ -168,7 +171,7 @@ class Gateway:
 
         async def edit(chat: bytes) -> bytes:  # asking nobody: a webhook has neither the model nor its key
             nonlocal decided
-            edited = await self.editor.edit(Api.CHAT, replace(call, body=chat, headers=[]), feed, id, ask=False)
+            edited = await self.editor.edit(Api.CHAT, replace(call, body=chat), feed, id, ask=False)
             decided = edited.scope
             edited.note(None)
             more.extend(_headers(edited))
@@ -266,7 +269,8 @@ async def _watched(chunks: AsyncIterator[bytes], edited: EditedRequest, answer: 
     async for chunk in chunks:
         if keep:
             begin += chunk
-            if match := _RESPONSE_ID.search(begin):
+            found = _RESPONSE.search(begin)
+            if match := found and _ID.search(begin, begin.rfind(b"\n\n", 0, found.start()) + 1):
                 keep(match[1].decode())
             if match or len(begin) >= _BEGINNING:
                 keep = None

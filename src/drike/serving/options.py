@@ -85,9 +85,8 @@ class Switch:
         mode = self.mode or otherwise
         if mode is not Mode.ON or self.share >= 1 or conversation is None:
             return mode
-        kept = conversation.before or "resp"  # an id of a conversation stays, one of a response is of its last turn
         asked = (turn.said for turn in conversation.turns if turn.speaker is Speaker.USER)
-        first = next(asked, "") if kept.startswith("resp") else kept
+        first = conversation.before or "" if conversation.stays else next(asked, "")
         digest = hashlib.blake2b(first.encode("utf-8", "surrogatepass"), digest_size=6).digest()
         return Mode.ON if int.from_bytes(digest) < self.share * 2**48 else Mode.SHADOW
 

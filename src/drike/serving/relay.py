@@ -244,7 +244,8 @@ async def answered(
     slipped = [edit.id for edit in active if text and edit.record.states(text) is Stated.OLD]
     if slipped:
         with suppress(UpstreamError, TimeoutError):
-            async with upstream.exchange(replace(call, body=await edited.again())) as second:
+            headers = [header for header in call.headers if header[0] != b"idempotency-key"]  # it is for the first body
+            async with upstream.exchange(replace(call, headers=headers, body=await edited.again())) as second:
                 further = await whole(second)
                 reply, raw = (second, further) if second.status < 400 else (reply, raw)
     return replace(reply, chunks=in_one(raw)), slipped

@@ -101,7 +101,7 @@ def read_request(api: Api, body: bytes, encoding: bytes = b"") -> EditableReques
     """The request in a body; None without a text of a user or a tool. Raises UnreadError, ValueError (too much)."""
     text, values = read_object(unpacked(body, encoding))
     conversation = read(api, values)
-    asks = any(turn.speaker in (Speaker.USER, Speaker.TOOL) for turn in conversation.turns)
+    asks = any(turn.speaker not in (Speaker.SYSTEM, Speaker.ASSISTANT) for turn in conversation.turns)
     return EditableRequest(body, text, values, conversation) if asks else None
 
 

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiohttp.client_exceptions import ClientError
@@ -127,6 +128,8 @@ class HttpUpstream:
         allow_http: str | None = None,
     ) -> None:  # fmt: skip
         self.name = checked_address(address, allow_http)
+        url, host = urlsplit(self.name), urlsplit(self.name).hostname or ""  # a proxy has no business on loopback
+        self._proxy = None if is_loopback(host) or proxy_bypass(host) else getproxies().get(url.scheme)
         self._key = key.encode() if key else b""
         self._removed = _HOP_BY_HOP if keep_credentials and not key else _HOP_BY_HOP | _CREDENTIALS
         self._secret = Secret(key) if key else None
@@ -137,7 +140,7 @@ class HttpUpstream:
         """Make the pool of connections; nothing is sent."""
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS), timeout=self._timeout,
-            cookie_jar=aiohttp.DummyCookieJar(),  # one client's cookies are not another's
+            proxy=self._proxy, cookie_jar=aiohttp.DummyCookieJar(),  # one client's cookies are not another's
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
             auto_decompress=self._secret is not None, max_line_size=_MAX_HEADERS, max_field_size=_MAX_HEADERS,
         )  # fmt: skip
@@ -194,8 +197,8 @@ class HttpUpstream:
         return [(name, self._secret.hidden_in(value)) for name, value in headers]
 
     async def problem(self) -> str | None:
-        """Whether a connection can be made; the server's keys and models are not asked for."""
-        url = urlsplit(self.name)
+        """Whether a connection can be made, if to a proxy; the server's keys and models are not asked for."""
+        url = urlsplit(self._proxy or self.name)
         try:
             async with asyncio.timeout(2.0):
                 _, writer = await asyncio.open_connection(url.hostname, url.port or {"http": 80}.get(url.scheme, 443))

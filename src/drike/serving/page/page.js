@@ -97,8 +97,10 @@
   }
 
   const REPORTED = 'reported on the page';
-  const never = (edit, text) => button('Never fire on this', tried(() => edits.addText(edit.id, 'negatives', text, `Edit ${edit.id} no longer fires on this.`, REPORTED)));
-  const should = (edit, text) => button('Should have fired', tried(() => edits.addText(edit.id, 'wordings', text, `Added to edit ${edit.id} as a wording.`, REPORTED)));
+  // Of a longer text the gateway records its beginning and end alone (gates/decision.py).
+  const marking = (mark) => (edit, text) => text.length > 8000 ? h('span', {class: 'small'}, 'too long to be marked') : mark(edit, text);
+  const never = marking((edit, text) => button('Never fire on this', tried(() => edits.addText(edit.id, 'negatives', text, `Edit ${edit.id} no longer fires on this.`, REPORTED))));
+  const should = marking((edit, text) => button('Should have fired', tried(() => edits.addText(edit.id, 'wordings', text, `Added to edit ${edit.id} as a wording.`, REPORTED))));
 
   // Decisions
 
