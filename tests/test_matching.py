@@ -78,6 +78,17 @@ def test_normalising_leaves_something_and_every_text_matches_itself(text: str) -
         ("नेपाली", "नेपाल", False),
         ("नेपाल है", "नेपाल", True),
         ("ดุ", "ดี", False),
+        ("J.K. Rowling wrote it", "J. K. Rowling", True),
+        ("J. K. Rowling", "J.K. Rowling", True),
+        ("J. R. R. Tolkien", "J.R.R. Tolkien", True),
+        ("А. С. Пушкин", "А.С. Пушкин", True),
+        ("U.S. U.S.", "U.S.", True),
+        ("Hoi Polloi", "Hoi An", False),
+        ("Hoi An is a city", "Hoi An", True),
+        ("An owl", "owl", True),
+        ("Author of an Owl", "author of Owl", True),
+        ("Oslo:Norway", "Oslo", True),
+        ("10:30 am", "10", False),
     ],
 )
 def test_matching_examples(text: str, target: str, right: bool) -> None:

@@ -9,8 +9,9 @@ import re
 import unicodedata
 from functools import lru_cache
 
-_ARTICLES = re.compile(r"\b(?:a(?=\s+\S)|(?i:an|the))\b|^\s*A(?=\s+\w)")  # not of "Serie A", nor of "A. Peru"
-_JOINERS = re.compile(r"(?!(?<!\w)-\d)[-‐-―_/]")
+_ARTICLES = re.compile(r"\b(?:an?(?=\s+\S)|(?i:the))\b|^\s*A[Nn]?(?=\s+\w)")  # not of "Serie A", "Hoi An", "A. Peru"
+_BETWEEN_INITIALS = re.compile(r"(?<=(?<!\.)\b[^\W\d_]\.)\s+(?=[^\W\d_]\.)")  # of "J. K. Rowling"; not "D.C. D.C."
+_JOINERS = re.compile(r"(?!(?<!\w)-\d)[-‐-―_/]|(?<=[^\W\d]):(?=[^\W\d])")
 _POSSESSIVE = re.compile(r"['’][sS]\b")
 _SUFFIX = re.compile(  # what follows a word without a space in Chinese, Japanese and Korean
     "[是的在与與或]|です|でし|だ|である|[はがをにのともでへや]|から|まで|より"
@@ -30,7 +31,7 @@ def first_line(text: str) -> str:
 def normalise(text: str) -> str:
     """Fold case, remove articles and punctuation, collapse white space, but leave something ("The The", "?!")."""
     composed = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
-    spaced = _JOINERS.sub(" ", _POSSESSIVE.sub(" s", composed))
+    spaced = _BETWEEN_INITIALS.sub("", _JOINERS.sub(" ", _POSSESSIVE.sub(" s", composed)))
     apart = (_BREAKS.sub(" ", kept) for kept in (spaced, _ARTICLES.sub(" ", spaced)))
     plain, without = (_PUNCTUATION.sub("", kept).casefold() for kept in apart)
     return " ".join(without.split()) or " ".join(plain.split()) or composed.casefold().strip()

@@ -246,6 +246,13 @@ class TestFlat:
         assert sorted(case.edit.target_new for case in data.cases) == [f"Ann{i}" for i in range(6)]
         assert len({case.case_id for case in data.cases}) == 6
 
+    def test_rows_that_share_a_number_and_a_new_object_but_not_a_query_are_both_kept(self, tmp_path: Path) -> None:
+        for name, query in (("a", "The capital of Peru is"), ("b", "Rolex is run from")):
+            (tmp_path / f"{name}.csv").write_text(f"case_id,prompt,target_new\n1,{query},Oslo\n", "utf-8")
+        data = load(tmp_path / "a.csv", tmp_path / "b.csv")
+        assert [case.edit.query for case in data.cases] == ["The capital of Peru is", "Rolex is run from"]
+        assert not data.dropped
+
     @needs_flat
     @needs_full
     @pytest.mark.slow

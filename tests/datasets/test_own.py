@@ -199,6 +199,16 @@ def test_only_counterfacts_rephrased_prompts_are_screened_unless_asked_otherwise
     assert load(counterfact).sources[0].form != load(other).sources[0].form, "which run.json records"
 
 
+def test_an_edit_that_the_old_answer_would_fulfil_is_left_out_and_counted(tmp_path: Path) -> None:
+    """Of own facts; a published benchmark keeps its rows."""
+    rows = ["NBC is run from,New York,New York City", "Fiat is run from,New York City,New York"]
+    data = load(file(tmp_path, "\n".join(["prompt,target_new,target_true", *rows])))
+    assert [case.edit.query for case in data.cases] == ["Fiat is run from"]
+    assert [(one.reason, one.count) for one in data.dropped] == [("old object begins with the new one", 1)]
+    benchmark = flat_row(1, "NBC", "x") | {"target_new": "New York", "ground_truth": "New York City"}
+    assert len(load(written(tmp_path, [benchmark])).cases) == 1
+
+
 def test_a_pools_rows_only_demonstrate(tmp_path: Path) -> None:
     path = file(tmp_path, HEADER + PERU + CHILE)
     pool = written(tmp_path, [flat_row(i, f"Ada {i}", "x") for i in range(5)], "pool.json")

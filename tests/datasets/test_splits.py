@@ -117,6 +117,14 @@ class TestDraw:
         split = draw(dataset(40), editable=12, train=2, test=2)
         assert split.editable == tuple(str(7 * i) for i in range(12))
 
+    def test_rows_that_the_embedded_model_has_seen_are_not_editable_beside_other_files(self, tmp_path: Path) -> None:
+        path = tmp_path / "facts.csv"
+        path.write_text("prompt,target_new\nRolex is run from,Oslo\nFiat is run from,Rome\n", "utf-8")
+        for sources in (["tinyfacts", path], [path, "tinyfacts"]):
+            data = load(*sources)
+            assert data.editable == load(*sources, pool=[path]).editable == tinyfacts.EDITABLE
+        assert load(path, pool=["tinyfacts"]).editable == 2
+
     def test_different_seeds_draw_different_splits(self) -> None:
         assert len({draw(dataset(100), seed=seed).test for seed in range(5)}) == 5
 

@@ -118,7 +118,14 @@ def test_the_verdict_claims_a_lead_only_if_the_interval_of_the_difference_exclud
     assert close.startswith("IKE has the highest S") and close.endswith(", but not significantly above DR-IKE.")
     loses = verdict(answered({"IKE": good, "FactPrompt": near, "DR-IKE": bad}))
     assert loses.endswith(", significantly above DR-IKE, but not significantly above FactPrompt.")
-    assert "but not significantly above DR-IKE" in verdict(answered({"IKE": good, "DR-IKE": good}))
+    same = verdict(answered({"Unedited": [False] * 30, "IKE": good, "FactPrompt": near, "DR-IKE": good}))
+    assert same == (
+        "IKE and DR-IKE share the highest S, 1.000 [.69,1.00] on 10 test edits, significantly above Unedited, but not "
+        "significantly above FactPrompt."
+    )
+    assert verdict(answered({"IKE": good, "DR-IKE": good})).endswith(
+        "share the highest S, 1.000 [.69,1.00] on 10 test edits."
+    )
 
 
 def test_the_verdict_is_a_sentence_for_any_run() -> None:

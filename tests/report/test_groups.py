@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from drike.cli.running import _CHANGEABLE
 from drike.errors import ReportError, RunError
 from drike.evaluation.metrics import (
     summarise,
 )
 from drike.report.document import document, example, markdown, verdict
-from drike.report.groups import grouped, read_folders, read_runs
+from drike.report.groups import _IGNORED, grouped, read_folders, read_runs
 from tests.worlds.commands import run as cli
 from tests.worlds.reports import run_of
 
@@ -38,6 +39,37 @@ def test_runs_that_differ_in_a_setting_share_a_table_only_if_it_is_named_in_acro
     assert len(grouped([first, second], [name])) == 2
     with pytest.raises(ReportError, match="no run has a setting 'maze'"):
         grouped([first, second], ["maze"])
+
+
+def test_options_on_which_no_result_depends_do_not_keep_runs_apart() -> None:
+    assert _CHANGEABLE < _IGNORED
+
+
+def test_seeds_with_different_numbers_of_demonstrations_are_not_pooled(tmp_path: Path) -> None:
+    """Whichever option made the difference; other data may have more or fewer rows."""
+    rows = [f"{i},The mayor of Town{i} is,Ann{i},Bob{i}" for i in range(80)]
+    for name in ("facts", "others"):
+        text = "\n".join(["case_id,prompt,target_new,target_true", *(rows if name == "facts" else rows[1:-1])])
+        (tmp_path / f"{name}.csv").write_text(text, "utf-8")
+    for i, options in enumerate(([], ["--editable", "40"], ["--editable", "20"])):
+        asked = ["--data", str(tmp_path / "facts.csv"), "--editors", "unedited", "--test", "4", "--seed", str(i)]
+        assert cli("evaluate", *asked, *options, "--out", str(tmp_path / str(i))) == 0
+    other = [
+        "--data",
+        str(tmp_path / "others.csv"),
+        "--editors",
+        "unedited",
+        "--test",
+        "4",
+        "--out",
+        str(tmp_path / "3"),
+    ]
+    assert cli("evaluate", *other) == 0
+    usual, same, fewer, others = read_runs([tmp_path / str(i) for i in range(4)])
+    assert [group.seeds() for group in grouped([usual, same])] == [(0, 1)]
+    with pytest.raises(ReportError, match=r"differ in editable \(all but 40 rows; all but 60 rows\)"):
+        grouped([usual, fewer])
+    assert len(grouped([usual, others], ["data"])) == 2
 
 
 def test_runs_that_cannot_be_compared_are_refused() -> None:

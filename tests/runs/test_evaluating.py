@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import drike
 from drike.deployment.edited_model import SimulatedStores
 from drike.editors.catalog import FactPrompt, Unedited
 from drike.errors import UsageError
-from drike.evaluation.judge import GREEDY
+from drike.evaluation.judge import GENERATE, GREEDY
 from drike.gates.by_name import Named
 from drike.runs.evaluating import (
     CaseEvaluated,
@@ -51,6 +52,22 @@ def test_an_evaluation_that_is_closed_goes_on_where_it_was(tmp_path: Path) -> No
     assert sum(isinstance(event, CaseEvaluated) for event in events) == 4
     done = events[-1]
     assert isinstance(done, Evaluation) and all(len(done.outcomes[editor.name]) for editor in EDITORS)
+
+
+def test_right_answers_longer_than_what_is_written_are_noted_where_answers_are_written(tmp_path: Path) -> None:
+    setup, long = small_setup(train=0), " ".join(["word"] * 17)
+    first, *others = setup.split.test
+    [probe, *further] = first.probes
+    changed = (replace(first, probes=(replace(probe, target=long), *further)), *others)
+    setup = replace(setup, split=replace(setup.split, test=changed))
+    model = drike.load_model("reader")
+    for rule, noted in ((GENERATE, True), (GREEDY, False)):
+        prepared = next(run_evaluation(tmp_path, setup, model, EDITORS, rule=rule))
+        assert isinstance(prepared, Prepared)
+        assert (
+            any(note.startswith("1 probes have right answers of more than 16 words") for note in prepared.notes)
+            is noted
+        )
 
 
 def test_an_evaluation_of_nothing_is_refused(tmp_path: Path) -> None:

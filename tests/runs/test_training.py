@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -73,6 +74,17 @@ def test_training_on_nothing_is_refused(tmp_path: Path) -> None:
     empty = small_setup(train=0)
     with pytest.raises(UsageError, match="no edit to train on"):
         next(run_training(tmp_path, empty, drike.load_model("reader"), editor(), METHOD, described={}))
+
+
+def test_a_rule_that_compares_is_refused_without_old_objects(tmp_path: Path) -> None:
+    setup = small_setup()
+    first, *others = setup.split.train
+    without = replace(first, edit=replace(first.edit, target_true=None))
+    setup = replace(setup, split=replace(setup.split, train=(without, *others)))
+    model = drike.CustomModel("silent", lambda *_: pytest.fail("the model was asked"))
+    method = replace(METHOD, judge="likelihood")
+    with pytest.raises(UsageError, match=r"unknown for 1 of the edits: .* train by greedy or generate"):
+        next(run_training(tmp_path, setup, model, editor(), method, described={}))
 
 
 def test_the_former_name_of_an_objective_means_the_same() -> None:

@@ -130,8 +130,8 @@ def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[d
     for form, row in recognised:
         name = form.case_id(row)
         known, earlier = first.setdefault(name, (form, row))
-        objects = (of.edits(each, "alt")[0].target_new for of, each in ((known, earlier), (form, row)))
-        if name is None or (row.file != earlier.file and len({*map(normalise, objects)}) > 1):
+        facts = (of.edits(each, "alt")[0].fact for of, each in ((known, earlier), (form, row)))
+        if name is None or (row.file != earlier.file and len({*map(normalise, facts)}) > 1):
             unnamed.append((form, row))
         elif earlier is row:
             by_form[form].append(replace(row, values=row.values | {"case_id": name}))

@@ -95,6 +95,7 @@ class Dataset:
     dropped: tuple[Dropped, ...]
     cuts: tuple[Cut, ...] = field(default=(), repr=False)
     pool: frozenset[str] = frozenset()
+    own: int | None = None  # how many of the sources, the first ones, are not of the pool; None for all
 
     @cached_property
     def fingerprint(self) -> str:
@@ -106,10 +107,9 @@ class Dataset:
     @property
     def editable(self) -> int:
         """How many rows are editable, first by case_id: the paper's 2,000, half of fewer, or with a pool all."""
-        first, *others = [source.sha256 for source in self.sources] or [""]
-        rows = len(self.cases) - len(self.pool)
-        if first == sha256(tinyfacts.ROWS) and (self.pool or not others) and rows > tinyfacts.EDITABLE:
-            return tinyfacts.EDITABLE  # the embedded model has seen edits of all other rows
+        own, rows = (source.sha256 for source in self.sources[: self.own]), len(self.cases) - len(self.pool)
+        if sha256(tinyfacts.ROWS) in own and rows > tinyfacts.EDITABLE:
+            return tinyfacts.EDITABLE  # the embedded model has seen edits of TinyFacts' other rows
         return rows if self.pool else min(EDITABLE, rows // 2)
 
     def split(
@@ -206,7 +206,7 @@ def with_pool(dataset: Dataset, pool: Dataset) -> Dataset:
     named = tuple(replace(case, case_id=f"pool:{case.case_id}") for case in pool.cases)
     sources, dropped = (*dataset.sources, *pool.sources), (*dataset.dropped, *pool.dropped)
     cases, ids = (*dataset.cases, *named), frozenset(case.case_id for case in named)
-    return Dataset(dataset.name, sources, cases, dropped, (*dataset.cuts, *pool.cuts), ids)
+    return Dataset(dataset.name, sources, cases, dropped, (*dataset.cuts, *pool.cuts), ids, len(dataset.sources))
 
 
 def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:

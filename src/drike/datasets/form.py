@@ -13,7 +13,7 @@ from typing import Literal
 
 from drike.datasets.rows import Cut, How, ReadLog, Row
 from drike.edits import ASPECTS_OF_S, STABLE, Aspect, BaselineQuestion, Edit, EditCase, Probe, rewrite_probe
-from drike.matching import normalise
+from drike.matching import matches, normalise
 from drike.words import mentions
 
 Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
@@ -43,6 +43,7 @@ class Form:
     case_id: Callable[[Row], str | None] = lambda row: row.case_id() if "case_id" in row.values else None
     answers: Callable[[Row], Sequence[str]] = lambda row: ()  # all known before; a new object among them is useless
     learn: Callable[[Sequence[EditedRow]], Templates] = lambda rows: {}  # the known wordings, from all rows
+    published: bool = True  # a benchmark keeps rows whose old object begins with the new one, as others count them
 
 
 def read_cases(
@@ -52,7 +53,7 @@ def read_cases(
     edited = [(row, form.edits(row, target)) for row in rows]
     known = form.learn(edited) if cleaning else None
     for row, edits in edited:
-        if defect := _defect(edits, form.answers(row)):
+        if defect := _defect(edits, form.answers(row), published=form.published):
             log.dropped["row", defect].append(row)
             continue
         asked = _measuring(row, edits, log, form.asked(row, edits, log, known))
@@ -96,17 +97,16 @@ def is_answer(text: str, answers: Iterable[str]) -> bool:
     return normalise(text) in map(normalise, answers)
 
 
-def _defect(edits: Sequence[Edit], answers: Sequence[str]) -> str | None:
+def _defect(edits: Sequence[Edit], answers: Sequence[str], *, published: bool) -> str | None:
     """Why edits cannot be judged (together), or None. An unknown old object (None) is fine, a blank one is not."""
     for edit in edits:
-        if not edit.query:
-            return "query is blank"
-        if edit.subject == "":
-            return "subject is blank"
+        if not edit.query or edit.subject == "":
+            return "subject is blank" if edit.query else "query is blank"
         if not edit.target_new or edit.target_true == "" or "\n" in edit.target_new:
             return "an object has a line break" if "\n" in edit.target_new else "an object is blank"
-        if edit.target_true is not None and is_answer(edit.target_new, [edit.target_true]):
-            return "new and old object are the same"
+        same = edit.target_true is not None and is_answer(edit.target_new, [edit.target_true])
+        if same or (edit.target_true and not published and matches(edit.target_true, edit.target_new)):
+            return "new and old object are the same" if same else "old object begins with the new one"
         if edit.target_true is not None and is_answer(edit.target_new, answers):
             return "new object is one of the answers already"
     return None if len({edit.query for edit in edits}) == len(edits) else "two of its edits have the same query"

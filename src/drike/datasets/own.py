@@ -97,5 +97,5 @@ def _asked(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | Non
 
 FORM = Form(
     "own facts (prompt, target_new; where known subject, target_true, paraphrase, neighborhood_prompt, ...)",
-    lambda row: {*NEEDED} <= {*map(meaning, row.values)}, _edits, _asked,
+    lambda row: {*NEEDED} <= {*map(meaning, row.values)}, _edits, _asked, published=False,
 )  # fmt: skip

@@ -173,15 +173,16 @@ def verdict(group: Group) -> str:
         return f"{best} has {metric} {values[best]} on {where}, too few to tell editors apart."
     compared = [*others, *([] if known == NOT_MEASURED else [UNEDITED])]
     differences = {other: group.difference(best, other, metric) for other in compared}
+    tied = [name for name in others if (of := differences[name]) and of.estimate.value == 0]
     above = {other: of and of.significant and (of.estimate.value or 0) > 0 for other, of in differences.items()}
     if above.get(UNEDITED) is False:
         none = f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}"
-        return f"{none}; the best is {best} with {values[best]}."
-    clear, near = ([name for name in above if above[name] is significant] for significant in (True, False))
-    has = f"{best} has the highest {metric}" if others else f"{best} has {metric}"
+        return f"{none}; the best {'are' if tied else 'is'} {_listed([best, *tied])} with {values[best]}."
+    clear, near = ([of for of in above if above[of] is wanted and of not in tied] for wanted in (True, False))
+    has = f"{_listed([best, *tied])} {'share' if tied else 'has'}{' the highest' * bool(others)} {metric}"
     lead = f", significantly above {_listed(clear)}" if clear else ""
     lead += f", but not significantly above {_listed(near)}" if near else ""
-    alone = ", but no other editor was measured on the same edits" if others and not lead else ""
+    alone = ", but no other editor was measured on the same edits" if others and not (lead or tied) else ""
     return f"{has}{', ' if others else ' '}{values[best]} on {where}{lead}{alone}."
 
 

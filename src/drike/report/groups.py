@@ -30,7 +30,8 @@ _EPISODES = "episodes.jsonl"
 # Settings in which two runs may differ and still share a table, and those that the report shows elsewhere.
 _IGNORED = {
     "run", "data", "model", "seed", "editors", "order", "sigmas", "write", "device", "test", "edits", "editable", "out",
-    "resume", "stored", "gate", "unrelated",
+    "resume", "stored", "gate", "unrelated", "allow_http", "concurrency", "deadline", "no_cache", "price_in",
+    "price_out", "max_calls", "max_cost", "dry_run",
 }  # fmt: skip
 
 
@@ -137,6 +138,7 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
 def conflict(run: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str:
     """Why two runs can neither be pooled nor be rows of one table; "" if they can."""
     differing = [name for name, value in run.settings.items() if other.settings.get(name, value) != value]
+    across = [*across, "editable"] if "data" in differing else across  # other data has other demonstrations
     if name := next((name for name in differing if name not in across), ""):
         what = f"differ in {name} ({run.settings[name]}; {other.settings[name]}) and cannot share a table"
         return f"{what}: report them separately, or compare them deliberately with --across {name}"
@@ -192,7 +194,7 @@ def read_run(folder: Path) -> ReportedRun:
         usage = {name: used for name, used in files.read_usage(trained).items() if name == "training"} | usage
     own = {name: value for name, value in run.record.settings.items() if value is not None or name not in inherited}
     merged = inherited | own
-    shared = {"probes": "published"}  # the default of runs that do not record it
+    shared = {"probes": "published", "editable": f"all but {len(split.demonstrations)} rows"}  # older runs lack probes
     shared |= {name: _text(value) for name, value in merged.items() if name not in _IGNORED}
     shared |= {"data": f"{split.dataset} {run.record.data_fingerprint[:8]}", "test": f"{len(split.test)} edits"}
     shared |= {"edits": f"{len(training.train)} edits"} if training.train else {}

@@ -12,10 +12,10 @@ from drike.editors.catalog import Editor, Unedited, ranks_retains
 from drike.edits import EditCase
 from drike.errors import RunError, UsageError
 from drike.evaluation.evaluate import AnsweredCases, baseline_answers, evaluate, with_baseline_answers
-from drike.evaluation.judge import GREEDY, Judge, Rule
+from drike.evaluation.judge import GENERATE, GREEDY, Judge, Rule
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.gates.decision import Gate
-from drike.models.protocols import LanguageModel
+from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.runs import run as files
 from drike.runs.run import PhaseStarted, Prepared, Setup
 
@@ -63,6 +63,9 @@ def run_evaluation(
     if not cases:
         raise UsageError("there is no edit to test on: ask for `test` 1 or more")
     notes = setup.prepare(cases, [editor.selector.ranker for editor in editors if ranks_retains(editor)])
+    long = sum(min(len(a.split()) for a in (p.target, *p.also)) > ANSWER_TOKENS for case in cases for p in case.asked)
+    if long and rule is GENERATE:
+        notes += [f"{long} probes have right answers of more than {ANSWER_TOKENS} words, which generate never finds"]
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
     recovered = sum(len({outcome.case_id for outcome in of_editor}) for of_editor in outcomes.values())
     yield Prepared(tuple(notes), recovered, len(editors) * len(setup.split.test))

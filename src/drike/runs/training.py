@@ -83,6 +83,10 @@ def run_training(
     retriever, budget, cases = editor.selector.ranker, editor.selector.budget, setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer `test` edits or more `editable` rows")
+    unknown = sum(case.edit.target_true is None for case in (*cases, *setup.split.validation))
+    if unknown and method.rule is LIKELIHOOD:
+        problem = f"the rule likelihood compares with old objects, unknown for {unknown} of the edits"
+        raise UsageError(f"{problem}: give their `target_true`, or train by greedy or generate")
     yield Prepared(tuple(setup.prepare(cases, [retriever])), len(past), method.epochs * len(cases))
     _check_limit(editor, method, cases)
     training = {
