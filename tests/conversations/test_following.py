@@ -12,16 +12,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from drike.conversations.following import Earlier, Follower, Memory, Standing, TurnFacts
-from drike.conversations.rendering import AsPrompt, Occasion
+from drike.conversations.rendering import AsBlock, AsPrompt, Occasion
 from drike.conversations.turns import Api, read
 from drike.edits import Edit
 from drike.gates.by_name import Named
+from drike.gates.calibration import default_gate
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
 from drike.serving.requests import read_request
 from drike.stores.records import as_stored
 from tests.worlds.dialogues import EDITS, REQUESTS, chat, dialogue, follower
 from tests.worlds.gateways import FewShots
+from tests.worlds.indexes import default_encoder
 
 BLOCK = re.compile(r'\n*<corrected-facts id="(\w+)">\n.*?</corrected-facts id="\1">\n*', re.DOTALL)
 IMITATION = "<corrected-facts id=1>"
@@ -128,6 +130,28 @@ SEEN = [
 @pytest.mark.parametrize(("said", "seen"), SEEN)
 def test_each_turn_gets_the_facts_that_it_concerns(said: list[tuple[str, str]], seen: list[str]) -> None:
     assert occasions(*said) == seen
+
+
+MOVING = user("I am moving to Peru.")
+
+
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [
+        ([MOVING, user("What is the capital?")], ["", QP]),
+        ([MOVING, user("What's the capital?"), user("Are you sure?")], ["", QP, "challenge Peru"]),
+        ([MOVING, user("Tell me the name of the capital."), user("And its capital again?")], ["", QP, QP]),
+        ([MOVING, user("What is the capital of Spain?")], ["", ""]),
+        ([MOVING, user("what is the capital of spain?")], ["", ""]),
+        ([MOVING, user("What is a capital?")], ["", ""]),
+        ([MOVING, user("What is the weather like?")], ["", ""]),
+        ([MOVING, user("Write a poem."), user("What is the capital?")], ["", "", ""]),
+    ],
+)
+def test_a_question_may_be_about_the_subject_of_the_turn_before(said: list[tuple[str, str]], seen: list[str]) -> None:
+    index = EditIndex.of(as_stored(EDITS), default_encoder())
+    by = Follower(lambda query: default_gate().decide(query, index), index, AsBlock())
+    assert occasions(*said, by=by) == seen
 
 
 def test_an_edit_stays_through_any_number_of_turns_and_tool_calls() -> None:

@@ -17,7 +17,7 @@ from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
 from drike.gates.asked import read
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.glossary import SPACELESS, begins, held, own_name
-from drike.gates.index import EditIndex
+from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.relations import asks_relation, states_old
 from drike.stores.records import EditVersion, Status
 from drike.support.records import encodable
@@ -44,6 +44,7 @@ class Standing:
     edits: tuple[EditVersion, ...] = ()  # of the last question
     stated: tuple[EditVersion, ...] = ()  # of all questions, the last ones
     of_system: tuple[int, ...] = ()  # ids of those that the system names
+    of_topic: tuple[int, ...] = ()  # of those whose subjects the turn that stood alone names
 
 
 @dataclass(frozen=True)
@@ -172,14 +173,14 @@ class Follower:
             before = topic or tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
             decision = self._with(before, text, decision)
             if standing.of_system and own_name("\n".join(before)) is None:
-                decision = self._about_system(text, standing, decision)
+                decision = self._about_earlier(text, standing, decision)
             after = replace(standing, topic=continued, edits=decision.applied or standing.edits)
-        elif is_aside(text) and not decision.applied:
-            return TurnFacts(standing, decision=decision)
-        elif not (decision := self._about_system(text, standing, decision)).applied and turn.speaker is Speaker.BESIDE:
-            return TurnFacts(standing, decision=decision if decision.candidates else None)
         else:
-            after = replace(standing, topic=(short,), edits=decision.applied)
+            alone, decision = decision, self._about_earlier(text, standing, decision)
+            if not decision.applied and (turn.speaker is Speaker.BESIDE or is_aside(text)):
+                return TurnFacts(standing, decision=decision if decision.candidates or is_aside(text) else None)
+            new = {"topic": (short,), "of_topic": tuple(candidate.edit.id for candidate in decision.candidates)}
+            after = replace(standing, edits=decision.applied, **new if decision is alone else {"topic": continued})
         return self._written(after, turn, Facts(decision.applied, decision.query), decision)
 
     def _written(self, standing: Standing, turn: Turn, facts: Facts, decision: Decision) -> TurnFacts:
@@ -206,10 +207,12 @@ class Follower:
         kept = tuple(edit for edit in decision.matched if not own or edit.id in named)
         return alone if decision.matched and not kept else replace(decision, matched=kept)
 
-    def _about_system(self, text: str, standing: Standing, alone: Decision) -> Decision:
-        """The decision on a turn that names no subject, if it asks about one that the system's texts name."""
-        system = () if alone.applied or not standing.of_system or self.index.named(text) else standing.of_system
-        asked = [edit for edit in self._active(system) if asks_relation(text, edit.record)]
+    def _about_earlier(self, text: str, standing: Standing, alone: Decision) -> Decision:
+        """The decision on a turn without a subject that asks about one of the system's or, only that, of the topic."""
+        if alone.applied or any(m.cased or not m.ambiguous for m in ParsedQuery.of(text, self.index).mentions):
+            return alone
+        asked = [edit for edit in self._active(standing.of_topic) if asks_relation(text, edit.record, alone=True)]
+        asked += [edit for edit in self._active(standing.of_system) if asks_relation(text, edit.record)]
         for subject in dict.fromkeys(edit.record.subject for edit in asked):
             ids = {edit.id for edit in asked if edit.record.subject == subject}
             decision = self.decide(f"{subject}\n{text}")

@@ -156,11 +156,6 @@ def _asking(question: str) -> tuple[str | None, frozenset[str]]:
     return (match.lastgroup if match and kinds <= {match.lastgroup} else None), rest
 
 
-def _kind(wording: str) -> str | None:
-    """What a wording asks for: a question by how it begins, a statement by its first noun."""
-    return _asking(wording)[0] or ((match := _STATED.match(wording)) and match.lastgroup)
-
-
 def about_another(question: str, record: EditRecord, *, reverse: bool = False) -> bool:
     """Whether a question is, by its words, about another time, person or case than an edit: "its president in 1985".
 
@@ -169,15 +164,15 @@ def about_another(question: str, record: EditRecord, *, reverse: bool = False) -
     wordings = (record.query, *record.paraphrases)
     lower = question.lower()  # in which patterns search in half the time
     past = is_open(question) and (_PAST.search(lower) or f"before {record.target_new.lower()}" in lower)
-    own = past and any(year in text for year in _YEAR.findall(question) for text in wordings)
-    if past and not own and _PRESENT.search(record.query):
+    if past and _PRESENT.search(record.query) and not any(y in text for y in _YEAR.findall(lower) for text in wordings):
         return True
     asked, stored = set(words(question)), {word for text in wordings for word in _weights(text, record.names)}
     for match in _OTHERS.finditer(lower):
         said = set(words(" ".join(filter(None, match.groups()))))
         if stored.isdisjoint(_FAMILY if match["kin"] else said):
             return True
-    (asking, rest), kinds = _asking(question), set(map(_kind, wordings))
+    asking, rest = _asking(question)
+    kinds = {_asking(text)[0] or ((noun := _STATED.match(text)) and noun.lastgroup) for text in wordings}
     if asking and not reverse and not kinds & {None, asking}:  # else it may begin with it
         stems = _stems(stored)
         if rest <= stems.union(*(synonyms for synonyms in _SYNONYMS if synonyms & stems)):
@@ -198,13 +193,15 @@ def asks_value(question: str, record: EditRecord) -> bool:
     return any(own and any(own | said <= measure for measure in _MEASURES) for own in stored)
 
 
-def asks_relation(question: str, record: EditRecord) -> bool:
-    """Whether a question asks, by its words, what an edit is about, whatever its subject is."""
-    asked = _stems(words(question))
+def asks_relation(question: str, record: EditRecord, *, alone: bool = False) -> bool:
+    """Whether a question asks, by its words, what an edit is about, whatever its subject is. alone: nothing else."""
+    asked = _stems(word for word in words(trimmed(question)) if len(word) > 1)
     for wording in (record.query, *record.paraphrases):
         wanted = _stems(_weights(wording, record.names))
-        same = any(wanted & synonyms and asked & synonyms for synonyms in _SYNONYMS)
-        if wanted and (same or 2 * len(wanted & asked) >= len(wanted)) and not contrary(question, wording):
+        same = frozenset[str]().union(*(synonyms for synonyms in _SYNONYMS if wanted & synonyms))
+        enough = wanted and (asked & same or 2 * len(wanted & asked) >= len(wanted))
+        more = asked - wanted - same or " a " in question
+        if enough and not (alone and more) and not contrary(question, wording):
             return True
     return False
 
