@@ -65,11 +65,11 @@ REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
     (Api.MESSAGES, {"system": "S", "messages": [{"role": "user", "content": "A"}]}, [("system", "S"), ("user", "A")]),
     (
         Api.RESPONSES,
-        {"prompt": {"id": "pmpt_1", "variables": {"city": "A", "file": {"type": "input_file"}}}, "input": [
+        {"prompt": {"id": "pmpt_1", "variables": {"city": "A"}}, "input": [
             {"type": "shell_call_output", "output": [
                 {"stdout": "T", "stderr": "U", "outcome": {"type": "exit", "exit_code": 0}}, {"stdout": "V"}]},
             {"role": "user", "content": "B"}]},
-        [("user", "A"), ("tool", "T\nU\nV"), ("user", "B")],
+        [("tool", "T\nU\nV"), ("user", "B")],
     ),
     (
         Api.CHAT,
@@ -118,6 +118,7 @@ def test_the_id_of_earlier_turns_is_read(values: dict, before: str | None, stays
         (Api.COMPLETIONS, {"prompt": ["A", "B"]}),
         (Api.COMPLETIONS, {"prompt": [1, 2]}),
         (Api.RESPONSES, {"input": {"role": "user"}}),
+        (Api.RESPONSES, {"prompt": {"id": "pmpt_1", "variables": {"question": "A"}}}),
         (Api.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_text", "text": 7}]}]}),
         (Api.MESSAGES, {"messages": [{"role": "user", "content": 7}]}),
         (Api.MESSAGES, {"system": 7, "messages": []}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.conversations.turns import Conversation
+from drike.conversations.turns import Api, Conversation, read
 from drike.serving.editing import RequestEditor
 from drike.serving.keys import KeyRole, Keys
 from drike.serving.options import Mode, Switch, switch, switches
@@ -139,6 +140,15 @@ def test_the_share_holds_on_many_conversations_and_grows_without_moving_any_back
     assert abs(len(on(0.1)) - 500) < 65 and on(0.1) < on(0.3)  # three standard deviations
     assert Switch(Mode.ON, 0.0).mode_of(None, Mode.OFF) is Mode.ON  # a request that is not read may need an edit
     assert Switch(None, 0.0).mode_of(one_message("m", "Hi").conversation, Mode.SHADOW) is Mode.SHADOW
+
+
+def test_a_text_beside_a_tools_result_tells_conversations_apart() -> None:
+    def beside(text: str) -> Conversation:
+        content = [{"type": "tool_result", "content": "-"}, {"type": "text", "text": text}]
+        return read(Api.MESSAGES, {"messages": [{"role": "user", "content": content}]})
+
+    sides = Counter(Switch(Mode.ON, 0.5).mode_of(beside(f"Question {i}"), Mode.OFF) for i in range(1_000))
+    assert min(sides[Mode.ON], sides[Mode.SHADOW]) > 450
 
 
 def test_a_conversation_that_the_upstream_keeps_stays_on_the_side_of_its_id(above: Recorded, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ LOGGED = [
     ({"question": "A"}, ("A",)),
     ({"prompt": ["A", "B"], "query": "C"}, ("C",)),
     ("A", ("A",)),
+    ({"system": "", "messages": [user([{"type": "tool_result"}, {"type": "text", "text": "A"}])]}, ("A",)),
     ({"messages": [user("A"), {"role": "assistant", "content": "B"}]}, ()),  # the gateway leaves it alone, too
     ({"messages": []}, ()),
     ({"prompt": [1, 2]}, ()),
@@ -72,7 +73,7 @@ def test_a_line_of_a_log_asks_what_the_gateway_would_decide_on(value: object, qu
 def asked_by(conversation: Conversation | None) -> tuple[str, ...]:
     """What the user says in a conversation, turn by turn."""
     turns = conversation.turns if conversation else ()
-    return tuple(turn.said for turn in turns if turn.speaker is Speaker.USER)
+    return tuple(turn.said for turn in turns if turn.speaker in (Speaker.USER, Speaker.BESIDE))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+import socketserver
+import threading
 import time
 import zlib
 from pathlib import Path
@@ -36,22 +38,36 @@ def test_an_upstream_that_is_down_is_reported_and_not_ready(tmp_path: Path) -> N
         assert gateway.manage("GET", "/healthz") == (200, {"healthy": True})
 
 
-def test_a_proxy_of_the_environment_is_asked_unless_the_upstream_is_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_a_proxy_of_the_environment_is_asked_for_an_encrypted_upstream(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked: list[bytes] = []
+
+    class Refusing(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            if line := self.rfile.readline():
+                asked.append(line)
+                self.wfile.write(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    with upstream() as proxy, upstream() as here:
-        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
-        far = HttpUpstream("http://model.invalid:8000/v1", allow_http="model.invalid")
-        for made, asked in ((far, proxy), (HttpUpstream(here.url), here)):
-            with running(made, tmp_path) as gateway:
-                assert gateway.chat("Hello")[0] == 200 and gateway.manage("GET", "/readyz")[0] == 200
-            assert len(asked.calls) == 1
-        assert proxy.calls[0].path == "http://model.invalid:8000/v1/chat/completions"
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Refusing) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, f"{scheme}127.0.0.1:{proxy.server_address[1]}")
+        with running(HttpUpstream("https://model.invalid/v1"), tmp_path) as gateway:
+            assert gateway.manage("GET", "/readyz")[0] == 200 and gateway.chat("Hello")[0] == 502
+        assert asked == [b"CONNECT model.invalid:443 HTTP/1.1\r\n"]
+        with upstream() as here, running(here.url, tmp_path) as gateway:
+            assert gateway.chat("Hello")[0] == 200
+        with running(HttpUpstream("http://model.invalid/v1", allow_http="model.invalid"), tmp_path) as gateway:
+            assert gateway.chat("Hello")[0] == 502, "a proxy would see the key"
         monkeypatch.setenv("no_proxy", "model.invalid")
-        with running(HttpUpstream(far.name, allow_http="model.invalid"), tmp_path) as gateway:
-            assert gateway.chat("Hello")[0] == 502 and len(proxy.calls) == 1
+        with running(HttpUpstream("https://model.invalid/v1"), tmp_path) as gateway:
+            assert gateway.chat("Hello")[0] == 502
+        assert len(asked) == 1
+        proxy.shutdown()
 
 
 def test_redirects_are_not_followed(tmp_path: Path) -> None:

@@ -131,6 +131,19 @@ def test_a_file_that_is_left_alone_keeps_what_it_says_whatever_its_name(store: E
     assert len(sync(store, tmp_path).left) == 1 and path.read_text("utf-8") == text
 
 
+def test_a_copy_without_an_id_stands_in_no_files_way(store: EditStore, tmp_path: Path) -> None:
+    store.put(PERU)
+    sync(store, tmp_path)
+    [own] = tmp_path.glob("00001-*")
+    values = json.loads(own.read_text("utf-8"))
+    copied = {name: value for name, value in values.items() if name not in ("id", "version")}
+    (tmp_path / "0-copy.json").write_text(json.dumps(copied), "utf-8")
+    edit_file(tmp_path, 1, target_new="Quito")
+    found = sync(store, tmp_path)
+    assert [edit.record.target_new for edit in found.changes] == ["Quito"]
+    assert len(found.left) == 1 and found.left[0].startswith("0-copy.json: edit 1 is also in 00001-")
+
+
 def test_a_file_of_another_store_changes_nothing(store: EditStore, tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "other.db")) as other:
         other.put(CHILE)

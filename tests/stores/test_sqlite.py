@@ -17,7 +17,7 @@ import pytest
 from drike.gates.by_name import Named
 from drike.serving.feed import EditFeed
 from drike.stores.log import CLAIMS, snapshot
-from drike.stores.records import ConflictError, EditRecord, StoreError, UnavailableError
+from drike.stores.records import ConflictError, EditRecord, StoreError, UnavailableError, conflict_keys
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.stores import PERU, active
 from tests.worlds.tally import Tally
@@ -294,6 +294,17 @@ def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_pat
     print({name: round(value, 1) for name, value in seconds.items()})
     assert seconds["import"] < 160 * seconds["JSON"] and seconds["feed"] < 40 * seconds["JSON"]
     assert seconds["list"] - seconds["--help"] < 8 * seconds["JSON"]
+
+
+def test_a_change_of_what_claims_are_compared_by_renames_their_setting() -> None:
+    query, aliases = "The spouse of J. K. Rowling, née An Lee: is", ("São Paulo's: U.S.",)
+    keys = {
+        "query\nspouse of j k rowling nee lee is",
+        "relation\nspouse of it nee lee is\njk rowling",
+        "relation\nspouse of it nee lee is\nsao paulo s u s",
+    }
+    record = EditRecord("J. K. Rowling", query, "A", aliases=aliases)
+    assert (CLAIMS, conflict_keys(record)) == ("claims by initials", keys), "else old ones would stay as they are"
 
 
 def test_a_store_of_an_earlier_version_compares_its_edits_as_new_ones(tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ class Conversation:
 
     @property
     def said(self) -> str:
-        """What the user says last; "" if that is not the end."""
-        return encodable(self.question.said) if self.question else ""
+        """What the user says last, if beside a tool's result; "" if that is not the end."""
+        return next((encodable(t.said) for t in self.turns[-1:] if t.speaker in (Speaker.USER, Speaker.BESIDE)), "")
 
 
 _SPEAKERS = {
@@ -123,9 +123,8 @@ def _completion(values: Values) -> Spoken:
 def _responses(values: Values) -> Spoken:
     if isinstance(instructions := values.get("instructions"), str):
         yield Speaker.SYSTEM, [Text(("instructions",), instructions)]
-    match values.get("prompt"):  # stored at the upstream
-        case {"variables": dict(given)}:
-            yield Speaker.USER, [Text(("prompt", "variables", n), v) for n, v in given.items() if isinstance(v, str)]
+    if isinstance(values.get("prompt"), dict) and values.get("input") is None:
+        raise _unread("its prompt is stored at the upstream")
     if isinstance(text := values.get("input"), str):
         yield Speaker.USER, [Text(("input",), text)]
         return

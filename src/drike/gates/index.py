@@ -197,7 +197,7 @@ class EditIndex:
             counts.subtract(text for id in gone if self._is_active(id) for text in self.masked(id))
             index._active = self._active.changed({t: self._active.get(t, 0) + n or None for t, n in counts.items()})
             other = {*chain(*masked.values(), *map(self.masked, gone))}
-            index._answered = {text: worded for text, worded in self._answered.items() if text not in other}
+            index._answered = {text: worded for text, worded in self._answered.copy().items() if text not in other}
         return index
 
 

@@ -38,7 +38,7 @@ from drike.stores.reports import FullInboxError
 _ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 # An answer that the upstream keeps, and the first id in it that is not its conversation's; text has no such quotes.
-_RESPONSE = re.compile(rb'"object"\s*:\s*"response"|"id"\s*:\s*"resp')
+_RESPONSE, _USUAL = re.compile(rb'"object"\s*:\s*"response"'), re.compile(rb'"id"\s*:\s*"(resp[\w+/=-]{1,996})"')
 _ID = re.compile(rb'(?<!"conversation":\{)(?<!"conversation": \{)"id"\s*:\s*"([!#-\[\]-~]{1,1000})"')
 _BEGINNING = 64 << 10  # bytes in which it stands
 _OF_REPORTS = Limits(body=64 << 10)
@@ -269,8 +269,8 @@ async def _watched(chunks: AsyncIterator[bytes], edited: EditedRequest, answer: 
     async for chunk in chunks:
         if keep:
             begin += chunk
-            found = _RESPONSE.search(begin)
-            if match := found and _ID.search(begin, begin.rfind(b"\n\n", 0, found.start()) + 1):
+            found, match = _RESPONSE.search(begin), _USUAL.search(begin)
+            if match := match or (found and _ID.search(begin, begin.rfind(b"\n\n", 0, found.start()) + 1)):
                 keep(match[1].decode())
             if match or len(begin) >= _BEGINNING:
                 keep = None

@@ -128,8 +128,9 @@ class HttpUpstream:
         allow_http: str | None = None,
     ) -> None:  # fmt: skip
         self.name = checked_address(address, allow_http)
-        url, host = urlsplit(self.name), urlsplit(self.name).hostname or ""  # a proxy has no business on loopback
-        self._proxy = None if is_loopback(host) or proxy_bypass(host) else getproxies().get(url.scheme)
+        url, proxy = urlsplit(self.name), getproxies().get("https", "")  # which sees no key, unlike one for http
+        direct = url.scheme == "http" or is_loopback(url.hostname or "") or proxy_bypass(url.netloc)
+        self._proxy = None if direct or not proxy else proxy if "://" in proxy else f"http://{proxy}"
         self._key = key.encode() if key else b""
         self._removed = _HOP_BY_HOP if keep_credentials and not key else _HOP_BY_HOP | _CREDENTIALS
         self._secret = Secret(key) if key else None
@@ -203,8 +204,8 @@ class HttpUpstream:
             async with asyncio.timeout(2.0):
                 _, writer = await asyncio.open_connection(url.hostname, url.port or {"http": 80}.get(url.scheme, 443))
             writer.close()
-        except (OSError, TimeoutError) as error:
-            return f"the upstream cannot be reached ({_reason(error)}): start it, or correct --upstream"
+        except (OSError, TimeoutError, ValueError) as error:
+            return f"the upstream cannot be reached ({_reason(error)}): start it, or correct --upstream or https_proxy"
         return None
 
     async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -22,7 +22,7 @@ from drike.stores.approvals import is_approved
 from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
-HEAD, CLAIMS = "head", "claims by words"  # settings: the last change with its checksum, and the sum of `claim_mark`
+HEAD, CLAIMS = "head", "claims by initials"  # settings: the last change with its checksum, and the sum of `claim_mark`
 APPROVALS, APPROVALS_SET = "approvals", "approvals_set"  # settings: how many people must approve edits, and its history
 END = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
     (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1),

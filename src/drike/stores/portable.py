@@ -281,7 +281,7 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
     file that cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    given = [_given(path) for path in sorted(folder.glob("*.json"))]
+    given = sorted(map(_given, sorted(folder.glob("*.json"))), key=lambda file: file.id is None)
     changes, files = list[EditVersion](), dict[int, _Given]()
     left, alone = list[str](), set[Path]()
     mark = folder / _SYNCED
