@@ -151,7 +151,8 @@ class Reading:
     def _is_word(self, mention: Mention) -> bool:
         """Whether the mention of a name that is also a common word seems to be that word, as in "Tell us"."""
         before, behind = (self.parsed.words.folded(at, at + 1) for at in (mention.begin - 1, mention.end))
-        return mention.ambiguous and not (mention.cased or {*before} & _BEFORE_NAMES or behind == ["s"])
+        named = before[0] in _BEFORE_NAMES if before else mention.name not in QUESTION_WORDS
+        return mention.ambiguous and not (mention.cased or named or behind == ["s"])
 
     def found(self, edit: EditVersion, masked: str, part: str, margin: float, agreement: Agreement) -> Found:
         """An edit, whose query with "it" for the subject is `masked`, with its features by the nearest part of ours."""

@@ -260,8 +260,7 @@ def gate_of(content: str | bytes, name: str) -> Calibrated:
         value = records.parse(content)
         if not isinstance(value, dict):
             raise ValueError("it is not an object")
-        gone = ("sha256", "semantic")  # the latter in gates of earlier versions
-        gate = records.read(Calibrated, {name: field for name, field in value.items() if name not in gone})
+        gate = records.read(Calibrated, {n: value[n] for n in value.keys() - {"sha256", "semantic"}})  # once written
         if not checksum_ok(value, needed=True):
             raise ValueError("its checksum does not match")
         return gate

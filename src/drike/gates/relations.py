@@ -136,7 +136,7 @@ _OTHERS = re.compile(  # another than the one that an edit is about: a relative,
     rf"|\b(?P<other>{_any('other')})\W(?:\w+\W){{0,2}}{_any('offices')}\b|\b(?P<time>before) the current\b"
     rf"|\b(?P<part>women|youth)['’]?s?\b|\b(?P<beside>{_any('beside')}) it\b"
 )
-_STATED = re.compile(rf"(?:the |.*['’]s? )?(?:\w+ )?{_any('stated')} (?:of|for|is|was|at|in|on|where|when)\b", re.I)
+_STATED = re.compile(rf"(?:the |it['’]?s )?(?:\w+ )?{_any('stated')}\b(?:(?! it['’]?s ).)* (?:is|are|was)\W*", re.I)
 _BEGINNING = re.compile(
     rf"\W*(?:(?:and|so|do you know|tell me|in|on|at|by|from|since|until)\W+)*{_any('beginnings')}\b", re.IGNORECASE
 )
@@ -163,7 +163,7 @@ def about_another(question: str, record: EditRecord, *, reverse: bool = False) -
     """
     wordings = (record.query, *record.paraphrases)
     lower = question.lower()  # in which patterns search in half the time
-    past = is_open(question) and (_PAST.search(lower) or f"before {record.target_new.lower()}" in lower)
+    past = is_open(question) and _PAST.search(lower) and not _PRESENT.search(lower)
     if past and _PRESENT.search(record.query) and not any(y in text for y in _YEAR.findall(lower) for text in wordings):
         return True
     asked, stored = set(words(question)), {word for text in wordings for word in _weights(text, record.names)}
@@ -172,8 +172,9 @@ def about_another(question: str, record: EditRecord, *, reverse: bool = False) -
         if stored.isdisjoint(_FAMILY if match["kin"] else said):
             return True
     asking, rest = _asking(question)
-    kinds = {_asking(text)[0] or ((noun := _STATED.match(text)) and noun.lastgroup) for text in wordings}
-    if asking and not reverse and not kinds & {None, asking}:  # else it may begin with it
+    nouns = [_STATED.fullmatch(masked(text, record.names)) for text in wordings] if asking and not reverse else []
+    kinds = {_asking(text)[0] or (noun and noun.lastgroup) for text, noun in zip(wordings, nouns, strict=False)}
+    if kinds and not kinds & {None, asking}:  # else a question may begin with it
         stems = _stems(stored)
         if rest <= stems.union(*(synonyms for synonyms in _SYNONYMS if synonyms & stems)):
             return True

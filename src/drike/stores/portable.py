@@ -277,8 +277,7 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
 
     A file that changed becomes a change of its edit, one without an id a new edit; where approvals are required, these
     are proposals. What changed in the store is written. An edit that changed in both is left alone, as is one whose
-    file is gone, unless `retire_missing`, for a folder that was synced before. Raises StoreError, and DataError for a
-    file that cannot be read.
+    file is gone, unless `retire_missing`, for a folder synced before. Raises StoreError, DataError (unreadable files).
     """
     folder.mkdir(parents=True, exist_ok=True)
     given = sorted(map(_given, sorted(folder.glob("*.json"))), key=lambda file: file.id is None)
