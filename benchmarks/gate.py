@@ -659,7 +659,7 @@ def time_rows(encoder: TextEncoder) -> Table:
         words = [rng.choice(names).split()[0] for _ in range(DECISIONS)]
         alike = [f"In which language is the name of {w} written in the country, and in which city?" for w in words]
         cells = [milliseconds(gate, index, queries, timed) for queries in (named, reverse, alike, others)]
-        size = sum(vectors.matrix.nbytes for vectors in (index._texts, index._masked)) / 2**20
+        size = sum(vectors.matrix.nbytes for vectors in (index.texts, index.masked)) / 2**20
         changing = after_changes(gate, index, named)
         rows.append((f"{count:,}", *cells, changing, f"{built:.1f} s", f"{size:,.0f} MiB"))
     header = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,6 +95,9 @@ def test_words_of_two_texts_are_those_of_each(first: str, second: str) -> None:
 @given(st.text(st.characters(max_codepoint=127), max_size=30))
 def test_the_words_of_a_text_in_ascii_are_those_of_any_text(text: str) -> None:
     assert words(text) == Words.of(text).folded()
+    alone, [first, *_] = Words.of(text), Words.of_each([text, *["\u00e9"] * 9])  # read one by one, and all at once
+    assert all(np.array_equal(getattr(alone, of), getattr(first, of)) for of in ("begins", "ends", "keys"))
+    assert np.array_equal(alone.least, first.least) and np.array_equal(alone.last, first.last)
 
 
 @given(TEXTS, TEXTS, TEXTS)

@@ -12,6 +12,7 @@ computed with a random base, so that nobody can make two words of the same one.
 
 from __future__ import annotations
 
+import re
 import secrets
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ _FUNCTION_WORDS = (
     "的是在和与與及跟同或对對于於从從到由向往被把给給让讓问問说說讲講谈談有了着过過去来來为為以比离離距住访訪找叫称稱即如像关關将將用因至自"
     "当當请請我你他她它这這那哪谁誰何其某每各该該本此前后後现現位座个個名家はがをにへとでのもやか"
 )
-_ASCII_WORD = regex.compile("[a-z0-9_]+[+#]*")
+_ASCII_WORD = re.compile("[a-z0-9_]+[+#]*")
 _PLAIN_RUN = regex.compile("[A-Za-z0-9]+")  # of the ASCII letters of a word, which compare as they are in lower case
 _SPACELESS = r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _OPTIONAL = (  # diacritics, points of Hebrew and Arabic, tatweel, signs of format and variation
@@ -231,9 +232,7 @@ def extended(prefix: int, key: int) -> int:
 
 def words(text: str) -> list[str]:
     """The words of a text as they are compared."""
-    if text.isascii():  # as most are; the rest takes twenty times as long
-        return [*_ASCII_WORD.findall(text.lower())]
-    return Words.of(text).folded()
+    return _ASCII_WORD.findall(text.lower()) if text.isascii() else Words.of(text).folded()
 
 
 def mentions(text: str, name: str) -> bool:
@@ -298,7 +297,24 @@ def _words(text: str) -> Words:
     return Words(text, begins, ends, keys, least, _closing(keys, least == _INNER))
 
 
-_short = lru_cache(maxsize=1 << 10)(_words)  # queries and names are compared many times
+@lru_cache(maxsize=1 << 10)  # queries and names are compared many times
+def _short(text: str) -> Words:
+    if not text.isascii():
+        return _words(text)
+    found = [*_ASCII_WORD.finditer(text.lower())]  # takes a third of the time
+    begins, ends = (np.array([of(word) for word in found], np.int64) for of in (re.Match.start, re.Match.end))
+    keys = np.array([_key(word[0]) for word in found], np.uint64)
+    return Words(text, begins, ends, keys, np.ones(len(found), np.uint8), np.ones(len(found), np.bool_))
+
+
+@lru_cache(maxsize=1 << 12)
+def _key(word: str) -> int:
+    """The fingerprint of a word in ASCII, in lower case."""
+    _ascii()  # so that the letters are known
+    key = 0
+    for code in reversed(word.encode()):
+        key = (key * _BASE + int(_LETTER_OF[code])) % MODULUS
+    return (key ^ key >> 32) * int(_MIXER) % MODULUS
 
 
 def _closing(keys: Fingerprints, inner: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -265,7 +265,7 @@ def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_wh
     reused, fresh = EditIndex.of(edits, encoder, before), EditIndex.of(edits, HashingEncoder())
     texts, masked = ["Peruvians sing", chile.query, *chile.paraphrases], ["Peruvians sing", "it is governed from"]
     assert encoder.asked == [*texts, *masked]
-    for one, other in ((reused._texts, fresh._texts), (reused._masked, fresh._masked)):
+    for one, other in ((reused.texts, fresh.texts), (reused.masked, fresh.masked)):
         assert one.edits == other.edits
         assert one.vectors.keys() == other.vectors.keys()
         assert all(np.array_equal(vector, other.vectors[text]) for text, vector in one.vectors.items())
@@ -300,4 +300,4 @@ def test_an_edit_counts_once_for_a_text_that_it_has_under_several_names() -> Non
     for id in (1, 2):
         index = index.changed([id], ()).changed((), [edits[id - 1]])
     for made in (index, EditIndex.of(edits, ENCODER)):
-        assert made._masked.edits["The capital of it is"] == (1, 2) and len(made.masked(1)) == 1
+        assert made.masked.edits["The capital of it is"] == (1, 2) and len(made.masked.texts[1]) == 1

@@ -8,14 +8,19 @@ import string
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
+from drike.gates.names import NameIndex
+from drike.short_forms import NameMatch
 from drike.stores.records import EditRecord, EditVersion
+from drike.words import Words
 from tests.worlds.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
 from tests.worlds.tally import Tally
 from tests.worlds.timing import quickest
@@ -37,6 +42,39 @@ MEGABYTE = 1_000_000
 def test_all_of_a_long_text_is_read(text: str) -> None:
     assert matched(text, PERU) == [1]
     assert [edit.id for edit in replace(GATE, threshold=0.4).decide(text, indexed(PERU)).matched] == [1]
+
+
+NAMED = [
+    *["Peru", "Lima", "Ada Lovelace", "Bank of Peru", "New York City", "May", "Vacation policy", "Lovelace"],
+    "京都",
+    "서울",
+]
+SAID = [
+    *NAMED,
+    *["Perus", "Limas", "Lovelac", "Yrok", "polices", "of", "the", "bank", "in", "Lima's", "東京都", "서울에서는"],
+]
+
+
+@given(st.lists(st.sampled_from(SAID), max_size=25))
+def test_names_in_a_short_text_are_those_in_a_long_one(said: list[str]) -> None:
+    """Short texts are read word by word, long ones all at once."""
+    names, text = index_of_names(), " ".join(said)
+    rain = " quod" * 200
+    assert names.find(Words.of(f"{text} quod")) == names.find(Words.of(text + rain))
+
+
+@cache
+def index_of_names() -> NameIndex:
+    return NameIndex().changed({}, {id: [name] for id, name in enumerate(NAMED, 1)})
+
+
+def test_of_many_names_none_hides_another_that_is_misspelt() -> None:
+    """Around each misspelt name stand other names, and the other misspelt ones."""
+    names = [*map("Ort{}stadt".format, range(40)), "Albania", "Ecuador", "Romania"]
+    index = EditIndex.of(stored(*(EditRecord(name, f"{name} is", "new") for name in names)))
+    text = " ".join([*names[:40], "Albbania", *names[:40], "Ecuadro", *names[:40], "Romannia", *names[:40]])
+    found = {mention.name for mention in index._names.find(Words.of(text)) if mention.kind is NameMatch.TYPO}
+    assert found == {"albania", "ecuador", "romania"}
 
 
 def test_of_a_long_text_only_what_names_a_subject_and_the_end_are_embedded() -> None:

@@ -188,11 +188,6 @@ _MASK = "_X_"
 _ENDINGS = {"P39": " holds the position of", "P54": " plays for", "P108": " works for"}  # after the subject
 
 
-def _is_temporal(row: Row) -> bool:
-    records = row.values.get(GROUP)
-    return isinstance(records, list) and isinstance(records[0], dict) and {"query", "answer", "date"} <= set(records[0])
-
-
 def _temporal_id(row: Row) -> str | None:
     """Subject and relation, as in the ids of a group's records without their year; None where they have no ids."""
     first = row.objects(GROUP)[:1]
@@ -294,7 +289,9 @@ FORMS = (
     ),
     Form(
         "temporal edits as published with IKE (groups of query, answer, date)",
-        _is_temporal, _temporal_edits, case_id=_temporal_id,
+        lambda row: isinstance(some := row.values.get(GROUP), list)
+        and any(isinstance(one, dict) and one.keys() >= {"query", "answer", "date"} for one in some[:1]),
+        _temporal_edits, case_id=_temporal_id,
     ),
     Form(
         "HalluEditBench (CSV: subject, object, question, paraphrased_question, locality_question, question_2hop, ...)",

@@ -7,7 +7,7 @@ the beginning and the end, and some questions between them.
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from drike.gates.glossary import SPACELESS, begins, held, own_name, patterns
@@ -52,6 +52,7 @@ class Asked(NamedTuple):
     material: tuple[Span, ...] = ()
 
 
+@lru_cache(maxsize=4)  # of subjects and of objects
 def read(text: str) -> Asked:
     """What is asked in a text, and what is material."""
     blocks, code = blocks_of(text)
@@ -114,8 +115,7 @@ def _kind(line: str) -> str:
 
 def _plain_start(text: str, sentence: Sentence) -> int:
     """Where a sentence begins, but for a number and quotation marks."""
-    match = _ITEM.match(text, sentence.start, sentence.stop)
-    return match.end() if match else sentence.start
+    return match.end() if (match := _ITEM.match(text, sentence.start, sentence.stop)) else sentence.start
 
 
 def _opening(text: str, sentence: Sentence) -> int:

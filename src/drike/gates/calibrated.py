@@ -91,7 +91,8 @@ class Calibrated:
         readings = [Reading(parsed)]
         if "object" in self.named.weights:
             readings.append(Reading(parsed.by_object(index), parsed.mentions))
-        unnamed = index.text_count >= MIN_SEMANTIC_TEXTS and not any(reading.parsed.mentions for reading in readings)
+        named = any(reading.parsed.mentions for reading in readings)
+        unnamed = not named and len(index.texts.edits) >= MIN_SEMANTIC_TEXTS
         found = _unnamed(parsed, index) if unnamed else compared(readings, index)
         known = {e.id: Candidate(e, self._probability(e, name, of), name, of) for e, name, of in found}
         for id in parsed.equal:
@@ -185,7 +186,7 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[Found]:
         nearest += ((number, id, *parts[id]) for id in nlargest(_COMPARED, parts, key=lambda id: (parts[id][0], -id)))
     agreeing = agreements(index, [id for _, id, _, _ in nearest], vectors)
     return [
-        readings[number].found(index.edits[id], index.masked(id)[0], part, margin, agreeing[id][place[part]])
+        readings[number].found(index.edits[id], index.masked.texts[id][0], part, margin, agreeing[id][place[part]])
         for number, id, margin, part in nearest
     ]
 
@@ -198,7 +199,7 @@ def _nearest_parts(index: EditIndex, ids: list[int], vectors: dict[str, FloatArr
     active = {id for id in ids if index.edits[id].record.status is Status.ACTIVE}
     best: dict[int, tuple[float, float, str]] = {}
     for part, vector in vectors.items():
-        near = index.closest_masked(ids, vector)
+        near = index.masked.closest(ids, vector)
         nearest, nearest_active = max(near.values()), max((near[id] for id in active), default=0.0)
         for id in ids:
             margin = near[id] - (nearest_active if id in active else nearest)

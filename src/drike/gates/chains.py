@@ -55,8 +55,8 @@ class Evidence:
         if -1.0 not in evidence or self.index.encoder is None:
             return evidence
         for vector in self._vectors:
-            rest = max(self.index.closest_masked([edit.id for edit in before], vector).values(), default=0.0)
-            near = [*self.index.closest_masked([edit.id for edit in rivals], vector).values()]
+            rest = max(self.index.masked.closest([edit.id for edit in before], vector).values(), default=0.0)
+            near = [*self.index.masked.closest([edit.id for edit in rivals], vector).values()]
             evidence = [max(e, c - rest - (c < max(near))) for e, c in zip(evidence, near, strict=True)]
         return evidence
 

@@ -74,7 +74,8 @@ def glossed(text: str) -> str:
 
 
 def _folded(word: str) -> str:
-    return _MARKS.sub("", unicodedata.normalize("NFKD", word.lower())).translate(_PLAIN)
+    word = word.lower()
+    return word if word.isascii() else _MARKS.sub("", unicodedata.normalize("NFKD", word)).translate(_PLAIN)
 
 
 def _signs(text: str) -> Iterator[str]:
@@ -124,6 +125,7 @@ def corrected(text: str) -> str:
     return _LOWER.sub(lambda word: _right(word[0]), text) if len(text) <= _LONGEST else text
 
 
+@lru_cache(maxsize=1 << 12)
 def _right(word: str) -> str:
     known, by_part = _spellings()
     if word in known or content(word) < 1 or word in lists("common words"):
@@ -148,33 +150,33 @@ def _spellings() -> tuple[frozenset[str], dict[str, list[str]]]:
 
 
 @cache
-def patterns(kind: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Patterns of all phrases of a kind, in any case: with spaces around words, and without."""
+def patterns(kind: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Patterns of all phrases of a kind, in any case: with spaces around words, without, and with, behind no letter."""
     split = [line.partition(": ") for line in _lines("phrases.txt") if ": " in line]
     phrases = {p.strip() for head, _, rest in split if head.split()[-1] == kind for p in rest.split("|")}
     some: dict[bool, list[str]] = {False: [r"(?!)"], True: [r"(?!)"]}
     for phrase in sorted(phrases, key=len, reverse=True):
         some[SPACELESS.search(phrase) is not None].append(re.escape(phrase).replace(r"\ ", r"\s+"))
-    spaced, spaceless = map("|".join, some.values())
-    return re.compile(rf"(?:{spaced})(?!\w)", re.IGNORECASE), re.compile(f"(?:{spaceless})")
+    spaced, spaceless = (f"(?:{'|'.join(phrases)})" for phrases in some.values())
+    plain, within = (re.compile(rf"{behind}{spaced}(?!\w)", re.IGNORECASE) for behind in ("", r"(?<![^\W_])"))
+    return plain, re.compile(spaceless), within
 
 
 def begins(text: str, kind: str, at: int = 0) -> str | None:
     """The phrase with which a text begins, or goes on at a place."""
-    spaced, spaceless = patterns(kind)
+    spaced, spaceless, _ = patterns(kind)
     return match[0] if (match := spaced.match(text, at) or spaceless.match(text, at)) else None
 
 
 def held(text: str, kind: str) -> int | None:
     """Where a text holds a phrase for the first time."""
-    spaced, spaceless = patterns(kind)
-    first = (m.start() for m in spaced.finditer(text) if not m.start() or not text[m.start() - 1].isalnum())
-    return next(first, match.start() if (match := spaceless.search(text)) else None)
+    _, spaceless, within = patterns(kind)
+    return match.start() if (match := within.search(text) or spaceless.search(text)) else None
 
 
 def own_name(text: str) -> int | None:
     """Where a text has a word in capitals behind its first one: where only names have them, a subject of its own."""
-    for match in _NAME.finditer(text):
+    for match in _NAME.finditer(text) if text[1:] != text[1:].lower() else ():
         noun = _BEFORE_NOUN.search(text, max(0, match.start() - 12), match.start())  # in German
         if match[1][0].isupper() and not noun and not begins(match[1], "common"):
             return match.start(1)

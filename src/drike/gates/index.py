@@ -64,8 +64,8 @@ class EditIndex:
         self._objects: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a new object
         self._equal: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a text
         self._negatives: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # the same of negative exemplars
-        self._texts = TextVectors()
-        self._masked = TextVectors()  # salient, of the texts with "it" for the subject
+        self.texts = TextVectors()
+        self.masked = TextVectors()  # salient, of the texts with "it" for the subject, the query first
         self._telling: OverlayDict[int, tuple[int, ...]] = OverlayDict()  # ids by the fingerprint of a telling word
         self._active: OverlayDict[str, int] = OverlayDict()  # how many active edits have such a text, if any
         self._answered: dict[str, Worded] = {}  # by such a text
@@ -82,11 +82,6 @@ class EditIndex:
         if len(gone) > len(wanted):  # it takes less time to begin anew
             return cls(encoder)._changed({}, wanted, known)
         return known._changed(gone, {id: edit for id, edit in wanted.items() if known.edits.get(id) is not edit}, known)
-
-    @property
-    def text_count(self) -> int:
-        """How many different texts have vectors."""
-        return len(self._texts.edits)
 
     def changed(self, ids: Iterable[int], edits: Iterable[EditVersion]) -> EditIndex:
         """An index without the edits with these ids, and with these edits."""
@@ -120,14 +115,6 @@ class EditIndex:
         encoder = salient(encoder) if masked else encoder
         return unit(np.concatenate([encoder.encode(texts[at : at + size]) for at in range(0, len(texts), size)]))
 
-    def closest_masked(self, ids: Iterable[int], vector: FloatArray) -> dict[int, float]:
-        """For each edit the largest cosine of its texts, with "it" for the subject, and a salient unit vector [d]."""
-        return self._masked.closest(ids, vector)
-
-    def masked(self, id: int) -> tuple[str, ...]:
-        """An edit's texts with "it" for the subject, as queries are compared with them; the query first."""
-        return self._masked.texts[id]
-
     @cached_property
     def wordings(self) -> Wordings:
         """The masked texts that most active edits have: what the edits of a store are about, in its own words."""
@@ -138,10 +125,10 @@ class EditIndex:
         """What the active edits with a masked text answer, or where there are none, the shadow ones."""
         if text in self._answered:  # counted once: thousands of edits may share a text
             return self._answered[text]
-        ids = self._masked.edits[text]
+        ids = self.masked.edits[text]
         records = [self.edits[id].record for id in list(filter(self._is_active, ids)) or ids]
         answers = Counter(answer.casefold() for r in records for answer in {r.target_new, r.target_true} if answer)
-        return self._answered.setdefault(text, Worded(self._masked.vectors[text], answers, len(records)))
+        return self._answered.setdefault(text, Worded(self.masked.vectors[text], answers, len(records)))
 
     def _is_active(self, id: int) -> bool:
         return self.edits[id].record.status is Status.ACTIVE
@@ -157,8 +144,8 @@ class EditIndex:
     def nearest(self, vector: FloatArray) -> dict[int, float]:
         """The ids of the edits with the `NEAREST` texts, and the cosine of each, the largest first."""
         cosines: dict[int, float] = {}
-        for text, cosine in self._texts.nearest(vector, NEAREST).items():
-            for id in self._texts.edits[text]:
+        for text, cosine in self.texts.nearest(vector, NEAREST).items():
+            for id in self.texts.edits[text]:
                 cosines.setdefault(id, cosine)
         return dict(sorted(cosines.items(), key=lambda item: (-item[1], item[0])))
 
@@ -189,14 +176,14 @@ class EditIndex:
             whole = _texts_of(new)
             plain = map(glossed, masked_each([(text, new[id].record.names) for id in whole for text in whole[id]]))
             masked = {id: tuple(dict.fromkeys(islice(plain, len(own)))) for id, own in whole.items()}
-            index._texts = self._texts.changed(gone, whole, _vectors(whole, self.encoder, known._texts))
+            index.texts = self.texts.changed(gone, whole, _vectors(whole, self.encoder, known.texts))
             telling = ([(id, _telling(own)) for id, own in read.items()] for read in words)
             index._telling = regrouped(self._telling, *telling)
-            index._masked = self._masked.changed(gone, masked, _vectors(masked, salient(self.encoder), known._masked))
+            index.masked = self.masked.changed(gone, masked, _vectors(masked, salient(self.encoder), known.masked))
             counts = Counter(text for id, own in masked.items() if index._is_active(id) for text in own)
-            counts.subtract(text for id in gone if self._is_active(id) for text in self.masked(id))
+            counts.subtract(text for id in gone if self._is_active(id) for text in self.masked.texts[id])
             index._active = self._active.changed({t: self._active.get(t, 0) + n or None for t, n in counts.items()})
-            other = {*chain(*masked.values(), *map(self.masked, gone))}
+            other = {*chain(*masked.values(), *map(self.masked.texts.__getitem__, gone))}
             index._answered = {text: worded for text, worded in self._answered.copy().items() if text not in other}
         return index
 
@@ -309,7 +296,7 @@ def _parts(words: Words, mentions: Sequence[Mention], asked: Asked) -> tuple[tup
 
 def agreements(index: EditIndex, ids: Iterable[int], vectors: FloatArray) -> dict[int, list[Agreement]]:
     """What questions with these salient unit vectors [n, d] and edits have in common. Raises ValueError, too."""
-    return index.wordings.agreements({id: {t: index._worded(t) for t in index.masked(id)} for id in ids}, vectors)
+    return index.wordings.agreements({id: {t: index._worded(t) for t in index.masked.texts[id]} for id in ids}, vectors)
 
 
 def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:
@@ -318,7 +305,7 @@ def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[
     kept, texts = affordable(((id, own), own) for id in ids for own in [parsed.wholes(spans.get(id, ()))])
     if index.encoder is not None:
         vectors = dict(zip(texts, index.embed(texts), strict=True)) if texts else {}
-        return {id: max(index._texts.closest([id], vectors[text])[id] for text in own) for id, own in kept}
+        return {id: max(index.texts.closest([id], vectors[text])[id] for text in own) for id, own in kept}
     its = _texts_of({id: index.edits[id] for id, _ in kept})
     of = {text: set(Words.of(text).keys.tolist()) for text in {*texts, *chain(*its.values())}}
     return {id: max(len(of[a] & of[b]) / max(1, len(of[a] | of[b])) for a in own for b in its[id]) for id, own in kept}

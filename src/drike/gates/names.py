@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,14 @@ from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORT
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
 from drike.gates.surroundings import cased, casual, inside, other_place
 from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
-from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEVER, NEXT, Fingerprints, Places, Words, composed, extended
+from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Fingerprints, Places, Words, composed, extended
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 _MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
 _BLOCK = 1 << 14  # words at once
+_SHORT = 200  # words of a text in which names are looked for one by one
 _NAMES = 64  # those nearest to the beginning or the end of the text
-_TYPOS = 128  # unknown words at the beginning of a text and at its end that are checked for typos
+_TYPOS = 64  # unknown words at the beginning of a text and at its end that are checked for typos
 SHARING = 3  # edits with a new object; one that more edits have says too little of any
 _SUBJECTS = 3  # a last name that more of them share names none
 _WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
@@ -101,21 +103,21 @@ class NameIndex:
         some = self.known.may_have(words.keys, WORD)
         spelled, free = self._spelled(words, some)
         begins, ends, names = _outermost(*spelled, len(words))
-        spans = zip(begins.tolist(), ends.tolist(), self._wholes(names).tolist(), strict=True)
+        wholes = self.known.sorted[names] ^ np.uint64(WHOLE)
+        spans = zip(begins.tolist(), ends.tolist(), wholes.tolist(), strict=True)
         mentions = [mention for begin, end, name in spans for mention in self._read(words, name, begin, end)]
         mentions += self._others(words, some, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
     def exact(self, text: str) -> tuple[int, ...]:
         """The ids of the edits that have a text as a name, up to case and punctuation."""
-        ids: tuple[int, ...] = self.names.get(key_of(text) ^ OF_KIND[NameMatch.FULL], ())
-        return ids
+        return tuple(self.names.get(key_of(text) ^ OF_KIND[NameMatch.FULL], ()))
 
     def ids(self, words: Words) -> set[int]:
         """The ids of all edits with a name in a text, however many; not by last names alone and demonyms."""
         some = self.known.may_have(words.keys, WORD)
         (_, _, names), free = self._spelled(words, some)
-        wholes = self._wholes(np.unique(names))
+        wholes = self.known.sorted[np.unique(names)] ^ np.uint64(WHOLE)
         shorter = wholes[self.known.may_have(wholes, SHORTER)]
         found = {i for m in self._others(words, some, free) if m.kind is not NameMatch.LAST for i in m.edits}
         for kind in _WHOLE_NAMES:
@@ -133,12 +135,15 @@ class NameIndex:
 
     def _spelled(self, words: Words, some: Flags) -> tuple[Spans, Flags]:
         """The names that are spelled as they are stored, none inside another, and which words are in none of them."""
-        if not some.any():
-            nothing = np.zeros(0, np.int64)
-            return (nothing, nothing, nothing), ~some
-        found, reached = list[Spans](), np.int64(0)
-        inside = np.zeros(len(words) + 1, np.int8)
-        for at in range(0, len(some), _BLOCK):
+        found, reached, inside = list[Spans](), np.int64(0), np.zeros(len(words) + 1, np.int8)
+        if short := len(words) <= _SHORT:  # which takes a fifth of the time
+            few = _outer(partial(self._longest, words, words.keys.tolist()), np.flatnonzero(some).tolist())
+            begins, ends = (np.array([span[i] for span in few], np.int64) for i in (0, 1))
+            wholes = np.array([name ^ WHOLE for _, _, name in few], np.uint64)
+            found.append((begins, ends, np.searchsorted(self.known.sorted, wholes)))
+            inside[begins] += 1
+            inside[ends] -= 1
+        for at in range(0, 0 if short else len(some), _BLOCK):
             begins, ends, names = self._beginning(words, at + np.flatnonzero(some[at : at + _BLOCK]))
             before = np.maximum.accumulate(np.append(reached, ends))
             longest = ends > before[:-1]
@@ -153,6 +158,17 @@ class NameIndex:
             found.append((begins, ends, names))
         begins, ends, names = map(np.concatenate, zip(*found, strict=True))
         return (begins, ends, names), np.cumsum(inside[:-1], dtype=np.int8) == 0
+
+    def _longest(self, words: Words, keys: Sequence[int] | Fingerprints, begin: int) -> tuple[int, int]:
+        """Where the longest name that begins with a word ends, and its fingerprint. keys: those of the words."""
+        prefix, found = 0, (begin, 0)
+        for end in range(begin + 1, min(begin + MAX_NAME_PARTS, len(keys)) + 1):
+            prefix = extended(prefix, int(keys[end - 1]))
+            if prefix not in self.parts:
+                break
+            if prefix ^ WHOLE in self.parts and words.least[begin] <= end - begin and words.last[end - 1]:
+                found = end, prefix
+        return found
 
     def _beginning(self, words: Words, starts: Places) -> Spans:
         begins, prefixes = starts, words.keys[starts]
@@ -171,10 +187,6 @@ class NameIndex:
             prefixes = prefixes * NEXT + words.keys[begins + size]
         named = np.flatnonzero(sizes)
         return starts[named], starts[named] + sizes[named], names[named]
-
-    def _wholes(self, names: Places) -> Fingerprints:
-        """The fingerprints of whole names, which are places in `known`."""
-        return self.known.sorted[names] ^ np.uint64(WHOLE)
 
     def _read(
         self, words: Words, name: int, begin: int, end: int, kinds: Collection[NameMatch] = tuple(NameMatch)
@@ -209,7 +221,8 @@ class NameIndex:
         places = np.flatnonzero(free)
         sizes = words.ends[places] - words.begins[places]
         places = places[(sizes >= LONG_WORD - 1) & (sizes <= LONGEST_WORD)]
-        places = _first_or_last(np.delete(places, self.known.find(words.keys[places], WORD)[0]), 2 * _TYPOS)
+        places = np.delete(places, self.known.find(words.keys[places], WORD)[0])
+        places = places if len(places) <= 2 * _TYPOS else np.append(places[:_TYPOS], places[-_TYPOS:])
         guesses = self._with_s(words, places)
         for place in sorted({*places.tolist()} - {place for place, _, _ in guesses}):
             [word] = words.folded(place, place + 1)
@@ -218,24 +231,27 @@ class NameIndex:
             guesses += [(place, word, right) for right in sorted(near)]
         if not guesses:
             return []
-        windows, width = _corrected(words, [(place, right) for place, _, right in guesses])
-        right_of = {place: right for place, _, right in guesses}
-        mentions = dict[tuple[int, int, tuple[int, ...]], Mention]()
-        spans, _ = self._spelled(windows, self.known.may_have(windows.keys, WORD))
-        centres = spans[0] // width * width + MAX_NAME_PARTS
-        held = (spans[0] <= centres) & (centres < spans[1])
-        begins, ends, names = (_first_or_last(part[held], _MENTIONS) for part in spans)
-        for first, behind, name in zip(begins.tolist(), ends.tolist(), self._wholes(names).tolist(), strict=True):
-            place, word, right = guesses[first // width]
-            offset = first // width * width + MAX_NAME_PARTS - place
-            begin, end = first - offset, behind - offset
+        keys, counts = words.keys.copy(), Counter(place for place, _, _ in guesses)
+        for place, _, right in guesses:
+            keys[place] = key_of(right) if counts[place] == 1 else keys[place]
+        longest, starts = partial(self._longest, words, keys), np.flatnonzero(self.known.may_have(keys))
+        known, held = cache(longest), list[tuple[int, str, str, int, int, int]]()
+        for place, word, right in guesses:
+            near = starts[slice(*np.searchsorted(starts, (place - MAX_NAME_PARTS, place)))].tolist()
+            typed, keys[place] = keys[place], key_of(right)
+            spans = _outer(known if counts[place] == 1 else longest, [*near, place])
+            held += [(place, word, right, *span) for span in spans if span[0] <= place < span[1]]
+            keys[place] = typed
+        held = held if len(held) <= _MENTIONS else held[: _MENTIONS // 2] + held[-_MENTIONS // 2 :]
+        mentions, right_of = dict[tuple[int, int, tuple[int, ...]], Mention](), {i: right for i, _, right in guesses}
+        for place, word, right, begin, end, name in held:
             genitive = word == f"{right}s" and place == end - 1
             if genitive or not _another_word(words, word, right, begin, end):
                 typed = enumerate(words.folded(begin, end), begin)
-                spelled = " ".join(right if i == place else right_of.get(i, other) for i, other in typed)
+                named = " ".join(right if i == place else right_of.get(i, other) for i, other in typed)
                 kind = NameMatch.SHORT if genitive else NameMatch.TYPO
                 for mention in self._read(words, name, begin, end, _WHOLE_NAMES):
-                    mentions[begin, end, mention.edits] = replace(mention, name=spelled, kind=kind)
+                    mentions[begin, end, mention.edits] = replace(mention, name=named, kind=kind)
         return list(mentions.values())
 
     def _with_s(self, words: Words, places: Places) -> list[tuple[int, str, str]]:
@@ -294,20 +310,25 @@ def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Me
         begin = longest
 
 
+def _outer(longest: Callable[[int], tuple[int, int]], begins: Iterable[int]) -> list[tuple[int, int, int]]:
+    """Where names begin and end, and these, none inside another."""
+    found = list[tuple[int, int, int]]()
+    for begin in begins:
+        end, name = longest(begin)
+        if name and end > (found[-1][1] if found else 0):
+            found.append((begin, end, name))
+    return found
+
+
 def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:
     """Where names stand in a text of `size` words; of very many only some, as `NameIndex.find` says."""
     if len(names) <= _MENTIONS:
         return begins, ends, names
     first, last = _first_and_last(names)
-    firsts = np.flatnonzero(first == np.arange(len(names)))
-    lasts = last[firsts]
+    firsts, lasts = (places[first == np.arange(len(names))] for places in (first, last))
     outer = np.argsort(np.minimum(begins[firsts], size - ends[lasts]), kind="stable")[:_NAMES]
     kept = np.union1d(firsts[outer], lasts[outer])
     return begins[kept], ends[kept], names[kept]
-
-
-def _first_or_last(places: Places, count: int) -> Places:
-    return places if len(places) <= count else np.concatenate([places[: count // 2], places[-(count // 2) :]])
 
 
 def _first_and_last(names: Places) -> tuple[Places, Places]:
@@ -316,23 +337,6 @@ def _first_and_last(names: Places) -> tuple[Places, Places]:
     places = np.arange(len(names))
     first[names[::-1]], last[names] = places[::-1], places
     return first[names], last[names]
-
-
-def _corrected(words: Words, guesses: Sequence[tuple[int, str]]) -> tuple[Words, int]:
-    """The surroundings of words one behind the other, with all single guesses spelled so, and the length of each."""
-    reach, width = MAX_NAME_PARTS, 2 * MAX_NAME_PARTS + 2
-    own, rights = np.array([place for place, _ in guesses]), Words.of_each([right for _, right in guesses])
-    right = np.array([word.keys[0] for word in rights], np.uint64)
-    _, firsts, counts = np.unique(own, return_index=True, return_counts=True)
-    single = firsts[counts == 1]
-    spelled = words.keys.copy()
-    spelled[own[single]] = right[single]
-    places = own[:, None] + np.arange(width)
-    arrays: Any = (spelled, words.least, words.last)
-    keys, least, last = (np.pad(array, (reach, reach + 2))[places] for array in arrays)
-    keys[:, reach], keys[:, -1] = right, 0  # no name goes on in the next
-    least[keys == 0] = NEVER  # nor begins where no word is, which adds nothing to the fingerprint of a name
-    return Words("", places[0], places[0], keys.ravel(), least.ravel(), last.ravel()), width
 
 
 def _named_before(words: Words, place: int) -> tuple[int, str]:

@@ -42,6 +42,7 @@ _KINDS = dict(line.split(": ") for line in _LISTS["kinds"])
 _KIND = re.compile("|".join(rf"(?P<{kind}>\b(?:{pattern})\b)" for kind, pattern in _KINDS.items()), re.IGNORECASE)
 
 
+@lru_cache(4_096)
 def answer_kind(text: str) -> str | None:
     """What a text asks for: a person, time, number, place or language; None if no word says."""
     kinds = {match.lastgroup for match in _KIND.finditer(text)}

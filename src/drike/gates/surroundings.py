@@ -6,12 +6,8 @@ from drike.short_forms import demonyms, lists
 from drike.words import Words
 
 _STOPS, _AROUND = frozenset(".!?:;\n…•"), 6  # what ends a sentence; words on each side that say how a text is written
-_GERMAN = frozenset(
-    ("der", "die", "das", "dem", "den", "des", "ein", "eine", "einen", "einem", "einer", "im", "zum", "zur")
-)
 _ASKED, QUESTION_WORDS = 8, frozenset(("who", "whom", "whose", "what", "which", "where", "when", "how"))
-_LISTED = ("and", "or", "und", "y", "et")
-_OF = ("of", "de", "di")
+_LISTED, _OF = ("and", "or", "und", "y", "et"), ("of", "de", "di")
 _FORMAL = 7  # words before a country that may belong to its formal name
 _BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
 
@@ -84,7 +80,7 @@ def cased(words: Words, begin: int, end: int, stored: Collection[str]) -> bool:
     if surface not in stored or _titled(words, begin, end):
         return False
     if len(surface) == 1 or surface[1:].islower():
-        return not _starts(words, begin) and words.folded(begin - 1, begin)[0] not in _GERMAN
+        return not _starts(words, begin) and words.folded(begin - 1, begin)[0] not in lists("german articles")
     return True
 
 

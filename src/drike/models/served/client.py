@@ -57,11 +57,6 @@ def families(texts: Sequence[str]) -> list[list[int]]:
     return [sorted(group, key=lambda i: -len(texts[i])) for group in groups.values()]
 
 
-def _hiding(key: str | None) -> Callable[[str], str]:
-    """Return a function that replaces `key` in a text; as no attribute has the key, no dump of them shows it."""
-    return (lambda text: text.replace(key, "[key]")) if key and len(key) >= _SHORTEST_KEY else str
-
-
 class Connection:
     """A connection to one server, for threads to share. key: None sends none. attempts: most requests for an answer."""
 
@@ -70,7 +65,8 @@ class Connection:
         self._url, self._key_variable = address.url, address.key_variable
         self._deadline, self._attempts = options.deadline, attempts
         self._process = os.getpid()
-        self._hide_key = _hiding(key)
+        hidden = key if key and len(key) >= _SHORTEST_KEY else None  # in no attribute, so that no dump shows it
+        self._hide_key = (lambda text: text.replace(hidden, "[key]")) if hidden else str
         self._unwanted: set[str] = set()
         self._slots = asyncio.Semaphore(options.concurrency)
         self._loop = asyncio.new_event_loop()
