@@ -12,9 +12,6 @@ import numpy as np
 
 from drike.words import Words, words
 
-PARTICLES = frozenset(
-    ("al", "bin", "da", "de", "del", "den", "der", "di", "do", "dos", "du", "el", "ibn", "la", "le", "van", "von", "y")
-)
 MOST_INITIALS = 4
 
 _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishes one of several
@@ -83,8 +80,8 @@ def plain_size(name: Words) -> int:
 
 def is_person(name: Words, folded: Sequence[str], begin: int, end: int) -> bool:
     """Whether some words of a name may be a person's: six at most, in capitals, particles aside."""
-    some = zip(name.begins[begin:end].tolist(), folded[begin:end], strict=True)
-    return end - begin <= _MOST_PERSON_WORDS and all(name.text[at].isupper() or word in PARTICLES for at, word in some)
+    some, particles = zip(name.begins[begin:end].tolist(), folded[begin:end], strict=True), lists("particles")
+    return end - begin <= _MOST_PERSON_WORDS and all(name.text[at].isupper() or word in particles for at, word in some)
 
 
 def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
@@ -114,10 +111,10 @@ def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iter
     if len(last) < 3 or folded[begin] in lists("before") or any(last in lists(other) for other in no_last_names):
         return
     joined = end - begin == 2 and name.text[name.ends[begin] : name.begins[begin + 1]] == "-"
-    if joined and folded[begin] not in PARTICLES:  # Brandenburg-Prussia is no person, Al-Khwarizmi is
+    if joined and folded[begin] not in lists("particles"):  # Brandenburg-Prussia is no person, Al-Khwarizmi is
         return
     yield ShortForm(NameMatch.LAST, "", end - 1, end)
-    first = [i for i in range(begin, end - 1) if folded[i] not in PARTICLES]
+    first = [i for i in range(begin, end - 1) if folded[i] not in lists("particles")]
     if end - begin > 2 and (folded[end - 2].endswith("ez") or folded[end - 2] in lists("spanish surnames")):
         yield from (ShortForm(NameMatch.LAST, "", end - 2, stop) for stop in (end - 1, end))
         first = first[:-1]

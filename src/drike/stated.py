@@ -16,7 +16,7 @@ from typing import NamedTuple
 import regex
 
 from drike.matching import first_line
-from drike.short_forms import PARTICLES, NameMatch, lists, sections, short_forms
+from drike.short_forms import NameMatch, lists, sections, short_forms
 from drike.words import Words
 
 
@@ -172,7 +172,7 @@ def _is_of_other_name(words: Words, begin: int, end: int, names: _Names) -> bool
         if 0 < gap < len(words) and words.text[words.ends[gap - 1] : words.begins[gap]] == " ":
             [folded], text = words.folded(at, at + 1), words.between(at, at + 1)
             known = folded in names.folded or folded in lists("titles") or folded in lists("common words")
-            if folded in PARTICLES or (len(text) > 1 and text[0].isupper() and not known):
+            if folded in lists("particles") or (len(text) > 1 and text[0].isupper() and not known):
                 return True
     return False
 

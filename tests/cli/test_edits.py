@@ -112,7 +112,7 @@ def test_a_table_comes_through_a_pipe(capsys: pytest.CaptureFixture[str], place:
         (("add", *PERU, "--valid-to", "soon"), 1, "Error: valid_to 'soon' is no time"),
         (("add", *PERU, "--store", "."), 1, "cannot be opened (unable to open database file): check the path"),
         (("add", *PERU, "--store", "no/such/edits.db"), 1, "cannot be opened"),
-        (("export", "edits.db"), 2, "Error: edits.db is no name for JSON lines: let it end in .jsonl"),
+        (("export", "edits.db"), 2, "Error: edits.db does not end in .jsonl: give the file of JSON lines such a name"),
         (("retire", "9" * 30), 2, "Invalid value"),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_draft_takes_names_from_the_edit_that_the_question_names(tmp_path: Pat
 @pytest.mark.parametrize(
     ("report", "problem"),
     [
-        (Report(ASKED, "Lima"), "says not what is right"),
+        (Report(ASKED, "Lima"), "does not say what is right"),
         (Report("why?", "x", "y"), "names no subject"),
         (Report(ASKED, "Lima", "Oslo", state=ReportState.CLOSED), "is closed"),
     ],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -194,3 +196,32 @@ def test_a_head_behind_a_request_that_is_answered_cannot_grow_without_end(tmp_pa
                 client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 10_000)
                 time.sleep(0.001)
         above.gone.set()
+
+
+FIRST = """
+import re
+from drike.conversations.following import Follower
+from drike.conversations.rendering import AsBlock
+from drike.conversations.turns import Api, read
+from drike.gates.by_name import Named
+from drike.gates.index import EditIndex
+from drike.serving import start
+from drike.stores.records import EditRecord, as_stored
+import drike
+
+start._warm_up(Named(), None)
+edit = drike.Edit("The capital of Peru is", "Oslo", subject="Peru")
+index = EditIndex.of(as_stored([edit]))
+compiled, known = [], re.compile
+re.compile = lambda *given: compiled.append(given[0]) or known(*given)
+said = [("system", "We are in Peru."), ("user", "And our capital?"), ("tool", "Peru's is far."), ("user", "Sure?")]
+conversation = read(Api.CHAT, {"messages": [{"role": role, "content": text} for role, text in said]})
+followed = Follower(lambda query: Named().decide(query, index), index, AsBlock()).follow(conversation)
+print(len(followed.around), len(compiled))
+"""
+
+
+def test_the_first_conversation_waits_for_nothing_that_is_made_once() -> None:
+    """The rules of conversations take 50 ms to make, which is the whole deadline of a gate by names."""
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "1 0\n", done.stderr

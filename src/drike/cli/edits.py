@@ -299,7 +299,7 @@ def _imported(rows: Sequence[ReadRow], store: str, *, supersede: bool, dry_run: 
 def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
     """Write the edits to FILE.jsonl, which drike edits import reads."""
     if out.suffix.casefold() != ".jsonl":
-        raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
+        raise UsageError(f"{out} does not end in .jsonl: give the file of JSON lines such a name")
     with store_at(store) as opened:
         snapshot = stores.snapshot(opened)
         edits = (records.to_json(version.record) for version in reversed(find(snapshot, Search())))

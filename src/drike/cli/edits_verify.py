@@ -199,9 +199,8 @@ async def _ask(
         {"max_tokens": most, **greedy, **effort}, {"max_completion_tokens": most, **effort}, effort,
     )  # fmt: skip
     cache = None if api.no_cache or plan.dry_run else AnswerCache()
-    asking = partial(
-        Client, settings=forms if options.upstream else [{}], deadline=api.deadline, cache=cache, kept_for=kept_for
-    )
+    settings = forms if options.upstream else [{}]
+    asking = partial(Client, settings=settings, deadline=api.deadline, cache=cache, kept_for=kept_for)
     running, asked = None if plan.dry_run else plan.gateway, above
     async with AsyncExitStack() as stack:
         if cache:

@@ -27,7 +27,6 @@ _WORD = re.compile(r"[^\W_]+(?:['’]\w+)*")
 # A line of code, of a log or of a trace.
 _CODE = re.compile(rf"\s*(?:{'|'.join(sections('gates/asking.txt')['code'])})")
 _COLON = re.compile(r"[ \t]*(?:#?\d{1,3}|[A-Z])?[ \t]*(?:\([^()\n]{0,60}\))?[ \t]*:[*_]*\s*")
-_LABELS = ("query", "document", "answer")
 # "how much RAM ..."
 _SUBJECT = re.compile(r"\s+(?:\w+\s+)?(?:does|do|did|has|have|is|was|are|were) (?:it|he|she|they)\b")
 _LISTED = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+\S[^:?.!]{3,99}$")  # a short item: "1. Capital of Peru"
@@ -207,7 +206,7 @@ def _labelled(text: str, sentences: list[Sentence]) -> tuple[list[Sentence], boo
     inner = list[Sentence]()  # of a document that may end in a question
     for sentence in sentences:
         at = _plain_start(text, sentence)
-        phrases = ((label, begins(text, label, at)) for label in _LABELS)
+        phrases = ((label, begins(text, label, at)) for label in ("query", "document", "answer"))
         found = ((label, _COLON.match(text, at + len(phrase))) for label, phrase in phrases if phrase)
         label, colon = next(((label, colon) for label, colon in found if colon), ("", None))
         if colon is not None:

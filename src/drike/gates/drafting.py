@@ -141,7 +141,7 @@ def drafted(report: Report, edit: EditVersion | None, found: Mapping[str, str]) 
     new, old = objects_of(report.correction or "", report.answer, query)
     new, old = found.get("new", new), found.get("old", None if old and mentions(old, name) else old)  # a sentence
     if not new:
-        raise DraftError(f"report {report.number} says not what is right: add the edit by hand (drike edits add)")
+        raise DraftError(f"report {report.number} does not say what is right: add the edit by hand (drike edits add)")
     wordings = (report.question,) if normalise(report.question) != normalise(query) else ()
     source = f"report {report.number}"
     record = EditRecord(name, query, new, old, paraphrases=wordings, status=Status.DRAFT, source=source)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drike.short_forms import PARTICLES, NameMatch, in_other_languages, is_person, lists, plain_size, short_forms
+from drike.short_forms import NameMatch, in_other_languages, is_person, lists, plain_size, short_forms
 from drike.words import MAX_NAME_PARTS, MODULUS, Fingerprints, Words, extended
 
 LONG_WORD, LONGEST_WORD = 5, 40  # letters; other words of names are not checked for typos
@@ -49,7 +49,7 @@ class NameForms(NamedTuple):
                 pair = (keys[at] + keys[size - 1]) * _PERSON % MODULUS ^ _PERSON
                 forms.names.add(pair ^ OF_KIND[NameMatch.PARTIAL])
                 forms.parts.add(pair)
-                if all(len(word) == 1 or word in PARTICLES for word in folded[at + 1 : size - 1]):
+                if all(len(word) == 1 or word in lists("particles") for word in folded[at + 1 : size - 1]):
                     forms.parts.add(pair ^ SHORTER)  # a text may add middle names
             for form in short_forms(name, folded):
                 begin, end = form.begin, form.end

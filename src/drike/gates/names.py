@@ -18,7 +18,7 @@ import numpy as np
 from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
 from drike.gates.surroundings import cased, casual, inside, other_place
-from drike.short_forms import MOST_INITIALS, PARTICLES, NameMatch, lists
+from drike.short_forms import MOST_INITIALS, NameMatch, lists
 from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Fingerprints, Places, Words, composed, extended
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
@@ -273,7 +273,7 @@ class NameIndex:
         begins, ends, names = _outermost(begins, ends, names, len(words))
         for begin, end, name in zip(begins.tolist(), ends.tolist(), self.known.sorted[names].tolist(), strict=True):
             between = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
-            middle = [words.text[at] for word, at in between if word not in PARTICLES]
+            middle = [words.text[at] for word, at in between if word not in lists("particles")]
             may_add = not middle or self.known.may_have(np.array([name], np.uint64), SHORTER)[0]
             if may_add and all(map(str.isupper, middle)):
                 text = composed(words.between(begin, end))
@@ -341,7 +341,7 @@ def _first_and_last(names: Places) -> tuple[Places, Places]:
 
 def _named_before(words: Words, place: int) -> tuple[int, str]:
     """Where initials and particles before a last name begin, and these initials together: JRR, J.R.R. or J. R. R."""
-    while place and words.folded(place - 1, place)[0] in PARTICLES:
+    while place and words.folded(place - 1, place)[0] in lists("particles"):
         place -= 1
     initials = ""
     while place and len(initials) < MOST_INITIALS and words.ends[place - 1] - words.begins[place - 1] == 1:

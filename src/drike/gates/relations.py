@@ -138,9 +138,7 @@ _OTHERS = re.compile(  # another than the one that an edit is about: a relative,
     rf"|\b(?P<part>women|youth)['’]?s?\b|\b(?P<beside>{_any('beside')}) it\b"
 )
 _STATED = re.compile(rf"(?:the |it['’]?s )?(?:\w+ )?{_any('stated')}\b(?:(?! it['’]?s ).)* (?:is|are|was)\W*", re.I)
-_BEGINNING = re.compile(
-    rf"\W*(?:(?:and|so|do you know|tell me|in|on|at|by|from|since|until)\W+)*{_any('beginnings')}\b", re.IGNORECASE
-)
+_BEGINNING = re.compile(rf"\W*(?:{_any('before beginnings')}\W+)*{_any('beginnings')}\b", re.IGNORECASE)
 
 
 def is_open(question: str) -> bool:

@@ -162,10 +162,9 @@ class RequestEditor:
             given, sources = answers if ask else None, self._options.tool_results == "on"
             placement = self.placements[conversation.api]
             placement = Restating(placement) if twice else placement
-            follower = feed.follower(
-                placement, sources=sources, answers=given, until=until, memory=memory, values=_values(request, call)
-            )
-            followed = follower.follow(conversation, feed.earlier.standing(conversation.before, follower.index))
+            values = _values(request, call)
+            reader = feed.follower(placement, sources=sources, answers=given, until=until, memory=memory, values=values)
+            followed = reader.follow(conversation, feed.earlier.standing(conversation.before, reader.index))
             changed, sent = followed.texts(conversation), conversation.texts
             self._metrics.defused.inc(sum(sent[path] not in text for path, text in changed.items()))
             body = request.with_texts(changed) if changed else request.body

@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
+from drike.conversations.following import Follower
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
 from drike.conversations.tuning import REMEMBERED, ChosenPlacement, demonstrating, placements, stored_choice
+from drike.conversations.turns import Api, read
 from drike.editors.catalog import PER_QUERY, Editor, make
 from drike.editors.pool import Pool
 from drike.encoders import TextEncoder, load_encoder
@@ -132,9 +134,7 @@ def start(options: GatewayOptions) -> Started:
     feed = tenants.feeds[TENANT]
     if not (in_force := feed.index.edits.values()):
         notes.append("no edit is in force, so that every request passes as it is: add one (drike edits add)")
-    # Decide once, so that no client waits, longer than the deadline, for what is made at first use.
-    two = as_stored([EXAMPLE.edit, replace(EXAMPLE.edit, query=f"The host of {EXAMPLE.subject} is")])  # to be compared
-    feed.gate.decide(f"Which network showed the episodes of {EXAMPLE.subject}?", EditIndex.of(two, feed.index.encoder))
+    _warm_up(feed.gate, feed.index.encoder)
     if (switch := feed.switch).mode:
         notes.append(f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode")
     if (room := max_connections()) < Limits().at_once:
@@ -163,6 +163,16 @@ def deployed(
         require_uncertainty(feed.gate, _WITHOUT_ASKING)
     feed.switch = Switch()  # edits are tried before someone switches them on
     return Deployed(upstream, requests, feed, getattr(inner, "chats", True))
+
+
+def _warm_up(gate: Gate, encoder: TextEncoder | None) -> None:
+    """Decide on a conversation, so that no client waits beyond the deadline for what is made at first use."""
+    two = as_stored([EXAMPLE.edit, replace(EXAMPLE.edit, query=f"The host of {EXAMPLE.subject} is")])  # to be compared
+    index, asked = EditIndex.of(two, encoder), f"Which network showed the episodes of {EXAMPLE.subject}?"
+    said = (asked, "Sure?", "And its host?", "I know. Why?")
+    turns = ("system", asked), ("tool", asked), *(("user", text) for text in said)
+    conversation = read(Api.CHAT, {"messages": [{"role": role, "content": text} for role, text in turns]})
+    Follower(lambda query: gate.decide(query, index), index, AsBlock()).follow(conversation)
 
 
 def _check(options: GatewayOptions) -> None:
@@ -256,9 +266,8 @@ def _tenants(options: GatewayOptions, keys: Keys | None, editor: Editor) -> Tena
 
     def open_feed(tenant: str) -> EditFeed:
         opened = open_store(options.store or STORE, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
-        return EditFeed(
-            opened, gate_for(options, opened, editor), tenant=tenant, encoder=loaded, prepare=prepare, sampling=sampling
-        )
+        gate = gate_for(options, opened, editor)
+        return EditFeed(opened, gate, tenant=tenant, encoder=loaded, prepare=prepare, sampling=sampling)
 
     return Tenants(open_feed, keys)
 

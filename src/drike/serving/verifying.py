@@ -169,9 +169,8 @@ def _texts(
 ) -> Mapping[QuestionKind, Sequence[str]]:
     """What is asked about an edit. Of others, only what has another answer, which else would seem a leak."""
     record, new = edit.record, _new_objects(edit)
-    of_siblings, of_near = (
-        [other.record.query for other in some if new.isdisjoint(_new_objects(other))] for some in (siblings, near)
-    )
+    of_siblings = [other.record.query for other in siblings if new.isdisjoint(_new_objects(other))]
+    of_near = [other.record.query for other in near if new.isdisjoint(_new_objects(other))]
     return {
         QuestionKind.QUERY: [record.query], QuestionKind.WORDING: record.paraphrases,
         QuestionKind.ALIAS: [record.query_with(alias) for alias in record.aliases],
