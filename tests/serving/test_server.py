@@ -206,7 +206,7 @@ from drike.conversations.turns import Api, read
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.serving import start
-from drike.stores.records import EditRecord, as_stored
+from drike.stores.records import as_stored
 import drike
 
 start._warm_up(Named(), None)

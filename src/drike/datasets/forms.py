@@ -289,8 +289,8 @@ FORMS = (
     ),
     Form(
         "temporal edits as published with IKE (groups of query, answer, date)",
-        lambda row: isinstance(some := row.values.get(GROUP), list)
-        and any(isinstance(one, dict) and one.keys() >= {"query", "answer", "date"} for one in some[:1]),
+        lambda row: isinstance(records := row.values.get(GROUP), list)
+        and any(isinstance(record, dict) and record.keys() >= {"query", "answer", "date"} for record in records[:1]),
         _temporal_edits, case_id=_temporal_id,
     ),
     Form(

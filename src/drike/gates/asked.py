@@ -51,7 +51,7 @@ class Asked(NamedTuple):
     material: tuple[Span, ...] = ()
 
 
-@lru_cache(maxsize=4)  # of subjects and of objects
+@lru_cache(maxsize=4)  # a query is read for the subjects that it names, and again for the objects
 def read(text: str) -> Asked:
     """What is asked in a text, and what is material."""
     blocks, code = blocks_of(text)

@@ -232,16 +232,16 @@ class NameIndex:
         if not guesses:
             return []
         keys, counts = words.keys.copy(), Counter(place for place, _, _ in guesses)
-        for place, _, right in guesses:
-            keys[place] = key_of(right) if counts[place] == 1 else keys[place]
+        for place, _, right in (guess for guess in guesses if counts[guess[0]] == 1):
+            keys[place] = key_of(right)
         longest, starts = partial(self._longest, words, keys), np.flatnonzero(self.known.may_have(keys))
         known, held = cache(longest), list[tuple[int, str, str, int, int, int]]()
         for place, word, right in guesses:
             near = starts[slice(*np.searchsorted(starts, (place - MAX_NAME_PARTS, place)))].tolist()
-            typed, keys[place] = keys[place], key_of(right)
+            before, keys[place] = keys[place], key_of(right)
             spans = _outer(known if counts[place] == 1 else longest, [*near, place])
             held += [(place, word, right, *span) for span in spans if span[0] <= place < span[1]]
-            keys[place] = typed
+            keys[place] = before
         held = held if len(held) <= _MENTIONS else held[: _MENTIONS // 2] + held[-_MENTIONS // 2 :]
         mentions, right_of = dict[tuple[int, int, tuple[int, ...]], Mention](), {i: right for i, _, right in guesses}
         for place, word, right, begin, end, name in held:
@@ -325,9 +325,9 @@ def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:
     if len(names) <= _MENTIONS:
         return begins, ends, names
     first, last = _first_and_last(names)
-    firsts, lasts = (places[first == np.arange(len(names))] for places in (first, last))
-    outer = np.argsort(np.minimum(begins[firsts], size - ends[lasts]), kind="stable")[:_NAMES]
-    kept = np.union1d(firsts[outer], lasts[outer])
+    firsts = np.flatnonzero(first == np.arange(len(names)))
+    outer = firsts[np.argsort(np.minimum(begins[firsts], size - ends[last[firsts]]), kind="stable")[:_NAMES]]
+    kept = np.union1d(outer, last[outer])
     return begins[kept], ends[kept], names[kept]
 
 
