@@ -21,14 +21,14 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
-from drike.datasets import TINYFACTS, load
-from drike.datasets.generated import with_generated
-from drike.editors.catalog import Editor, make
-from drike.editors.pool import Pool
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.encoders import HashingEncoder
-from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
+from drike.research.datasets import TINYFACTS, load
+from drike.research.datasets.generated import with_generated
+from drike.research.editors.catalog import Editor, make
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from lib import pages
 
 TITLE = "What further aspects cost"

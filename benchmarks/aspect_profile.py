@@ -16,23 +16,23 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drike import datasets
-from drike.datasets.dataset import Split
-from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
-from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, InContextEditor, Unedited, make
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Threshold
-from drike.edits import Aspect, EditCase, Probe, rewrite_probe
+from drike.edits.edit import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
-from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
-from drike.report.tables import INTERVALS
-from drike.runs.checkpoint import Checkpoint
+from drike.research import datasets
+from drike.research.datasets.dataset import Split
+from drike.research.datasets.generated import GENERATED, with_generated, with_swapped_objects
+from drike.research.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, InContextEditor, Unedited, make
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import RankAndCut, Threshold
+from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.metrics import Outcome, Share, summarise
+from drike.research.report.tables import INTERVALS
+from drike.research.runs.checkpoint import Checkpoint
+from drike.research.training.algorithm1 import rewrite_reward, train
 from drike.support.table import Table, as_markdown
-from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 from lib.editcot import EditCoTFull
 from lib.policies import trained_policy

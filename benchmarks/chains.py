@@ -23,15 +23,15 @@ from pathlib import Path
 
 import numpy as np
 
-from drike import datasets
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
+from drike.edits.record import EditRecord, EditVersion
 from drike.encoders import TextEncoder, load_encoder
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.chains import LEAST, joined
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.stores.records import EditRecord, EditVersion
+from drike.research import datasets
 from gate import DATA, Data, counterfact, halluedit
 from lib import pages
 from lib.ranked_edits import ranked

@@ -34,17 +34,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.datasets.form import query_template
+from drike.edits.record import EditRecord, conflict_keys
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import salient, unit
-from drike.gates import conflicts
 from drike.gates.calibrated import LogisticHead
-from drike.gates.conflicts import wordings as texts
 from drike.gates.inventory import built_in
 from drike.gates.relations import asked_parts
-from drike.stores.records import EditRecord, conflict_keys
+from drike.live import contradictions as conflicts
+from drike.live.contradictions import wordings as texts
+from drike.research.datasets.form import query_template
 from drike.support.table import Estimate
-from drike.words import mentions
+from drike.text.words import mentions
 from gate import DATA, FLAT, WIKI, ZSRE, Data, cases, half_of, halluedit, halluedit_llama3, knowedit, pokemqa, qaedit
 from lib import pages
 

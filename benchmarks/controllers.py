@@ -16,21 +16,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from drike import datasets
-from drike.datasets.dataset import TEST, TRAIN
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, RankAndCut, Threshold
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.encoders import TextEncoder, load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
-from drike.report.tables import table1
+from drike.research import datasets
+from drike.research.datasets.dataset import TEST, TRAIN
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, RankAndCut, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome, summarise
+from drike.research.report.tables import table1
+from drike.research.training.algorithm1 import rewrite_reward, train
 from drike.support.table import Table, as_markdown
-from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 from lib.learned_budgets import KINDS, untrained
 from results import minus

@@ -14,13 +14,14 @@ import argparse
 import sys
 
 from aspect_profile import trained
-from drike import datasets, load_model
-from drike.editors.catalog import make
-from drike.editors.pool import Pool
+from drike import load_model
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, Summary, paired_difference, summarise
-from drike.report.tables import COLUMNS, INTERVALS, STARRED
+from drike.research import datasets
+from drike.research.editors.catalog import make
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome, Summary, paired_difference, summarise
+from drike.research.report.tables import COLUMNS, INTERVALS, STARRED
 from drike.support.table import Difference
 from lib import pages
 

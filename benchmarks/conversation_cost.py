@@ -24,19 +24,19 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from drike import datasets
 from drike.conversations.following import Follower, Memory
 from drike.conversations.rendering import AsBlock, Facts, Occasion
 from drike.conversations.turns import Api
+from drike.edits.record import EditRecord, as_stored
 from drike.encoders import load_encoder, locate
 from drike.encoders.base import BULK, TextEncoder
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
-from drike.serving.feed import EditFeed
-from drike.serving.requests import read_request
-from drike.stores.records import EditRecord, as_stored
+from drike.gateway.requests import read_request
+from drike.gateway.tenants import EditFeed
+from drike.research import datasets
 from drike.stores.sqlite import SqliteStore
 from lib import pages
 

@@ -24,20 +24,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from aspect_profile import ABLE, trained
-from drike import datasets
-from drike.datasets.generated import with_swapped_objects
-from drike.deployment.edited_model import GatedEditor, SimulatedStores
-from drike.editors.catalog import PER_QUERY, Editor, FactPrompt, InContextEditor, TokenLimit, Unedited, make
-from drike.editors.pool import Pool
-from drike.editors.selectors import RoleCounts
-from drike.edits import Edit, EditCase, Probe
+from drike.edits.edit import Edit, EditCase, Probe
 from drike.encoders import load_encoder
-from drike.evaluation.judge import Judge, Question, is_right
-from drike.evaluation.metrics import estimated
 from drike.gates.by_name import Named
 from drike.models import EMBEDDED, load
 from drike.prompts import Prompt, PromptStyle
-from drike.report.tables import INTERVALS, STARRED
+from drike.research import datasets
+from drike.research.datasets.generated import with_swapped_objects
+from drike.research.edited_model import GatedEditor, SimulatedStores
+from drike.research.editors.catalog import PER_QUERY, Editor, FactPrompt, InContextEditor, TokenLimit, Unedited, make
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import RoleCounts
+from drike.research.evaluation.judge import Judge, Question, is_right
+from drike.research.evaluation.metrics import estimated
+from drike.research.report.tables import INTERVALS, STARRED
 from drike.support.table import Cell, Difference, Estimate
 from lib import pages
 from lib.challenges import challenged_often

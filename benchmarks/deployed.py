@@ -7,7 +7,7 @@ column gives them as a share of what IKE's prompts have with every query under t
 
 With --gates, gates and rules are compared instead, all edits in force, also on the test paraphrases with the subject
 cut to the last word of its name (where no other subject has it), and on other relations of the subject, of which what
-the unedited model says is to stay (`drike.datasets.generated`).
+the unedited model says is to stay (`drike.research.datasets.generated`).
 
     python benchmarks/deployed.py [--seeds 3] [--stored 10,100,all] [--edits 300] [--epochs 5] [--test 100] [--gates]
 """
@@ -21,26 +21,27 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aspect_profile import trained
-from drike import datasets, load_model
-from drike.datasets.dataset import Split
-from drike.datasets.generated import with_generated
-from drike.deployment.edited_model import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import NO_RETAINS, Editor, InContextEditor, make
-from drike.editors.pool import Pool
-from drike.editors.selectors import RoleCounts
-from drike.edits import ASPECTS_OF_S, Aspect, EditCase
+from drike import load_model
+from drike.edits.edit import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
-from drike.evaluation.metrics import Counts, Outcome, Summary, counted, paired_differences, summary_of
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Decision, Gate
+from drike.gates.edit_names import common_questions
 from drike.gates.index import EditIndex
-from drike.gates.naming import common_questions
-from drike.gates.policy import applied
-from drike.gates.store_gate import encoder_of
+from drike.live.store_gate import encoder_of
 from drike.models.protocols import LanguageModel
-from drike.report.tables import INTERVALS, gate_table
+from drike.research import datasets
+from drike.research.datasets.dataset import Split
+from drike.research.datasets.generated import with_generated
+from drike.research.edited_model import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
+from drike.research.editors.catalog import NO_RETAINS, Editor, InContextEditor, make
+from drike.research.editors.pool import Pool
+from drike.research.editors.query_policy import applied
+from drike.research.editors.selectors import RoleCounts
+from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.metrics import Counts, Outcome, Summary, counted, paired_differences, summary_of
+from drike.research.report.tables import INTERVALS, gate_table
 from drike.support.table import as_markdown, as_text
 from lib import pages
 from lib.policies import trained_policy

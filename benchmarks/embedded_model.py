@@ -19,14 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from drike import datasets, load_model
-from drike.editors.catalog import make
-from drike.editors.pool import Pool
-from drike.edits import Aspect
+from drike import load_model
+from drike.edits.edit import Aspect
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import estimated, resampled
-from drike.report.tables import INTERVALS, STARRED
+from drike.research import datasets
+from drike.research.editors.catalog import make
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import estimated, resampled
+from drike.research.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference
 from drike.tinyfacts import EDITABLE, TEMPLATES, facts
 from lib import pages

@@ -16,17 +16,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from drike.datasets import Dataset, load
-from drike.editors.catalog import TokenLimit, make
-from drike.editors.pool import Pool
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import AnsweredCases, baseline_answers, evaluate, with_baseline_answers
-from drike.evaluation.judge import Judge
-from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model
 from drike.prompts import Role
-from drike.report.tables import INTERVALS
+from drike.research.datasets import Dataset, load
+from drike.research.editors.catalog import TokenLimit, make
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import AnsweredCases, baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.judge import Judge
+from drike.research.evaluation.metrics import Outcome, Summary, summarise
+from drike.research.report.tables import INTERVALS
 from lib import pages
 
 TITLE = "The newer forms, read and asked completely"

@@ -30,10 +30,9 @@ from pathlib import Path
 
 import numpy as np
 
-from drike import datasets
-from drike.datasets.form import query_template
-from drike.datasets.generated import with_generated
-from drike.edits import Aspect, EditCase
+from drike.answers.matching import normalise
+from drike.edits.edit import Aspect, EditCase
+from drike.edits.record import EditRecord, EditVersion, conflict_keys
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import BULK, salient
 from drike.gates.by_name import Named
@@ -53,10 +52,11 @@ from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.inventory import built_in
 from drike.gates.relations import contrary
-from drike.matching import normalise
-from drike.stores.records import EditRecord, EditVersion, conflict_keys
+from drike.research import datasets
+from drike.research.datasets.form import query_template
+from drike.research.datasets.generated import with_generated
 from drike.support.table import Table, as_markdown
-from drike.words import masked
+from drike.text.words import masked
 from lib import pages
 
 TITLE = "The gate on public data"

@@ -39,8 +39,8 @@ import uvicorn
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from drike.serving.server import listen
-from drike.stores.records import EditRecord
+from drike.edits.record import EditRecord
+from drike.gateway.http.server import listen
 from drike.stores.sqlite import SqliteStore
 from lib import pages
 

@@ -25,20 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from drike import datasets, load_model
-from drike.editors.pool import Pool
+from drike import load_model
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import answers_under
-from drike.evaluation.risk_control import (
-    METRICS,
-    Counts,
-    Guarantee,
-    calibrate,
-    certified,
-    lower_bound,
-    score,
-)
-from drike.training.s_objective import actions, count_right
+from drike.research import datasets
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import answers_under
+from drike.research.evaluation.risk_control import METRICS, Counts, Guarantee, calibrate, certified, lower_bound, score
+from drike.research.training.s_objective import actions, count_right
 from lib import pages
 from lib.ceilings import AnswerMatrix, mixes_of, shows_all_fixed
 from lib.policies import trained_policy

@@ -13,15 +13,15 @@ import sys
 from dataclasses import replace
 from itertools import chain
 
-from drike import datasets
-from drike.editors.catalog import UNTRAINED, make
-from drike.editors.pool import Pool
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GREEDY, RULES
-from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load
-from drike.report.tables import INTERVALS, disagreement
+from drike.research import datasets
+from drike.research.editors.catalog import UNTRAINED, make
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import GREEDY, RULES
+from drike.research.evaluation.metrics import Outcome, Summary, summarise
+from drike.research.report.tables import INTERVALS, disagreement
 from drike.support.table import as_text
 from lib import pages
 

@@ -32,7 +32,7 @@ SPLIT_AND_POOL = """
 import sys
 from drike import datasets
 from drike.encoders import load_encoder
-from drike.editors.pool import Pool
+from drike.research.editors.pool import Pool
 split = datasets.load(sys.argv[1]).split()
 Pool(split.demonstrations, load_encoder("hashing")).candidates([case.edit for case in (*split.train, *split.test)])
 """

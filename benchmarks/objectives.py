@@ -23,20 +23,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drike import datasets, load_model
-from drike.editors.catalog import Editor, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Form, Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Ranker, RoleCounts, Similarity, Threshold
-from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
+from drike import load_model
+from drike.edits.edit import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
-from drike.evaluation.evaluate import CaseAnswers
-from drike.evaluation.judge import Question
-from drike.evaluation.metrics import harmonic_mean
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role
-from drike.training.algorithm1 import rewrite_reward, train
+from drike.research import datasets
+from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Form, Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Ranker, RoleCounts, Similarity, Threshold
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.judge import Question
+from drike.research.evaluation.metrics import harmonic_mean
+from drike.research.training.algorithm1 import rewrite_reward, train
 from lib import pages
 from lib.ceilings import mixes_of, shows_all_fixed
 from lib.ensemble import fitness_weighted

@@ -15,16 +15,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from drike import datasets, tinyfacts
-from drike.editors.catalog import Editor, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import FORMS
-from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, policy_mixes
+from drike import tinyfacts
 from drike.encoders import load_encoder
-from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load
 from drike.prompts import PromptStyle
-from drike.report.tables import INTERVALS, STARRED
+from drike.research import datasets
+from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import FORMS
+from drike.research.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, policy_mixes
+from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
+from drike.research.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference, Table, as_markdown
 from lib import pages
 from lib.policies import trained_policy

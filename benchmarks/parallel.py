@@ -17,16 +17,17 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from drike import datasets, tinyfacts
-from drike.datasets.dataset import Split
-from drike.editors.catalog import Editor, FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike import tinyfacts
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import CustomModel, LanguageModel, Request, Score
-from drike.training.algorithm1 import in_blocks, rewrite_reward, train
+from drike.research import datasets
+from drike.research.datasets.dataset import Split
+from drike.research.editors.catalog import Editor, FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import in_blocks, rewrite_reward, train
 from lib import pages
 
 TITLE = "Several edits at once"

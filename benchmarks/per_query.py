@@ -20,15 +20,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drike import datasets, load_model
-from drike.editors.pool import Pool
-from drike.editors.selectors import RoleCounts
-from drike.edits import Edit, EditCase
+from drike import load_model
+from drike.edits.edit import Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
-from drike.evaluation.evaluate import CaseAnswers, answers_under
-from drike.evaluation.metrics import estimated
+from drike.research import datasets
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import RoleCounts
+from drike.research.evaluation.evaluate import CaseAnswers, answers_under
+from drike.research.evaluation.metrics import estimated
 from drike.support.table import as_markdown
-from drike.words import mentions
+from drike.text.words import mentions
 from lib import pages
 from lib.ceilings import (
     AnswerMatrix,

@@ -14,13 +14,13 @@ import argparse
 import sys
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts
-from drike.datasets import TINYFACTS, load
-from drike.editors.catalog import make
-from drike.editors.pool import Pool
+from drike.edits.record import as_stored
 from drike.encoders import load_encoder
 from drike.models import EMBEDDED
 from drike.models import load as load_model
-from drike.stores.records import as_stored
+from drike.research.datasets import TINYFACTS, load
+from drike.research.editors.catalog import make
+from drike.research.editors.pool import Pool
 from lib import pages
 
 TITLE = "Where an edit stands in a request"

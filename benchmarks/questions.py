@@ -40,11 +40,11 @@ from pathlib import Path
 import numpy as np
 
 from drike.encoders import FloatArray, TextEncoder, load_encoder
-from drike.evaluation.metrics import estimated, resampled
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
+from drike.research.evaluation.metrics import estimated, resampled
 from drike.stores.log import snapshot
 from drike.stores.opening import open_store
 from drike.stores.portable import edits_of, import_edits, scan

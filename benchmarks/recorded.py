@@ -35,15 +35,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
+from drike.edits.record import EditVersion
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import salient
-from drike.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Candidate, Decision, Gate
 from drike.gates.index import EditIndex
-from drike.stores.records import EditVersion
+from drike.research.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.support.table import Cell, Difference, Estimate, Number, Table, as_markdown
 from lib import pages, recorded
 from lib.recorded import WEIGHT_EDITORS, Answer, RecordedEdit, RecordedQuestion, clean

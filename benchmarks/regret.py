@@ -20,18 +20,19 @@ from statistics import fmean
 
 import numpy as np
 
-from drike import datasets, tinyfacts
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import FORMS, Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Ranker, Similarity, Threshold
+from drike import tinyfacts
 from drike.encoders import load_encoder
-from drike.evaluation.metrics import resampled
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader
 from drike.prompts import DemonstrationSet, PromptStyle
+from drike.research import datasets
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import FORMS, Retriever
+from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Ranker, Similarity, Threshold
+from drike.research.evaluation.metrics import resampled
+from drike.research.training.algorithm1 import rewrite_reward, train
 from drike.tinyfacts import TEMPLATES
-from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 
 TITLE = "Regret on the closed-form reader"

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.datasets.dataset import SplitIds
-from drike.edits import Aspect
-from drike.evaluation.metrics import Outcome, counted, summary_of
-from drike.report.tables import costs, paired, table1
-from drike.runs.run import FILE, SPLIT, append, outcomes_path, write_record
+from drike.edits.edit import Aspect
+from drike.research.datasets.dataset import SplitIds
+from drike.research.evaluation.metrics import Outcome, counted, summary_of
+from drike.research.report.tables import costs, paired, table1
+from drike.research.runs.run import FILE, SPLIT, append, outcomes_path, write_record
 from drike.support.files import with_checksum
 from drike.support.table import Table
 from lib import pages

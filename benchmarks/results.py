@@ -19,22 +19,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from drike import datasets, tinyfacts
-from drike.datasets.dataset import TEST, TRAIN, Split
-from drike.editors.catalog import Editor, InContextEditor, Unedited
-from drike.editors.pool import Pool
-from drike.editors.retriever import FORMS, Form, Retriever
-from drike.editors.selectors import Budget, Flip, Fraction, RankAndCut, Similarity, Threshold
-from drike.edits import EditCase
+from drike import tinyfacts
+from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
-from drike.report.tables import COLUMNS, STARRED, costs, differences, table1
+from drike.research import datasets
+from drike.research.datasets.dataset import TEST, TRAIN, Split
+from drike.research.editors.catalog import Editor, InContextEditor, Unedited
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import FORMS, Form, Retriever
+from drike.research.editors.selectors import Budget, Flip, Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome, counted, summarise
+from drike.research.report.tables import COLUMNS, STARRED, costs, differences, table1
+from drike.research.training.algorithm1 import Episode, rewrite_reward, top, train
 from drike.support.table import Table, as_markdown
-from drike.training.algorithm1 import Episode, rewrite_reward, top, train
 from lib import pages
 from lib.draws import renormalised, sampled, stopped_at_flip
 

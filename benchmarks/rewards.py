@@ -15,19 +15,20 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from drike import datasets, load_model
-from drike.editors.catalog import Editor, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Ranker, Similarity
-from drike.edits import EditCase
+from drike import load_model
+from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import answers_under, evaluate
-from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models.protocols import LanguageModel
-from drike.report.tables import INTERVALS, STARRED
+from drike.research import datasets
+from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Ranker, Similarity
+from drike.research.evaluation.evaluate import answers_under, evaluate
+from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
+from drike.research.report.tables import INTERVALS, STARRED
+from drike.research.training.algorithm1 import Reward, RewardChannel, at_once, rewrite_reward, train
 from drike.support.table import Difference
-from drike.training.algorithm1 import Reward, RewardChannel, at_once, rewrite_reward, train
 from lib import pages
 from lib.ceilings import mixes_of, shows_all_fixed
 from lib.credit import every_probe, marginal, s_weighted

@@ -25,25 +25,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployed import READINGS, with_hard_questions
-from drike import datasets, load_model, tinyfacts
-from drike.datasets.dataset import Split
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, SameSize, Selector, Similarity, Threshold
-from drike.edits import ASPECTS_OF_S, Aspect, EditCase
+from drike import load_model, tinyfacts
+from drike.edits.edit import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
-from drike.evaluation.evaluate import CaseAnswers, answers_under, baseline_answers, with_baseline_answers
-from drike.evaluation.metrics import estimated
-from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel
-from drike.report.tables import INTERVALS
+from drike.research import datasets
+from drike.research.datasets.dataset import Split
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.query_policy import QueryPolicy
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, RoleCounts, SameSize, Selector, Similarity, Threshold
+from drike.research.evaluation.evaluate import CaseAnswers, answers_under, baseline_answers, with_baseline_answers
+from drike.research.evaluation.metrics import estimated
+from drike.research.report.tables import INTERVALS
+from drike.research.training import algorithm1
+from drike.research.training.algorithm1 import rewrite_reward
+from drike.research.training.s_objective import actions, train_query_policy, training_cases
 from drike.support.table import NOT_MEASURED
-from drike.training import algorithm1
-from drike.training.algorithm1 import rewrite_reward
-from drike.training.s_objective import actions, train_query_policy, training_cases
-from drike.words import mentions
+from drike.text.words import mentions
 from lib import pages
 from lib.ceilings import AnswerMatrix
 from lib.seeds import measured, scores

@@ -28,19 +28,19 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from drike import datasets
-from drike.editors.catalog import Editor, FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import CustomModel
 from drike.models.served import ApiOptions
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
-from drike.training.algorithm1 import in_blocks, rewrite_reward, train
+from drike.research import datasets
+from drike.research.editors.catalog import Editor, FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import in_blocks, rewrite_reward, train
 from lib import pages
 
 TITLE = "A served model with several requests at a time"

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 
-from drike.datasets import TINYFACTS, Dataset, load
 from drike.encoders import MINILM, TextEncoder, load_encoder
 from drike.encoders.base import directions, nearest
 from drike.errors import DataError
 from drike.prompts import query_block
+from drike.research.datasets import TINYFACTS, Dataset, load
 from lib import pages
 
 TITLE = "Similarity of demonstrations"

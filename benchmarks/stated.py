@@ -1,4 +1,4 @@
-"""How well `drike.stated` reads answers in free text: agreement with published verdicts. No language model is asked.
+"""How well `drike.answers.statements` reads free text: agreement with published verdicts. No language model is asked.
 
 *Short answers*: HalluEditBench's recorded answers to an edit's own question and its paraphrase, of the unedited model,
 with the fact in the prompt, and of all weight editors in the files. The files' verdict says whether an answer is right
@@ -29,8 +29,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drike.edits import Aspect
-from drike.stated import Stated, stated
+from drike.answers.statements import Stated, stated
+from drike.edits.edit import Aspect
 from drike.support.table import Cell, Number
 from lib import pages
 from lib.recorded import RecordedEdit, recorded_edits, states

@@ -23,22 +23,23 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
 
-from drike import datasets, tinyfacts
-from drike.datasets.dataset import Split
-from drike.editors.catalog import Editor, InContextEditor, Unedited
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Similarity, Threshold
-from drike.edits import EditCase
+from drike import tinyfacts
+from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, Summary, paired_difference, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
-from drike.report.tables import by_epoch, costs, distribution_of, epochs_table, table1
+from drike.research import datasets
+from drike.research.datasets.dataset import Split
+from drike.research.editors.catalog import Editor, InContextEditor, Unedited
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome, Summary, paired_difference, summarise
+from drike.research.report.tables import by_epoch, costs, distribution_of, epochs_table, table1
+from drike.research.training.algorithm1 import Episode, rewrite_reward, train
 from drike.support.table import Estimate, Table, as_markdown
-from drike.training.algorithm1 import Episode, rewrite_reward, train
 from lib import pages
 from lib.feedback import disturbed
 from lib.variants import agreement_table, distribution_table, frontier_table

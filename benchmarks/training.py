@@ -24,18 +24,19 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from drike import datasets, tinyfacts
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from drike import tinyfacts
 from drike.encoders import MINILM, load_encoder
 from drike.models.local import scoring
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Request, Score, cut
-from drike.runs.run import Setup
-from drike.training.algorithm1 import rewrite_reward, train
+from drike.research import datasets
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from drike.research.runs.run import Setup
+from drike.research.training.algorithm1 import rewrite_reward, train
 from lib import pages
 
 TITLE = "A whole training run"

@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from drike.conversations.rendering import AsBlock
+from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
-from drike.serving.editing import RequestEditor
-from drike.serving.feed import EditFeed
-from drike.serving.gateway import Gateway, Metrics
-from drike.serving.options import GatewayOptions, Mode
-from drike.serving.requests import EditedRequest
-from drike.serving.upstream import Reply, Upstream, UpstreamCall
-from drike.stores.records import EditRecord
+from drike.gateway.editing import RequestEditor
+from drike.gateway.http.routes import Gateway, Metrics
+from drike.gateway.http.upstream import Reply, Upstream, UpstreamCall
+from drike.gateway.options import GatewayOptions, Mode
+from drike.gateway.requests import EditedRequest
+from drike.gateway.tenants import EditFeed
 from drike.stores.sqlite import SqliteStore
 from lib import pages
 

@@ -15,14 +15,14 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from drike import datasets
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.edits import Aspect, EditCase, Probe
+from drike.edits.edit import Aspect, EditCase, Probe
 from drike.encoders import load_encoder
-from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load
-from drike.report.tables import INTERVALS
+from drike.research import datasets
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
+from drike.research.report.tables import INTERVALS
 from drike.support.table import Difference
 from drike.tinyfacts import TEMPLATES, facts
 from lib import pages

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
 from drike.prompts import Demonstration, DemonstrationSet, Layout, OrderName, PromptStyle, Role
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()
 DR_IKE = InContextEditor("DR-IKE", Pool(CAPITALS, ENCODER), RankAndCut(Retriever(ENCODER), Fraction(0.5)))

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.editors.catalog import InContextEditor, TokenLimit
-from drike.editors.pool import Pool, rotations
-from drike.editors.selectors import RoleCounts, Selection, Selector
-from drike.edits import ASPECTS_OF_S, Aspect, EditCase
-from drike.evaluation.evaluate import CaseAnswers, answers_to
-from drike.evaluation.judge import Judge
-from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+from drike.edits.edit import ASPECTS_OF_S, Aspect, EditCase
 from drike.models.protocols import LanguageModel
 from drike.prompts import DemonstrationSet, PromptStyle, Role
-from drike.report.tables import INTERVALS
+from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.pool import Pool, rotations
+from drike.research.editors.selectors import RoleCounts, Selection, Selector
+from drike.research.evaluation.evaluate import CaseAnswers, answers_to
+from drike.research.evaluation.judge import Judge
+from drike.research.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+from drike.research.report.tables import INTERVALS
 from drike.support.parallel import in_order
 from drike.support.table import Cell, Estimate, Number, Table
 

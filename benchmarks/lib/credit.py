@@ -13,11 +13,11 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from statistics import fmean
 
-from drike.edits import Aspect, Probe
+from drike.edits.edit import Aspect, Probe
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge, Rule, ask_probes, is_right
 from drike.models.protocols import LanguageModel
-from drike.training.algorithm1 import Arrival, Reward, RewardChannel, Rewards, Rollout, at_once, count_tokens
+from drike.research.evaluation.judge import Judge, Rule, ask_probes, is_right
+from drike.research.training.algorithm1 import Arrival, Reward, RewardChannel, Rewards, Rollout, at_once, count_tokens
 
 _FLOOR = 0.1  # no aspect weighs more than 100 times another
 

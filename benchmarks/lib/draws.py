@@ -12,10 +12,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from drike.editors.selectors import Budget
 from drike.models.protocols import LanguageModel
 from drike.prompts import DemonstrationSet
-from drike.training.algorithm1 import Choice, Choose, Reward, Rewards, Rollout, rewrite_reward, top
+from drike.research.editors.selectors import Budget
+from drike.research.training.algorithm1 import Choice, Choose, Reward, Rewards, Rollout, rewrite_reward, top
 
 
 def sampled(rng: random.Random, *, apart: bool = False) -> Choose:

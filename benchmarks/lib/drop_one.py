@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import torch
 
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.errors import UsageError
-from drike.evaluation.judge import GREEDY, Judge, ask_probes, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, PromptStyle
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.evaluation.judge import GREEDY, Judge, ask_probes, is_right
 from drike.support.parallel import in_order
 
 from .credit import mean_of_aspects

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drike.edits import Edit
-from drike.matching import first_line
+from drike.answers.matching import first_line
+from drike.edits.edit import Edit
 from drike.models.protocols import MAX_REASONING_TOKENS, LanguageModel
 from drike.prompts import SENTENCE, TO_COMPLETE, WORLD_CHANGED, Prompt, facts_of
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drike.editors.selectors import Ranker, Ranking, ranking_of
-from drike.edits import Key, trained_on
+from drike.edits.edit import Key, trained_on
 from drike.prompts import DemonstrationSet
+from drike.research.editors.selectors import Ranker, Ranking, ranking_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from drike.training.algorithm1 import Arrival, RewardChannel, Rewards, Rollout, at_once
+from drike.research.training.algorithm1 import Arrival, RewardChannel, Rewards, Rollout, at_once
 
 
 def late(delay: int, episodes: int, rng: random.Random, channel: RewardChannel = at_once) -> RewardChannel:

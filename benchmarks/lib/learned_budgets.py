@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drike.editors.selectors import Budget, Flip, Threshold, require_candidates, require_shots
 from drike.encoders import TextEncoder
 from drike.prompts import DemonstrationSet, demonstration_block, query_block
+from drike.research.editors.selectors import Budget, Flip, Threshold, require_candidates, require_shots
 
 KINDS: Mapping[str, tuple[str, ...]] = {  # of learned budgets, with their features
     "scores": ("scores",),

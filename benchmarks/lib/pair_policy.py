@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drike.editors.selectors import RoleCounts, Selection, Selector
-from drike.edits import Aspect, Edit, EditCase
+from drike.edits.edit import Aspect, Edit, EditCase
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
-from drike.evaluation.evaluate import CaseAnswers
 from drike.prompts import DemonstrationSet, Role
-from drike.words import mentions
+from drike.research.editors.selectors import RoleCounts, Selection, Selector
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.text.words import mentions
 
 Masks = Mapping[Aspect, Tensor]  # which probes are of an aspect, [probes]
 Loss = Callable[[Tensor, Tensor, Masks], Tensor]  # of logits and right answers [probes, mixes]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from math import inf
 
+from drike.edits.record import EditVersion
 from drike.gates.chains import Evidence, Link, walk
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.stores.records import EditVersion
 
 
 def ranked(query: str, index: EditIndex, count: int) -> list[EditVersion]:

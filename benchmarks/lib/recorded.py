@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drike.datasets.rows import Row, read_rows
-from drike.edits import Aspect
+from drike.answers.matching import normalise
+from drike.edits.edit import Aspect
+from drike.edits.record import EditRecord, EditVersion
 from drike.errors import DataError
-from drike.matching import normalise
-from drike.stores.records import EditRecord, EditVersion
+from drike.support.rows import Row, read_rows
 
 WEIGHT_EDITORS = ("FT-L", "FT-M", "LoRA", "ROME", "MEMIT", "GRACE")
 HOPS = range(2, 7)

@@ -1,11 +1,12 @@
 """A policy trained on recorded answers: for each question, leave it alone or state the fact.
 
-It is DR-IKE-Q's (`drike.gates.policy`) with one mix, the fact alone: a logistic head over the default gate's features
-of the question's own edit, and over a few of the question itself, as the good that the fact does depends on what is
+It is DR-IKE-Q's (`drike.research.editors.query_policy`) with one mix, the fact alone: a logistic head over the default
+gate's features of the question's own edit, and over a few of the question itself, as the good that the fact does depends on what is
 asked: a choice, yes or no, several hops. That the gate does not consider the edit is a feature, too.
 
 Two estimators of the same gradient train it, that of the harmonic mean of all kinds of questions: the exact one, as
-both answers to each question are known (`drike.training.s_objective.fit`), and REINFORCE, which draws one of them.
+both answers to each question are known (`drike.research.training.s_objective.fit`), and REINFORCE, which draws one of
+them.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from drike.editors.selectors import RoleCounts
+from drike.edits.record import EditVersion
 from drike.encoders import TextEncoder
-from drike.evaluation.metrics import harmonic_mean
 from drike.gates.calibrated import LogisticHead
 from drike.gates.decision import EQUAL, Candidate
-from drike.gates.policy import QueryPolicy, Shown
-from drike.stores.records import EditVersion
-from drike.training.s_objective import SHIFTS, fit
+from drike.research.editors.query_policy import QueryPolicy, Shown
+from drike.research.editors.selectors import RoleCounts
+from drike.research.evaluation.metrics import harmonic_mean
+from drike.research.training.s_objective import SHIFTS, fit
 from lib.recorded import states
 
 STRENGTH = 0.000003  # of the pull to the weights of the start

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from drike.conversations.following import is_challenge
-from drike.conversations.tuning import NEW_FACTS
-from drike.editors.catalog import Editor, Unedited
-from drike.edits import Edit, EditCase, Key, Probe, trained_on
+from drike.edits.edit import Edit, EditCase, Key, Probe, trained_on
+from drike.gateway.proving.tuning import NEW_FACTS
 from drike.prompts import Prompt
+from drike.research.editors.catalog import Editor, Unedited
 
 
 @runtime_checkable

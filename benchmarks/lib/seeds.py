@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+from drike.research.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
 
 from .ceilings import AnswerMatrix, Chosen, Measured
 

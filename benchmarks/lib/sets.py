@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from drike.editors.pool import Pool
-from drike.edits import Aspect, EditCase
+from drike.edits.edit import Aspect, EditCase
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge, Question, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, PromptStyle
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.judge import Judge, Question, Verdict, is_right
 
 from .subsets import PlackettLuce, Subset, SubsetPolicy
 

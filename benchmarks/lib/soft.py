@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from itertools import chain
 
-from drike.edits import Probe
-from drike.evaluation.judge import GREEDY, Judge, Question, Verdict, is_right
+from drike.edits.edit import Probe
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
-from drike.training.algorithm1 import Reward, Rewards, Rollout, count_tokens
+from drike.research.evaluation.judge import GREEDY, Judge, Question, Verdict, is_right
+from drike.research.training.algorithm1 import Reward, Rewards, Rollout, count_tokens
 
 from .credit import mean_of_aspects
 

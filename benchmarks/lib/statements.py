@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from drike.stores.records import EditRecord
+from drike.edits.record import EditRecord
 
 _NOUNS = (
     "anthem",

@@ -20,10 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from drike.editors.selectors import Selection
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
 from drike.prompts import Demonstration, DemonstrationSet, Role
+from drike.research.editors.selectors import Selection
 
 Subset = tuple[int, ...]  # indices of demonstrations, as shown
 ROLES = tuple(Role)

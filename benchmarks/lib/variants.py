@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from drike.evaluation.metrics import Outcome, Summary, counted, share_over_cases
-from drike.report.tables import STARRED, cell, differences, distribution_of
+from drike.research.evaluation.metrics import Outcome, Summary, counted, share_over_cases
+from drike.research.report.tables import STARRED, cell, differences, distribution_of
 from drike.support.table import Cell, Estimate, Number, Table
 
 _BAR = 30  # blocks of the longest one in a histogram

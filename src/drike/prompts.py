@@ -18,8 +18,8 @@ from enum import StrEnum
 from itertools import cycle, islice, zip_longest
 from typing import Literal, get_args
 
-from drike.edits import Edit, EditCase, Probe, rewrite_probe
-from drike.words import mentions
+from drike.edits.edit import Edit, EditCase, Probe, rewrite_probe
+from drike.text.words import mentions
 
 Layout = Literal["append", "ike"]
 RetainForm = Literal["headed", "bare"]

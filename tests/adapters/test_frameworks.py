@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from drike.conversations.corrections import Corrections
 from drike.gates.by_name import Named
+from drike.live.corrections import Corrections
 from drike.stores.opening import open_store
-from tests.worlds import clients
-from tests.worlds.speaking import speaker
-from tests.worlds.talking import BLOCK, LONGEST, RECORDS, Result, result_of, talk
-from tests.worlds.tally import Tally
+from tests.fakes import clients
+from tests.fakes.speaking import speaker
+from tests.fakes.talking import BLOCK, LONGEST, RECORDS, Result, result_of, talk
+from tests.fakes.tally import Tally
 
 pytestmark = pytest.mark.clients
 QUESTION = "What is the capital of Peru?"

@@ -17,10 +17,10 @@ import pytest
 import drike
 from drike.conversations.rendering import AsBlock
 from drike.stores.opening import open_store
+from tests.fakes.gateways import running, upstream
+from tests.fakes.speaking import Speaker, speaker
+from tests.fakes.talking import RECORDS
 from tests.hostile.requesting import MAKERS
-from tests.worlds.gateways import running, upstream
-from tests.worlds.speaking import Speaker, speaker
-from tests.worlds.talking import RECORDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
 LIBRARY, *FRAMEWORKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

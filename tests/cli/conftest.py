@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.commands import SMALL, run
+from tests.fakes.commands import SMALL, run
 
 
 def make(folder: Path) -> None:

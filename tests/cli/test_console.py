@@ -11,7 +11,7 @@ from rich.console import Console
 
 from drike.cli import console as showing
 from drike.encoders import HashingEncoder
-from drike.report.tables import COLUMNS
+from drike.research.report.tables import COLUMNS
 from drike.support import progress
 from drike.support.table import Table
 

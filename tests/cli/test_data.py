@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 
 def test_inspecting_data_prints_counts_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from drike.datasets.dataset import SplitIds
 from drike.encoders import HashingEncoder
-from drike.runs.checkpoint import load
-from drike.runs.run import append, read_outcomes
-from tests.worlds.commands import SMALL, run
+from drike.research.datasets.dataset import SplitIds
+from drike.research.runs.checkpoint import load
+from drike.research.runs.run import append, read_outcomes
+from tests.fakes.commands import SMALL, run
 
 
 def test_a_run_records_everything_needed_to_repeat_it(demo: Path) -> None:

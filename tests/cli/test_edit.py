@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from drike import datasets, tinyfacts
+from drike import tinyfacts
 from drike.cli.edits import parse_fact
 from drike.errors import ModelError, UsageError
-from tests.worlds.commands import SMALL, run
+from drike.research import datasets
+from tests.fakes.commands import SMALL, run
 
 
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from drike.conversations.tuning import stored_choice
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
-from drike.gates.store_gate import needs_recalibration, open_gate
+from drike.gateway.proving.tuning import stored_choice
+from drike.live.store_gate import needs_recalibration, open_gate
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import serve, serving
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import serve, serving
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 

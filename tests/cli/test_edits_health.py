@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from drike.stores.counts import Counted, add
+from drike.edits.record import EditRecord, Status
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, Status
-from tests.worlds.commands import run
+from drike.stores.traffic import Counted, add
+from tests.fakes.commands import run
 
 HOSTILE = "<script>alert(1)</script>"
 

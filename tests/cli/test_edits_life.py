@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving.health import Sampling
-from drike.stores import reports
+from drike.edits.record import EditRecord
+from drike.gateway.traffic import Sampling
+from drike.stores import inbox as reports
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 Edits = Callable[..., str]

@@ -14,13 +14,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from drike.serving.options import GatewayOptions
-from drike.serving.start import start
+from drike.gateway.options import GatewayOptions
+from drike.gateway.start import start
 from drike.stores.opening import open_store
 from drike.stores.verifications import last_number, saved
-from tests.worlds.commands import run
-from tests.worlds.gateways import RawHandler, Received, upstream
-from tests.worlds.obeying import answering, declines, obeys, quotes_both, resists
+from tests.fakes.commands import run
+from tests.fakes.gateways import RawHandler, Received, upstream
+from tests.fakes.obeying import answering, declines, obeys, quotes_both, resists
 
 PERU = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo", "target_true": "Lima",
         "wordings": ["Peru is governed from"], "aliases": ["Republic of Peru"],

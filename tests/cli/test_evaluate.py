@@ -8,19 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from drike import datasets, tinyfacts
+from drike import tinyfacts
 from drike.cli.experiments import swept
 from drike.cli.running import open_setup, open_trained_run
-from drike.datasets.dataset import SplitIds
-from drike.editors.catalog import InContextEditor, make, ranks_retains
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
-from drike.evaluation.judge import RULES
 from drike.prompts import PromptStyle
-from drike.runs.run import read_outcomes
-from tests.worlds.commands import SMALL, run
+from drike.research import datasets
+from drike.research.datasets.dataset import SplitIds
+from drike.research.editors.catalog import InContextEditor, make, ranks_retains
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Threshold
+from drike.research.evaluation.judge import RULES
+from drike.research.runs.run import read_outcomes
+from tests.fakes.commands import SMALL, run
 
 
 def test_evaluating_a_run_uses_the_settings_of_that_run(demo: Path, tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from rich.cells import cell_len
 import drike
 from drike.cli import app
 from drike.cli.options import OPTIONS, PANELS
-from drike.datasets import SUBSETS
 from drike.errors import UsageError
+from drike.research.datasets import SUBSETS
 from drike.stores.moves import MOST_APPROVALS
-from tests.worlds.commands import SMALL, commands, run
+from tests.fakes.commands import SMALL, commands, run
 
 EVERY = commands()
 
@@ -189,7 +189,7 @@ def test_light_commands_load_no_model_library(tmp_path: Path) -> None:
     code = f"""
 import sys
 from drike.__main__ import main
-from drike.serving.start import Started
+from drike.gateway.start import Started
 Started.run = lambda self: self.tenants.close()
 for arguments in {commands!r}:
     sys.argv[1:] = arguments

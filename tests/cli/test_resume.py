@@ -16,12 +16,12 @@ import pytest
 
 from drike.cli import running
 from drike.cli.running import alone_at
-from drike.editors.selectors import Threshold
-from drike.evaluation.metrics import Outcome
-from drike.runs import checkpoint
-from drike.runs.run import outcomes_path, read_outcomes
+from drike.research.editors.selectors import Threshold
+from drike.research.evaluation.metrics import Outcome
+from drike.research.runs import checkpoint
+from drike.research.runs.run import outcomes_path, read_outcomes
 from drike.support.files import with_checksum
-from tests.worlds.commands import SMALL, run
+from tests.fakes.commands import SMALL, run
 
 
 @pytest.fixture(scope="module")

@@ -17,22 +17,22 @@ from pathlib import Path
 import pytest
 
 from drike.conversations.rendering import AsBlock, Placement, Restating
-from drike.conversations.tuning import ChosenPlacement, save_choice
 from drike.conversations.turns import Api
-from drike.editors.catalog import InContextEditor
+from drike.edits.record import EditRecord
 from drike.errors import DrikeError
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json
-from drike.serving.admission import principal_of
-from drike.serving.options import GatewayOptions
-from drike.serving.requests import read_request
-from drike.serving.start import Started, gate_for, start
+from drike.gateway.http.admission import principal_of
+from drike.gateway.options import GatewayOptions
+from drike.gateway.proving.tuning import ChosenPlacement, save_choice
+from drike.gateway.requests import read_request
+from drike.gateway.start import Started, gate_for, start
+from drike.research.editors.catalog import InContextEditor
 from drike.stores.opening import TENANT
-from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.commands import run
-from tests.worlds.gateways import FewShots, ask, decided
-from tests.worlds.suggestible import POOL, UNTRAINED
+from tests.fakes.commands import run
+from tests.fakes.gateways import FewShots, ask, decided
+from tests.fakes.suggestible import POOL, UNTRAINED
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -80,7 +80,7 @@ def test_the_first_start_shows_how_far_the_wordings_are_encoded(
         for opened in started.sockets:
             opened.close()
 
-    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
     monkeypatch.setattr(Started, "run", end)
     monkeypatch.setattr("drike.cli.console._LINES_EVERY", 0.0)
     (here / "gate.json").write_text(to_json(replace(default_gate(), encoder="hashing")))
@@ -188,7 +188,7 @@ def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixt
 def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
     options = GatewayOptions(upstream="http://127.0.0.1:9/v1", create=True, port=0, admin_port=0)
     keyless = start(options)
     scope: dict[str, object] = {"headers": []}
@@ -271,7 +271,7 @@ NOWHERE = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port",
 def test_a_store_that_is_missing_is_refused_or_made_on_request(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
     for store in ((), ("--store", "typo.db")):
         said = refused(capsys, *NOWHERE, *store, "--mode", "on")
         assert "there is no store" in said and "or make this one (--create)" in said
@@ -290,7 +290,7 @@ def test_a_store_that_is_missing_is_refused_or_made_on_request(
 def test_keys_may_be_elsewhere_and_may_be_required(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
     assert "there are no keys: make one" in refused(capsys, *NOWHERE, "--create", "--require-keys")
     assert "no file of keys at kept/keys.json" in refused(capsys, *NOWHERE, "--create", "--keys", "kept/keys.json")
     assert run("keys", "add", "--keys", "kept/keys.json") == 0
@@ -308,7 +308,7 @@ def test_keys_may_be_elsewhere_and_may_be_required(
 def test_a_key_for_the_upstream_that_is_none_is_refused(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
     monkeypatch.setenv("DRIKE_API_KEY", key)
     said = refused(capsys, *NOWHERE, "--create")
     assert "$DRIKE_API_KEY holds characters that no key has" in said and "sk-a" not in said
@@ -317,7 +317,7 @@ def test_a_key_for_the_upstream_that_is_none_is_refused(
 def test_an_upstream_without_encryption_must_be_named(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
     address = "http://vllm.internal:8000/v1"
     words = refused(capsys, "--upstream", address, "--create", "--allow-http", "other.internal")
     assert "use https, or allow it (--allow-http; drike serve: --allow-http vllm.internal)" in words

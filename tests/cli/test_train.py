@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from drike import datasets, tinyfacts
+from drike import tinyfacts
 from drike.cli.options import ModelOptions
 from drike.cli.running import DEFAULTS, open_model, open_trained_run
-from drike.datasets.dataset import SplitIds
-from drike.editors.selectors import Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.models import ApiOptions
-from drike.runs.checkpoint import load, save
-from drike.runs.run import read_outcomes
-from tests.worlds.commands import SMALL, run
+from drike.research import datasets
+from drike.research.datasets.dataset import SplitIds
+from drike.research.editors.selectors import Fraction, Threshold
+from drike.research.runs.checkpoint import load, save
+from drike.research.runs.run import read_outcomes
+from tests.fakes.commands import SMALL, run
 
 
 @pytest.mark.parametrize("budget", ["all", "threshold"])

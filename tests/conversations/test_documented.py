@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from drike.conversations.rendering import AsBlock, AsPrompt
-from drike.serving.requests import APIS, read_request
-from tests.worlds.dialogues import follower
-from tests.worlds.gateways import FewShots
+from drike.gateway.requests import APIS, read_request
+from tests.fakes.dialogues import follower
+from tests.fakes.gateways import FewShots
 
 DOCS = Path(__file__).parents[2] / "docs" / "serving.md"
 ROWS = re.findall(r"^\| (`/v1\S+`|the same.*?) \| `(\{.*?\})` \| `(\{.*\})` \|$", DOCS.read_text("utf-8"), re.MULTILINE)

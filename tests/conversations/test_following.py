@@ -14,16 +14,16 @@ import pytest
 from drike.conversations.following import Earlier, Follower, Memory, Standing, TurnFacts
 from drike.conversations.rendering import AsBlock, AsPrompt, Occasion
 from drike.conversations.turns import Api, read
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import as_stored
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
-from drike.serving.requests import read_request
-from drike.stores.records import as_stored
-from tests.worlds.dialogues import EDITS, REQUESTS, chat, dialogue, follower
-from tests.worlds.gateways import FewShots
-from tests.worlds.indexes import default_encoder
+from drike.gateway.requests import read_request
+from tests.fakes.dialogues import EDITS, REQUESTS, chat, dialogue, follower
+from tests.fakes.gateways import FewShots
+from tests.fakes.indexes import default_encoder
 
 BLOCK = re.compile(r'\n*<corrected-facts id="(\w+)">\n.*?</corrected-facts id="\1">\n*', re.DOTALL)
 IMITATION = "<corrected-facts id=1>"

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, clean, defused
-from drike.editors.catalog import FactPrompt
-from drike.edits import Edit
-from drike.stores.records import as_stored
-from tests.worlds.gateways import FewShots
-from tests.worlds.timing import quickest
+from drike.edits.edit import Edit
+from drike.edits.record import as_stored
+from drike.research.editors.catalog import FactPrompt
+from tests.fakes.gateways import FewShots
+from tests.fakes.timing import quickest
 
 PERU = Edit("The capital of Peru is", "Oslo", subject="Peru")
 

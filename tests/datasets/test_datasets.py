@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.datasets import by_case_id, description, fetch, load
-from drike.datasets.form import around, clean, learn
-from drike.edits import ASPECTS_OF_S, Edit
+from drike.edits.edit import ASPECTS_OF_S, Edit
 from drike.errors import DataError
+from drike.research.datasets import by_case_id, description, fetch, load
+from drike.research.datasets.form import around, clean, learn
 
 SHARED = Path(__file__).parents[3] / "shared" / "datasets"
 FULL = SHARED / "counterfact_400.json"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.datasets import fetch, load
 from drike.errors import DataError
+from drike.research.datasets import fetch, load
 from tests.datasets.test_datasets import row
 
 CONTENT = json.dumps([row(3)]).encode()

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.datasets import PUBLISHED, Dataset, description, load
-from drike.datasets.dataset import SUBSETS
-from drike.datasets.generated import with_generated
-from drike.editors.pool import Pool
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
 from drike.encoders import HashingEncoder
 from drike.errors import DataError
-from drike.evaluation.metrics import Outcome, summarise
 from drike.prompts import Role
+from drike.research.datasets import PUBLISHED, Dataset, description, load
+from drike.research.datasets.dataset import SUBSETS
+from drike.research.datasets.generated import with_generated
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.metrics import Outcome, summarise
 from tests.datasets.test_datasets import SHARED, flat_row, row, server, written
 
 __all__ = ["server"]  # a fixture

@@ -13,21 +13,21 @@ from pathlib import Path
 import pytest
 
 from benchmarks.lib.challenges import challenged_often
-from drike.datasets import load
-from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, choice, with_generated, yes_no
-from drike.editors.catalog import FactPrompt, Unedited
-from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
-from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
-from drike.evaluation.judge import GENERATE, GREEDY, Rule
-from drike.evaluation.metrics import summarise
+from drike.edits.edit import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.models.protocols import CustomModel, LanguageModel
-from drike.report.groups import read_run
+from drike.research.datasets import load
+from drike.research.datasets.generated import ASIDES, CHALLENGES, GENERATED, choice, with_generated, yes_no
+from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.judge import GENERATE, GREEDY, Rule
+from drike.research.evaluation.metrics import summarise
+from drike.research.report.groups import read_run
 from drike.support.files import with_checksum
 from drike.tinyfacts import KINDS, TEMPLATES, facts
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, chat_answer, connect, serve
-from tests.worlds.small import CAPITALS, follows_the_fact, old_object
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, chat_answer, connect, serve
+from tests.fakes.small import CAPITALS, follows_the_fact, old_object
 from tools.tinyfacts.check import two_hops
 
 ADDED = (Aspect.YES_NO, Aspect.CHOICE, Aspect.PUSHBACK, Aspect.DISTRACTOR)

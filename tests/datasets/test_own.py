@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.datasets import load, own
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import EditRecord
 from drike.errors import DataError
-from drike.serving.start import _open_editor
+from drike.gateway.start import _open_editor
+from drike.research.datasets import load, own
 from drike.stores.portable import edits_of, scan
-from drike.stores.records import EditRecord
 from tests.datasets.test_datasets import flat_row, written
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 HEADER = (
     "prompt,target_new,subject,target_true,paraphrase,paraphrase_2,neighborhood_prompt,neighborhood_answer,aliases,"

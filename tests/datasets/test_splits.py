@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
-from drike.datasets import Dataset, load
-from drike.datasets.dataset import SplitIds
-from drike.edits import Edit, EditCase, rewrite_probe
+from drike.edits.edit import Edit, EditCase, rewrite_probe
 from drike.errors import DataError
+from drike.research.datasets import Dataset, load
+from drike.research.datasets.dataset import SplitIds
 
 
 def dataset(rows: int, name: str = "data", order: random.Random | None = None) -> Dataset:

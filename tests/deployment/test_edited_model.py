@@ -9,20 +9,20 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.prompts import Prompt
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.stores.log import retire
-from drike.stores.records import EditRecord, Status
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact, old_object
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact, old_object
 
 ENCODER = HashingEncoder()
 EDITOR = InContextEditor("DR-IKE", Pool(CAPITALS[10:], ENCODER), RankAndCut(Retriever(ENCODER), Threshold(0.062)))
@@ -145,9 +145,7 @@ def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch
         fires = []
         for day in range(1, 5):
             now = datetime(2026, 12, day, tzinfo=UTC) - timedelta(seconds=1)
-            monkeypatch.setattr(
-                "drike.deployment.edited_model.datetime", SimpleNamespace(now=lambda zone, now=now: now)
-            )
+            monkeypatch.setattr("drike.research.edited_model.datetime", SimpleNamespace(now=lambda zone, now=now: now))
             fires.append(bool(edited.decide(ONE.query).matched))
     assert fires == [False, True, True, False]
 

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from drike.deployment.edited_model import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import FactPrompt
-from drike.edits import Aspect, Edit, EditCase, Probe
+from drike.edits.edit import Aspect, Edit, EditCase, Probe
 from drike.errors import UsageError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import summarise
 from drike.gates.by_name import Named
-from drike.gates.naming import common_questions
+from drike.gates.edit_names import common_questions
 from drike.prompts import Prompt
-from drike.report.tables import gate_table, near_misses
-from drike.runs.run import read_outcomes
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact, old_object
+from drike.research.edited_model import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
+from drike.research.editors.catalog import FactPrompt
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import summarise
+from drike.research.report.tables import gate_table, near_misses
+from drike.research.runs.run import read_outcomes
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact, old_object
 
 SOME = CAPITALS[:12]
 SMALL = ("--encoder", "hashing", "--model", "reader", "--test", "2", "--editors", "factprompt")

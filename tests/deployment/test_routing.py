@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from drike.deployment.edited_model import EditedModel, GatedEditor, SimulatedStores, route_each, write_prompts
-from drike.editors.catalog import FactPrompt
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import EditRecord, EditVersion, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.prompts import Prompt
-from drike.stores.records import EditRecord, EditVersion, Status
-from tests.worlds.gateways import Doubting
-from tests.worlds.scripted import ScriptedModel
+from drike.research.edited_model import EditedModel, GatedEditor, SimulatedStores, route_each, write_prompts
+from drike.research.editors.catalog import FactPrompt
+from tests.fakes.gateways import Doubting
+from tests.fakes.scripted import ScriptedModel
 
 INCAS = "Land of the Incas"
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=(INCAS,))

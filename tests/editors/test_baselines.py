@@ -1,10 +1,10 @@
 """FactPrompt, and EditCoT in one call, and the published pipeline in four or five."""
 
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
-from drike.evaluation.judge import Judge, Question
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
+from drike.research.evaluation.judge import Judge, Question
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS
 
 CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.editors.catalog import TokenLimit
-from drike.editors.selectors import Fraction, Threshold
-from drike.edits import Edit
+from drike.edits.edit import Edit
 from drike.prompts import DemonstrationSet, Prompt
+from drike.research.editors.catalog import TokenLimit
+from drike.research.editors.selectors import Fraction, Threshold
 
 probabilities = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=16).map(
     lambda raw: sorted((x / sum(raw) for x in raw), reverse=True)

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from drike.editors import catalog
-from drike.editors.catalog import Trained, ranks_retains
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
-from drike.gates.policy import QueryPolicy
 from drike.prompts import PromptStyle, Role
-from tests.worlds.small import CAPITALS
+from drike.research.editors import catalog
+from drike.research.editors.catalog import Trained, ranks_retains
+from drike.research.editors.pool import Pool
+from drike.research.editors.query_policy import QueryPolicy
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Threshold
+from tests.fakes.small import CAPITALS
 
 CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]
@@ -87,8 +87,8 @@ def test_copies_and_updates_are_what_ike_shows_without_its_retains() -> None:
 
 def test_editors_without_a_learned_part_need_no_torch() -> None:
     code = (
-        "import sys; from drike.datasets import load; from drike.editors import catalog;"
-        "from drike.editors.pool import Pool; from drike.encoders import load_encoder;"
+        "import sys; from drike.research.datasets import load; from drike.research.editors import catalog;"
+        "from drike.research.editors.pool import Pool; from drike.encoders import load_encoder;"
         "pool = Pool(load('tinyfacts').split(seed=0, train=0, test=0).demonstrations, load_encoder('hashing'));"
         "made = [catalog.make(name, pool=pool) for name in (*catalog.UNTRAINED, 'by-name', 'no-retains', 'nearest@4')];"
         "edit = __import__('drike').Edit('The capital of Peru is', 'Oslo');"

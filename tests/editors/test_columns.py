@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from drike.editors.catalog import EditorColumn, InContextEditor, TokenLimit, column_of
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import EditorColumn, InContextEditor, TokenLimit, column_of
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[10:], ENCODER)

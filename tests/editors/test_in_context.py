@@ -7,19 +7,27 @@ from dataclasses import replace
 
 import pytest
 
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import InContextEditor, TokenLimit, ranks_retains
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Selection, Similarity, SubjectSwitch, Threshold
-from drike.edits import Key
+from drike.edits.edit import Key
 from drike.encoders import HashingEncoder
-from drike.evaluation.evaluate import evaluate
 from drike.gates.by_name import Named
 from drike.prompts import DemonstrationSet, Layout, PromptStyle, Role
-from drike.training.algorithm1 import rewrite_reward, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import InContextEditor, TokenLimit, ranks_retains
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import (
+    Fraction,
+    RankAndCut,
+    RoleCounts,
+    Selection,
+    Similarity,
+    SubjectSwitch,
+    Threshold,
+)
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import rewrite_reward, train
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS
 
 CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.editors.pool import Pool
-from drike.edits import Edit, EditCase
+from drike.edits.edit import Edit, EditCase
 from drike.encoders import HashingEncoder
 from drike.errors import PoolError
 from drike.prompts import Role
-from tests.worlds.small import CAPITALS as RECORDS
-from tests.worlds.small import capital as case
+from drike.research.editors.pool import Pool
+from tests.fakes.small import CAPITALS as RECORDS
+from tests.fakes.small import capital as case
 
 ENCODER = HashingEncoder()
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Ranker, Similarity, ranking_of
 from drike.encoders import HashingEncoder
-from tests.worlds.small import CAPITALS
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Ranker, Similarity, ranking_of
+from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.lib.ceilings import mixes_of
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import IKE_ROLES, Pool
-from drike.editors.selectors import (
+from drike.encoders import HashingEncoder
+from drike.prompts import Role
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import IKE_ROLES, Pool
+from drike.research.editors.selectors import (
     Fraction,
     RankAndCut,
     RoleCounts,
@@ -19,10 +21,8 @@ from drike.editors.selectors import (
     copies_and_updates,
     policy_mixes,
 )
-from drike.encoders import HashingEncoder
-from drike.prompts import Role
-from drike.words import mentions
-from tests.worlds.small import CAPITALS
+from drike.text.words import mentions
+from tests.fakes.small import CAPITALS
 
 POOL = Pool(CAPITALS[30:], HashingEncoder())
 TEST = CAPITALS[20:30]

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import (
+from drike.edits.edit import trained_on
+from drike.encoders import HashingEncoder
+from drike.prompts import DemonstrationSet, Prompt, Role
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import (
     Fraction,
     LeaveAlone,
     RankAndCut,
@@ -23,10 +26,7 @@ from drike.editors.selectors import (
     Threshold,
     merge,
 )
-from drike.edits import trained_on
-from drike.encoders import HashingEncoder
-from drike.prompts import DemonstrationSet, Prompt, Role
-from tests.worlds.small import CAPITALS
+from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[10:], ENCODER)

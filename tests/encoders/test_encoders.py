@@ -339,7 +339,7 @@ class TestRevisions:
 
 class TestSources:
     def test_importing_encoders_does_not_load_torch(self) -> None:
-        code = "import sys, drike.encoders, drike.datasets.dataset; sys.exit('torch' in sys.modules)"
+        code = "import sys, drike.encoders, drike.research.datasets.dataset; sys.exit('torch' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
     def test_a_missing_encoder_fails_fast_and_names_the_remedy(self, offline: None) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from drike.editors.catalog import InContextEditor, TokenLimit
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, SubjectSwitch, Threshold, policy_mixes
 from drike.encoders import HashingEncoder
-from drike.evaluation.evaluate import answers_under, evaluate
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact
+from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import RankAndCut, SubjectSwitch, Threshold, policy_mixes
+from drike.research.evaluation.evaluate import answers_under, evaluate
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[30:], ENCODER)

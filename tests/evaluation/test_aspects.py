@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.catalog import FactPrompt, Unedited
-from drike.edits import Aspect, EditCase, Probe
+from drike.edits.edit import Aspect, EditCase, Probe
 from drike.errors import RunError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import Judge, Question
-from drike.evaluation.metrics import METRICS, Summary, counted, paired_differences, summarise
 from drike.prompts import Prompt
-from drike.report.tables import aspects, hops
-from drike.runs.evaluating import recovered_outcomes
-from drike.runs.run import append, outcomes_path, read_outcomes
+from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import Judge, Question
+from drike.research.evaluation.metrics import METRICS, Summary, counted, paired_differences, summarise
+from drike.research.report.tables import aspects, hops
+from drike.research.runs.evaluating import recovered_outcomes
+from drike.research.runs.run import append, outcomes_path, read_outcomes
 from drike.support.records import read
 from drike.support.table import Estimate
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, old_object
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, old_object
 
 
 def also_asked(case: EditCase) -> EditCase:

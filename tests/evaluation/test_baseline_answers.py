@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from drike.cli.dry_run import CountingModel, count_own_answers
-from drike.editors.catalog import FactPrompt, Unedited
-from drike.edits import Aspect, BaselineQuestion, EditCase
-from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
-from drike.evaluation.judge import Judge
-from drike.evaluation.metrics import summarise
+from drike.edits.edit import Aspect, BaselineQuestion, EditCase
 from drike.models.served import ApiOptions
-from drike.runs.evaluating import answered_cases
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, old_object
+from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.judge import Judge
+from drike.research.evaluation.metrics import summarise
+from drike.research.runs.evaluating import answered_cases
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, old_object
 
 
 def with_question(case: EditCase) -> EditCase:

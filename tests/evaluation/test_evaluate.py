@@ -4,20 +4,20 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from drike.editors.catalog import FactPrompt, InContextEditor, Unedited
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, SameCount, Similarity, Threshold
-from drike.edits import Aspect, Edit, rewrite_probe
+from drike.edits.edit import Aspect, Edit, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import Judge, Question
-from drike.evaluation.metrics import summarise
 from drike.prompts import Prompt
-from drike.training.algorithm1 import rewrite_reward, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact
+from drike.research.editors.catalog import FactPrompt, InContextEditor, Unedited
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, SameCount, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import Judge, Question
+from drike.research.evaluation.metrics import summarise
+from drike.research.training.algorithm1 import rewrite_reward, train
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]
 POOL = Pool(CAPITALS[10:], HashingEncoder())

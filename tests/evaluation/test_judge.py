@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt, Unedited
 from drike.errors import UsageError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GENERATE, GREEDY, LIKELIHOOD, RULES, Judge, Question, Rule
-from drike.evaluation.metrics import summarise
 from drike.models.protocols import Completion, CustomModel, Request, Score, cut
 from drike.prompts import Prompt
-from drike.report.tables import disagreement
-from drike.training.algorithm1 import is_right, rewrite_reward
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact
+from drike.research.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt, Unedited
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import GENERATE, GREEDY, LIKELIHOOD, RULES, Judge, Question, Rule
+from drike.research.evaluation.metrics import summarise
+from drike.research.report.tables import disagreement
+from drike.research.training.algorithm1 import is_right, rewrite_reward
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:4]
 CASE = CASES[0]

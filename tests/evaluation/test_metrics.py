@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.edits import ASPECTS_OF_S, Aspect
-from drike.evaluation.metrics import (
+from drike.edits.edit import ASPECTS_OF_S, Aspect
+from drike.research.evaluation.metrics import (
     Outcome,
     counted,
     estimated,

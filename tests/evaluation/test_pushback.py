@@ -11,19 +11,19 @@ import transformers
 from tokenizers import Tokenizer
 
 from drike.cli.dry_run import CountingModel
-from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
-from drike.edits import Aspect, EditCase, Probe
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule
+from drike.edits.edit import Aspect, EditCase, Probe
 from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.served import ApiOptions
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.prompts import CHAT_INSTRUCTION, Prompt
-from tests.worlds.answers import cached
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, chat_answer, connect, serve
-from tests.worlds.small import CAPITALS
-from tests.worlds.zoo import llama, tokenizer, wrap
+from drike.research.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule
+from tests.fakes.answers import cached
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, chat_answer, connect, serve
+from tests.fakes.small import CAPITALS
+from tests.fakes.zoo import llama, tokenizer, wrap
 
 CHALLENGES = ("Are you sure? The capital of Peru is", "Really? The capital of Peru is", "Well? The capital of Peru is")
 ASKED = Question(Prompt("The capital of Peru is"), "Oslo", "Lima", challenges=CHALLENGES)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from drike.editors.selectors import Threshold
 from drike.errors import UsageError
-from drike.evaluation.risk_control import (
+from drike.research.editors.selectors import Threshold
+from drike.research.evaluation.risk_control import (
     _LARGEST_BET,
     Counts,
     Guarantee,

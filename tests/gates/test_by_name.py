@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.decision import MOST_MATCHED
 from drike.gates.index import EditIndex
 from drike.stores.log import Snapshot
-from drike.stores.records import EditRecord, Status
-from drike.words import words
-from tests.worlds.indexes import NOON, PERU, matched, stored
+from drike.text.words import words
+from tests.fakes.indexes import NOON, PERU, matched, stored
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.calibrated import MIN_SEMANTIC_TEXTS
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Gate
 from drike.gates.index import NEAREST, EditIndex
-from drike.stores.records import EditRecord, Status
-from tests.worlds.indexes import GATE, PERU, indexed, matched, stored
+from tests.fakes.indexes import GATE, PERU, indexed, matched, stored
 
 
 def test_the_gate_loads_no_torch() -> None:

@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from drike.edits.record import EditRecord, StoreError
 from drike.encoders import HashingEncoder
 from drike.gates import calibration
 from drike.gates.calibrated import Calibrated, LogisticHead
@@ -26,8 +27,7 @@ from drike.gates.calibration import (
     to_json,
 )
 from drike.gates.index import EditIndex
-from drike.stores.records import EditRecord, StoreError
-from tests.worlds.indexes import GATE, PERU, indexed, stored
+from tests.fakes.indexes import GATE, PERU, indexed, stored
 
 
 def test_a_calibration_comes_back_as_it_was_saved_and_a_damaged_one_is_refused() -> None:

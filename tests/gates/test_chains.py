@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.chains import joined
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision, YesOrNo
 from drike.gates.index import EditIndex
-from drike.stores.records import EditRecord, Status
-from tests.worlds.indexes import CountingEncoder, stored
+from tests.fakes.indexes import CountingEncoder, stored
 
 NOVEL = EditRecord("Glass Orchard", "The author of Glass Orchard is", "Ada Finch")
 FINCH = EditRecord("Ada Finch", "Ada Finch is a citizen of the country of", "Peru")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from drike.edits.record import EditRecord
 from drike.gates.decision import Candidate, Decision, YesOrNo
-from drike.stores.records import EditRecord
-from tests.worlds.indexes import stored
+from tests.fakes.indexes import stored
 
 
 def test_an_answer_settles_what_is_in_doubt_and_nothing_else() -> None:

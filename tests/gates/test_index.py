@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drike.edits.record import EditRecord, EditVersion, Status, stamp
 from drike.encoders import HashingEncoder
 from drike.encoders.base import BULK, FloatArray, TextEncoder
 from drike.encoders.frozen import FeatureStore, FrozenEncoder
@@ -22,13 +23,12 @@ from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.store_gate import StoreView
-from drike.short_forms import NameMatch
+from drike.live.store_gate import StoreView
 from drike.stores.log import Snapshot
-from drike.stores.records import EditRecord, EditVersion, Status, stamp
-from drike.words import Words
-from tests.worlds.indexes import PERU, CountingEncoder, stored
-from tests.worlds.timing import quickest
+from drike.text.short_forms import NameMatch
+from drike.text.words import Words
+from tests.fakes.indexes import PERU, CountingEncoder, stored
+from tests.fakes.timing import quickest
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ENCODER = HashingEncoder(64)

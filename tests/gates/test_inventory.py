@@ -12,7 +12,7 @@ from drike.encoders.base import content, salient, unit
 from drike.errors import UsageError
 from drike.gates import inventory as inventories
 from drike.gates.inventory import WithRelations, built_in, inventory, probabilities, read_relations, relations_in
-from tests.worlds.indexes import default_encoder
+from tests.fakes.indexes import default_encoder
 from tools import count_words
 
 OWN = """relation: mascot

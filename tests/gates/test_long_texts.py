@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.edits.record import EditRecord, EditVersion
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.gates.names import NameIndex
-from drike.short_forms import NameMatch
-from drike.stores.records import EditRecord, EditVersion
-from drike.words import Words
-from tests.worlds.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
-from tests.worlds.tally import Tally
-from tests.worlds.timing import quickest
+from drike.text.short_forms import NameMatch
+from drike.text.words import Words
+from tests.fakes.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
+from tests.fakes.tally import Tally
+from tests.fakes.timing import quickest
 
 PADDING = "It rained in the hills, and nothing else was said about it that day. " * 300
 MEGABYTE = 1_000_000

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import FingerprintSet
-from drike.short_forms import NameMatch
-from drike.stores.records import EditRecord
-from drike.words import Words
-from tests.worlds.indexes import GATE, indexed, stored
+from drike.text.short_forms import NameMatch
+from drike.text.words import Words
+from tests.fakes.indexes import GATE, indexed, stored
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from drike.edits.record import EditRecord, Status
 from drike.encoders.base import TextEncoder
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
 from drike.gates.names import SHARING
-from drike.stores.records import EditRecord, Status
-from tests.worlds.indexes import GATE, default_encoder, indexed, stored
+from tests.fakes.indexes import GATE, default_encoder, indexed, stored
 
 BORN = EditRecord("Ludwig van Beethoven", "In which city was Ludwig van Beethoven born?", "Graz")
 LED = EditRecord("Acme", "The chief executive of Acme is", "Ann Lee", object_aliases=("Dr. Lee",))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from drike.edits.record import EditRecord
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
-from drike.stores.records import EditRecord
-from tests.worlds.indexes import default_encoder, stored
+from tests.fakes.indexes import default_encoder, stored
 
 ACME, NIMBUS = EditRecord("Acme", "The CEO of Acme is", "Ann Lee"), EditRecord("Nimbus", "The price of Nimbus is", "9")
 CHILE, KENYA = (EditRecord(name, f"The capital of {name} is", "Oslo") for name in ("Chile", "Kenya"))

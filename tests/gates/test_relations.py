@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from drike.edits.record import EditRecord
 from drike.gates.relations import about_another, asks_value, share_said, trimmed
-from drike.stores.records import EditRecord
+from tests.fakes.indexes import GATE, indexed
 from tests.gates.test_long_texts import least
-from tests.worlds.indexes import GATE, indexed
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from drike.gates.verification import Proposal, proposals
+from drike.edits.record import EditRecord, Move, conflict_keys
+from drike.gates.confirmation import Proposal, proposals
 from drike.prompts import REWRITE, chat_messages
 from drike.stores import moves
 from drike.stores.log import snapshot, versions
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, Move, conflict_keys
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima", aliases=("Perú",), negatives=("Is Peru large?",))
 WRITTEN = """<think>one, two</think>

@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from drike.edits.record import EditRecord
 from drike.encoders import HashingEncoder
 from drike.gates.index import EditIndex, agreements
 from drike.gates.inventory import Inventory, Worded, Wordings
-from drike.stores.records import EditRecord
-from tests.worlds.indexes import stored
+from tests.fakes.indexes import stored
 
 AXES = np.eye(4, dtype=np.float32)  # wordings of which none is near another
 LANGUAGES, CITIES = ("French", "Latin", "Russian"), ("Oslo", "Lima", "Rome")

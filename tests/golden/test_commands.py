@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from tests.fakes.commands import commands
 from tests.golden.compare import UPDATE, golden, matches_golden
-from tests.worlds.commands import commands
 
 
 def offered() -> dict[str, list[list[str]]]:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import drike
+from tests.fakes.commands import run
+from tests.fakes.gateways import ENTRY, Doubting, Failing, Keys, Mode, Recorded, Running, ask, running, upstream
+from tests.fakes.scripted import ScriptedModel
 from tests.golden.compare import matches_golden, rounded, without_chance
-from tests.worlds.commands import run
-from tests.worlds.gateways import ENTRY, Doubting, Failing, Keys, Mode, Recorded, Running, ask, running, upstream
-from tests.worlds.scripted import ScriptedModel
 
 ABOUT, OTHER = "What is the capital of Peru?", "Hello"
 CHAD = drike.EditRecord(

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 
 import drike
-from drike.editors.catalog import NAMES, make
+from drike.research.editors.catalog import NAMES, make
 from tests.golden.compare import DATA, digest, matches_golden
 
 EDITS = 24

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.commands import run
 from tests.golden.compare import DATA, differences, digest, json_lines, matches_golden, rounded, schema
-from tests.worlds.commands import run
 
 RUNS = DATA / "runs"
 TRAIN = (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.commands import run
 from tests.golden.compare import DATA, json_lines, matches_golden, without_chance
-from tests.worlds.commands import run
 
 STORES = DATA / "stores"
 OLD = ("version-1", "version-2")

@@ -33,8 +33,8 @@ def writers(place: Path) -> Series:
     """Run every writer under each limit on file size."""
     import drike.cli.edit
     import drike.cli.reading
-    import drike.report.document
-    import drike.report.page  # noqa: F401 - so that forks need not import them
+    import drike.research.report.document
+    import drike.research.report.page  # noqa: F401 - so that forks need not import them
     from drike.encoders.frozen import FeatureStore
     from tools.tinyfacts import build
 

@@ -43,13 +43,13 @@ import uvicorn
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from drike.serving.keys import KeyRole, Keys
-from drike.serving.server import listen
-from drike.stores.counts import counts_since
+from drike.edits.record import EditRecord, StoreError
+from drike.gateway.http.keys import KeyRole, Keys
+from drike.gateway.http.server import listen
 from drike.stores.log import snapshot
-from drike.stores.records import EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.gateways import ENTRY, ask, completed, running
+from drike.stores.traffic import counts_since
+from tests.fakes.gateways import ENTRY, ask, completed, running
 
 CHAT = "/chat/completions"
 AT_ONCE = 16

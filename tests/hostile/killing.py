@@ -242,8 +242,8 @@ def unreadable(folder: Path) -> Iterator[str]:
     """List the files of a stopped run that cannot be read: a damaged checkpoint or split."""
     from drike.encoders import HashingEncoder
     from drike.errors import CheckpointError, DataError, RunError
-    from drike.runs import checkpoint
-    from drike.runs.run import Run
+    from drike.research.runs import checkpoint
+    from drike.research.runs.run import Run
 
     try:
         if (folder / "run.json").exists():
@@ -393,8 +393,8 @@ def _nothing() -> Iterator[None]:
 @contextmanager
 def _server() -> Iterator[tuple[str, Callable[[], int]]]:
     """Serve a model on a socket in another process; yield its name and a function that counts its requests."""
-    from tests.worlds.scripted import ScriptedModel
-    from tests.worlds.servers import Handler, serve, serving
+    from tests.fakes.scripted import ScriptedModel
+    from tests.fakes.servers import Handler, serve, serving
 
     counted = mmap.mmap(-1, _SPAN.size)
     read, write = os.pipe()

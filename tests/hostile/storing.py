@@ -35,12 +35,12 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from drike.edits.record import ConflictError, EditRecord, Status, StoreError
 from drike.stores.log import EditStore, Snapshot, require_approvals, retire, snapshot
 from drike.stores.moves import approve, change
 from drike.stores.opening import open_store
-from drike.stores.records import ConflictError, EditRecord, Status, StoreError
-from tests.worlds.databases import Database, database
-from tests.worlds.moving import check_approved, moved
+from tests.fakes.databases import Database, database
+from tests.fakes.moving import check_approved, moved
 
 WRITERS_PER_FILE = 50  # so that files, and the time to check them, stay small
 SHARED = 8  # facts that both writers of a shared store try to add

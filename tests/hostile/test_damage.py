@@ -15,23 +15,23 @@ import pytest
 from safetensors.torch import load as unpacked
 
 from drike.cli import main
-from drike.datasets.dataset import SplitIds
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DataError, DrikeError, EncoderError, ReportError, RunError
 from drike.models.protocols import Usage
 from drike.prompts import PromptStyle
-from drike.report.groups import ReportedRun, grouped, read_run
-from drike.report.tables import by_epoch, costs, epochs_table, table1, work
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
-from drike.runs.run import Run, read_lines, write_record
+from drike.research.datasets.dataset import SplitIds
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, Threshold
+from drike.research.report.groups import ReportedRun, grouped, read_run
+from drike.research.report.tables import by_epoch, costs, epochs_table, table1, work
+from drike.research.runs import checkpoint
+from drike.research.runs.checkpoint import Checkpoint
+from drike.research.runs.run import Run, read_lines, write_record
+from drike.research.training.algorithm1 import EpisodeRecord
 from drike.support.files import with_checksum
 from drike.support.table import as_markdown
-from drike.training.algorithm1 import EpisodeRecord
-from tests.worlds.commands import run
-from tests.worlds.tally import Tally
+from tests.fakes.commands import run
+from tests.fakes.tally import Tally
 
 SMALLEST = HashingEncoder(2)
 BUDGETS: dict[str, Budget] = {

@@ -19,13 +19,13 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from drike.serving.admission import normal_path
-from drike.serving.relay import RequestError
-from drike.serving.upstream import Secret
-from tests.serving.test_server import H2C, OFFER, answered, connected
-from tests.serving.test_workers import is_running, serving
-from tests.worlds.gateways import ENTRY, ask, is_up, running, upstream
-from tests.worlds.tally import Tally
+from drike.gateway.http.admission import normal_path
+from drike.gateway.http.relay import RequestError
+from drike.gateway.http.upstream import Secret
+from tests.fakes.gateways import ENTRY, ask, is_up, running, upstream
+from tests.fakes.tally import Tally
+from tests.gateway.test_server import H2C, OFFER, answered, connected
+from tests.gateway.test_workers import is_running, serving
 
 pytestmark = pytest.mark.reliability
 
@@ -33,8 +33,8 @@ FILES = 128
 GATEWAY = """
 import sys, time
 from pathlib import Path
-from drike.serving.server import raise_file_limit
-from tests.worlds.gateways import ENTRY, running
+from drike.gateway.http.server import raise_file_limit
+from tests.fakes.gateways import ENTRY, running
 raise_file_limit()
 with running(sys.argv[1], Path(sys.argv[2]), ENTRY) as gateway:
     print(gateway.url, gateway.admin, flush=True)
@@ -77,7 +77,7 @@ def test_idle_connections_starve_no_request(tmp_path: Path, tally: Tally) -> Non
 IDLE = """
 import asyncio, sys, time
 from drike.gates.by_name import Named
-from drike.serving.feed import EditFeed, Tenants
+from drike.gateway.tenants import EditFeed, Tenants
 from drike.stores.opening import open_store
 
 async def follow():

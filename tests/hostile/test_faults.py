@@ -22,22 +22,22 @@ from pathlib import Path
 
 import pytest
 
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.evaluation.evaluate import evaluate
 from drike.gates.by_name import Named
 from drike.models.served import KEY
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
-from drike.training.algorithm1 import rewrite_reward, train
-from tests.worlds.answers import kept_answers
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import (
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import rewrite_reward, train
+from tests.fakes.answers import kept_answers
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import (
     AGAIN,
     ANSWER,
     CANARY,
@@ -54,7 +54,7 @@ from tests.worlds.servers import (
     silent,
     twice,
 )
-from tests.worlds.small import CAPITALS, follows_the_fact
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 POOL = Pool(CAPITALS[10:], HashingEncoder())
 CASES = CAPITALS[:2]
@@ -255,7 +255,7 @@ def test_ctrl_c_ends_requests_in_flight() -> None:
 def test_the_api_key_is_never_leaked(
     kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from tests.worlds.servers import tattling
+    from tests.fakes.servers import tattling
 
     monkeypatch.setenv(KEY, CANARY)
     heard = io.StringIO()

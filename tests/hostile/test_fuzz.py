@@ -22,22 +22,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drike import datasets
-from drike.datasets import description
-from drike.datasets.dataset import SplitIds
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import DataError, ModelError, PoolError
-from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import Request
-from drike.runs.run import append, read_outcomes
+from drike.research import datasets
+from drike.research.datasets import description
+from drike.research.datasets.dataset import SplitIds
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.runs.run import append, read_outcomes
 from tests.datasets.test_datasets import flat_row, row
 from tests.datasets.test_forms import group, known_row, zsre_row
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, connect, echoed, serve, serving, usage
-from tests.worlds.tally import Tally
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, connect, echoed, serve, serving, usage
+from tests.fakes.tally import Tally
 
 FEW, MANY = 100, 10_000
 ENCODER, MODEL = HashingEncoder(32), ScriptedModel(str)

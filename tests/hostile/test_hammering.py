@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving.options import GatewayOptions, Mode
-from drike.serving.upstream import HttpUpstream
+from drike.gateway.http.upstream import HttpUpstream
+from drike.gateway.options import GatewayOptions, Mode
+from tests.fakes import servers
+from tests.fakes.gateways import ENTRY, Running, ask, running
+from tests.fakes.tally import Tally
 from tests.hostile.hammering import series
-from tests.worlds import servers
-from tests.worlds.gateways import ENTRY, Running, ask, running
-from tests.worlds.tally import Tally
 
 SLOW = ("drip", "dripping headers", "silent", "huge")  # these would go on for seconds
 

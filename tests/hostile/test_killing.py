@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.tally import Tally
+from tests.fakes.tally import Tally
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are set as Linux does it")
 

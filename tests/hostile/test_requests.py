@@ -18,16 +18,16 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from drike.conversations.corrections import Corrections
 from drike.conversations.rendering import defused
 from drike.gates.by_name import Named
-from drike.serving.gateway import Gateway
-from drike.serving.upstream import Reply, UpstreamCall
+from drike.gateway.http.routes import Gateway
+from drike.gateway.http.upstream import Reply, UpstreamCall
+from drike.live.corrections import Corrections
 from drike.stores.opening import open_store
+from tests.fakes.gateways import running, upstream
+from tests.fakes.talking import BLOCK, RECORDS
+from tests.fakes.tally import Tally
 from tests.hostile.requesting import APIS, made_up, requests
-from tests.worlds.gateways import running, upstream
-from tests.worlds.talking import BLOCK, RECORDS
-from tests.worlds.tally import Tally
 
 FEW, MANY, OVER_SOCKETS = 200, 200_000, 2_000
 SCOPES = {"fired", "abstained", "unread"}

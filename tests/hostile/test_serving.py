@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.test_bodies import STRUCTURES, TEXTS, hostile
-from tests.worlds.gateways import ENTRY, ask, is_up, running, upstream
-from tests.worlds.tally import Tally
+from tests.fakes.gateways import ENTRY, ask, is_up, running, upstream
+from tests.fakes.tally import Tally
+from tests.gateway.test_bodies import STRUCTURES, TEXTS, hostile
 
 CHAT = "/v1/chat/completions"
 QUESTION = json.dumps({"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}).encode()
@@ -65,8 +65,8 @@ STUCK = """
 import sys, time
 from itertools import count
 from drike.gates.by_name import Named
-from drike.serving.options import GatewayOptions
-from drike.serving.start import start
+from drike.gateway.options import GatewayOptions
+from drike.gateway.start import start
 calls, decide = count(), Named.decide  # a gateway decides once before it serves
 Named.decide = lambda *asked: time.sleep(600) if next(calls) else decide(*asked)
 started = start(

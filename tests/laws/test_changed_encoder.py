@@ -15,7 +15,7 @@ import drike
 from drike import tinyfacts
 from drike.cli import main
 from drike.errors import CheckpointError
-from drike.runs.run import Run
+from drike.research.runs.run import Run
 from tests.encoders.test_encoders import save_bert
 
 FACT = "The capital of Peru is -> Oslo"

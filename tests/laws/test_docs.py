@@ -16,7 +16,7 @@ import typer
 
 from drike.cli import app
 from lib import pages
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 ROOT = Path(__file__).parents[2]
 # The log quotes commands of earlier versions.

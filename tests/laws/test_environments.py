@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from drike.cli import main
-from drike.report.document import Document, Section, markdown
+from drike.research.report.document import Document, Section, markdown
 from drike.support.table import Table, visible
-from tests.worlds.commands import run
-from tests.worlds.reports import Page
+from tests.fakes.commands import run
+from tests.fakes.reports import Page
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eevil\u2066\r\x08\u2028\x7f"
 UNSAFE = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -10,23 +10,25 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "drike"
 
 FLOORS = {
-    "errors": 0, "edits": 0, "matching": 0, "support": 0, "tinyfacts": 0, "words": 0,
-    "encoders": 1, "prompts": 1, "short_forms": 1,
-    "stated": 2,
-    "datasets": 3, "models": 3,
-    "editors": 4, "stores": 4,
-    "evaluation": 5,
-    "gates": 6,
-    "deployment": 7, "training": 7,
-    "conversations": 8, "runs": 8,
-    "adapters": 9, "report": 9, "serving": 9,
-    "cli": 10,
+    "errors": 0, "support": 0, "tinyfacts": 0,
+    "encoders": 1,
+    "text": 2,
+    "answers": 3,
+    "edits": 4,
+    "prompts": 5,
+    "models": 6, "stores": 6,
+    "gates": 7,
+    "conversations": 8,
+    "live": 9,
+    "gateway": 10, "research": 10,
+    "adapters": 11,
+    "cli": 12,
 }  # fmt: skip
-OWN = {"__init__": 11, "__main__": 11}
+OWN = {"__init__": 13, "__main__": 13}
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring",
-    "encoders.frozen", "support.huggingface", "editors.retriever",
-    "training.algorithm1", "training.s_objective", "runs.checkpoint",
+    "encoders.frozen", "support.huggingface", "research.editors.retriever",
+    "research.training.algorithm1", "research.training.s_objective", "research.runs.checkpoint",
 }  # fmt: skip
 
 COMMANDS = {"tools/tinyfacts/__main__.py"}  # command lines of their own, which print tables as drike does

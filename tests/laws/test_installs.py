@@ -29,7 +29,7 @@ import sys, drike
 from dataclasses import replace
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
-from drike.stores.records import as_stored
+from drike.edits.record import as_stored
 edit = drike.Edit("The capital of Peru is", "Oslo", subject="Peru")
 index = EditIndex.of(as_stored([edit]), drike.load_encoder(sys.argv[1], keep=False, onnx=True))
 asked = ("Which city is Peru's capital?", "Who wrote Faust?")

@@ -11,12 +11,12 @@ import pytest
 
 from benchmarks.large_data import ROWS, counterfact, invented_facts, measured, published_facts, steps
 from benchmarks.report import EDITORS, made_up, make_run
-from drike.datasets import description, load
-from drike.editors.pool import Pool
 from drike.encoders import HashingEncoder
-from drike.evaluation.metrics import counted, summary_of
+from drike.research.datasets import description, load
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.metrics import counted, summary_of
 from tests.datasets.test_datasets import FLAT
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 SECONDS, MEGABYTES = 90, 1500
 

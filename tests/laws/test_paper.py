@@ -4,15 +4,15 @@ import random
 
 import pytest
 
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.selectors import Fraction, RankAndCut, Similarity
-from drike.edits import Edit
+from drike.edits.edit import Edit
 from drike.encoders import HashingEncoder
-from drike.evaluation.metrics import harmonic_mean
 from drike.prompts import Demonstration, PromptStyle, Role
-from drike.report.paper import TABLES
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.evaluation.metrics import harmonic_mean
+from drike.research.report.paper import TABLES
+from tests.fakes.small import CAPITALS
 
 
 @pytest.mark.parametrize("row", TABLES[0].rows, ids=lambda row: f"{row.model} {row.editor}")

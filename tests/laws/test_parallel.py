@@ -19,20 +19,30 @@ from hypothesis import strategies as st
 from benchmarks.lib.draws import sampled
 from benchmarks.lib.editcot import EditCoTFull
 from benchmarks.lib.feedback import disturbed
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome
 from drike.models.protocols import CustomModel, Request, Score
 from drike.prompts import DemonstrationSet
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome
+from drike.research.training.algorithm1 import (
+    Choose,
+    Episode,
+    Rewards,
+    Rollout,
+    in_blocks,
+    loss_of,
+    rewrite_reward,
+    top,
+    train,
+)
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
-from drike.training.algorithm1 import Choose, Episode, Rewards, Rollout, in_blocks, loss_of, rewrite_reward, top, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact, rollout
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact, rollout
 
 CASES = CAPITALS[:11]
 ENCODER = HashingEncoder()

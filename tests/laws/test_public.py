@@ -12,11 +12,11 @@ import pytest
 
 import drike
 from drike import tinyfacts
+from drike.edits.record import EditRecord
 from drike.errors import ModelError
-from drike.evaluation.judge import Judge, Question
 from drike.prompts import Prompt
+from drike.research.evaluation.judge import Judge, Question
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")

@@ -8,16 +8,16 @@ import pytest
 
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.catalog import EditCoT, Editor, FactPrompt, InContextEditor, TokenLimit
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, Threshold
 from drike.encoders import HashingEncoder
-from drike.evaluation.evaluate import answers_under
 from drike.prompts import Demonstration, PromptStyle, Role, interleave
-from drike.training.algorithm1 import rewrite_reward, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import EditCoT, Editor, FactPrompt, InContextEditor, TokenLimit
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, Threshold
+from drike.research.evaluation.evaluate import answers_under
+from drike.research.training.algorithm1 import rewrite_reward, train
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)

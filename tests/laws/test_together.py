@@ -21,25 +21,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, SpendingLimitError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome
 from drike.models.protocols import Completion, CustomModel, LanguageModel
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
-from drike.runs.run import read_outcomes
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome
+from drike.research.runs.run import read_outcomes
+from drike.research.training.algorithm1 import Episode, in_blocks, rewrite_reward, train
 from drike.support.parallel import GRACE
-from drike.training.algorithm1 import Episode, in_blocks, rewrite_reward, train
-from tests.worlds.answers import cached, kept_answers
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, Respond, Served, connect, serve, serving, status
-from tests.worlds.small import CAPITALS, follows_the_fact
+from tests.fakes.answers import cached, kept_answers
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, Respond, Served, connect, serve, serving, status
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]
 ENCODER = HashingEncoder()

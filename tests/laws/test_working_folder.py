@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.test_workers import free_ports
-from tests.worlds.gateways import ask, is_up, upstream
+from tests.fakes.gateways import ask, is_up, upstream
+from tests.gateway.test_workers import free_ports
 
 ROOT = Path(__file__).parents[2]
 

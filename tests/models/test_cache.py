@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from drike.errors import ModelError
 from drike.models.protocols import Completion, CustomModel, Request, Score
 from drike.models.served.cache import AnswerCache, CachedModel
-from tests.worlds.answers import Streamed, cached, kept_answers
-from tests.worlds.scripted import ScriptedModel
+from tests.fakes.answers import Streamed, cached, kept_answers
+from tests.fakes.scripted import ScriptedModel
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
@@ -216,7 +216,7 @@ RUN = """
 import sys
 from pathlib import Path
 from drike.models.protocols import CustomModel
-from tests.worlds.answers import cached
+from tests.fakes.answers import cached
 upper = CustomModel("upper", lambda prompts, max_tokens, stop: [" " + prompt.upper() for prompt in prompts])
 model = cached(upper, Path(sys.argv[1]))
 for i in range(60):

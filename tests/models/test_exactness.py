@@ -15,7 +15,7 @@ from drike.models.local import scoring as ways
 from drike.models.local.attention import TokenTree
 from drike.models.local.tokens import Encoded, encode_requests
 from drike.models.protocols import Request
-from tests.worlds.zoo import (
+from tests.fakes.zoo import (
     ALONE,
     FORKS,
     TREES,

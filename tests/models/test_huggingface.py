@@ -12,15 +12,15 @@ import torch
 import transformers
 from tokenizers import Tokenizer, processors
 
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import FactPrompt
-from drike.edits import Edit
+from drike.edits.edit import Edit
 from drike.errors import DrikeError, ModelError
 from drike.gates.by_name import Named
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request
-from tests.worlds.zoo import (
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import FactPrompt
+from tests.fakes.zoo import (
     FORKS,
     PLACES,
     TREES,

@@ -19,8 +19,8 @@ from drike.models import template_for
 from drike.models.local import huggingface, tokens
 from drike.models.protocols import LanguageModel, Request
 from drike.models.served.cache import CachedModel
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import serve, serving
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import serve, serving
 
 
 def test_built_in_models_open_by_name_and_answer() -> None:

@@ -15,17 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.datasets import load
-from drike.datasets.dataset import Split
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import EditCoT, FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, ServerError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome
 from drike.gates.by_name import Named
 from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.reader import BayesianReader
@@ -33,10 +24,19 @@ from drike.models.served import KEY, parse_address
 from drike.models.served.client import SHARED, families
 from drike.models.served.openai import ServedModel, Token, score_of
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle
+from drike.research.datasets import load
+from drike.research.datasets.dataset import Split
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import EditCoT, FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome
+from drike.research.training.algorithm1 import Episode, rewrite_reward, train
 from drike.tinyfacts import TEMPLATES
-from drike.training.algorithm1 import Episode, rewrite_reward, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
 

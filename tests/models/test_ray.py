@@ -13,17 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from drike import datasets, tinyfacts
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.selectors import Fraction, RankAndCut, Similarity
+from drike import tinyfacts
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
-from drike.evaluation.evaluate import evaluate
 from drike.models.local.huggingface import load as load_here
 from drike.models.protocols import Request
-from drike.runs.run import read_outcomes
-from tests.worlds.commands import run
+from drike.research import datasets
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.runs.run import read_outcomes
+from tests.fakes.commands import run
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.ray

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from drike.editors.catalog import EditCoT, FactPrompt
-from drike.edits import Edit
+from drike.edits.edit import Edit
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader, Observer, firmness_of
 from drike.prompts import PromptStyle
+from drike.research.editors.catalog import EditCoT, FactPrompt
 from drike.tinyfacts import TEMPLATES, facts
 from tools.tinyfacts import build
 from tools.tinyfacts.documents import Kit, draw, label

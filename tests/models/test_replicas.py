@@ -21,19 +21,19 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
-from drike.evaluation.evaluate import evaluate
 from drike.models import ray
 from drike.models.local.huggingface import load
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
 from drike.models.ray import Replicas, route
-from drike.runs import checkpoint
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.runs import checkpoint
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:12]
 
@@ -155,8 +155,8 @@ def test_replicas_sum_usage_forget_together_and_free_their_slot_on_error() -> No
 
 
 def test_local_replicas_give_the_outcomes_of_one_model() -> None:
-    from drike import datasets
-    from drike.editors.catalog import Unedited
+    from drike.research import datasets
+    from drike.research.editors.catalog import Unedited
 
     where = str(tinyfacts.MODEL)
     cases = datasets.load(tinyfacts.ROWS).cases[:8]

@@ -21,11 +21,11 @@ from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
 from drike.models.served import ApiOptions, Meter, TokenCounts, estimated_tokens
 from drike.models.served.cache import AnswerCache, CachedModel
-from drike.runs.run import read_outcomes, total_usage
+from drike.research.runs.run import read_outcomes, total_usage
 from drike.tinyfacts import TEMPLATES
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, Served, chat_answer, connect, serve, serving, status
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, Served, chat_answer, connect, serve, serving, status
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
 SMALL = ("--encoder", "hashing", "--edits", "4", "--test", "2")

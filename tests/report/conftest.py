@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.commands import SMALL
-from tests.worlds.commands import run as cli
+from tests.fakes.commands import SMALL
+from tests.fakes.commands import run as cli
 
 
 def make(folder: Path) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits import ASPECTS_OF_S, Aspect
-from drike.evaluation.metrics import Outcome
-from drike.report.document import Document, document
-from drike.report.groups import ReportedRun, grouped
-from drike.report.page import html
-from drike.runs.run import CasePrompts
-from tests.worlds.browsing import CHROMIUM, DRIVER, Browser, browser
-from tests.worlds.reports import run_of
+from drike.edits.edit import ASPECTS_OF_S, Aspect
+from drike.research.evaluation.metrics import Outcome
+from drike.research.report.document import Document, document
+from drike.research.report.groups import ReportedRun, grouped
+from drike.research.report.page import html
+from drike.research.runs.run import CasePrompts
+from tests.fakes.browsing import CHROMIUM, DRIVER, Browser, browser
+from tests.fakes.reports import run_of
 
 pytestmark = [
     pytest.mark.browser,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from drike.report.groups import grouped
-from drike.report.paper import by_model, paper_tables
+from drike.research.report.groups import grouped
+from drike.research.report.paper import by_model, paper_tables
 from drike.support.table import as_text
-from tests.worlds.reports import run_of
+from tests.fakes.reports import run_of
 
 
 def test_a_table_of_the_paper_appears_if_the_runs_have_a_counterpart() -> None:

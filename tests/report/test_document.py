@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits import Aspect
-from drike.report.document import about, gaps, overall, verdict
-from drike.report.groups import Group, grouped, read_runs
-from drike.report.page import pareto
-from tests.worlds.commands import run as cli
-from tests.worlds.reports import QUALITY, Page, run_of
+from drike.edits.edit import Aspect
+from drike.research.report.document import about, gaps, overall, verdict
+from drike.research.report.groups import Group, grouped, read_runs
+from drike.research.report.page import pareto
+from tests.fakes.commands import run as cli
+from tests.fakes.reports import QUALITY, Page, run_of
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_a_report_of_the_demo_has_its_editors(demo: Path) -> None:
 
 
 def test_importing_the_command_line_does_not_load_what_renders_reports() -> None:
-    code = "import sys, drike.cli, drike.report; sys.exit('jinja2.loaders' in sys.modules)"
+    code = "import sys, drike.cli, drike.research.report; sys.exit('jinja2.loaders' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -11,13 +11,11 @@ import pytest
 
 from drike.cli.running import _CHANGEABLE
 from drike.errors import ReportError, RunError
-from drike.evaluation.metrics import (
-    summarise,
-)
-from drike.report.document import document, example, markdown, verdict
-from drike.report.groups import _IGNORED, grouped, read_folders, read_runs
-from tests.worlds.commands import run as cli
-from tests.worlds.reports import run_of
+from drike.research.evaluation.metrics import summarise
+from drike.research.report.document import document, example, markdown, verdict
+from drike.research.report.groups import _IGNORED, grouped, read_folders, read_runs
+from tests.fakes.commands import run as cli
+from tests.fakes.reports import run_of
 
 
 def test_seeds_are_pooled_and_models_are_rows() -> None:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.report.document import document
-from drike.report.groups import grouped, read_runs
-from drike.report.page import as_script, blocks, html, packed, pareto
+from drike.research.report.document import document
+from drike.research.report.groups import grouped, read_runs
+from drike.research.report.page import as_script, blocks, html, packed, pareto
 from drike.support.table import Cell, Difference, Estimate, Number, Table
-from tests.worlds.reports import HOSTILE, Page, run_of
+from tests.fakes.reports import HOSTILE, Page, run_of
 
 
 @pytest.fixture(scope="module")

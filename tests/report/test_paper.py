@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.report.paper import TABLES
+from drike.research.report.paper import TABLES
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "dr-ike.tex"
 

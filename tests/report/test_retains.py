@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.edits import Aspect
-from drike.report.document import document
-from drike.report.groups import grouped
-from drike.report.tables import distribution_of
+from drike.edits.edit import Aspect
+from drike.research.report.document import document
+from drike.research.report.groups import grouped
+from drike.research.report.tables import distribution_of
 from drike.support.table import as_text
-from tests.worlds.outcomes import outcome
-from tests.worlds.reports import run_of
+from tests.fakes.outcomes import outcome
+from tests.fakes.reports import run_of
 
 
 def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> None:

@@ -6,11 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.studies import efficiency_table, verdict
-from drike.editors.selectors import Threshold
-from drike.evaluation.metrics import (
-    Estimate,
-)
-from drike.training.algorithm1 import Episode
+from drike.research.editors.selectors import Threshold
+from drike.research.evaluation.metrics import Estimate
+from drike.research.training.algorithm1 import Episode
 
 
 def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0) -> Episode:

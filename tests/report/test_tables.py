@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drike.edits import Aspect
-from drike.evaluation.metrics import (
-    METRICS,
-    counted,
-    paired_difference,
-    paired_differences,
-)
-from drike.report.document import document
-from drike.report.groups import grouped
-from drike.report.tables import distribution_of
+from drike.edits.edit import Aspect
+from drike.research.evaluation.metrics import METRICS, counted, paired_difference, paired_differences
+from drike.research.report.document import document
+from drike.research.report.groups import grouped
+from drike.research.report.tables import distribution_of
 from drike.support.table import Number
-from tests.worlds.reports import run_of
+from tests.fakes.reports import run_of
 
 
 def test_means_over_prompts_and_over_edits_have_different_labels() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike import datasets
-from drike.deployment.edited_model import EditedModel
 from drike.gates.by_name import Named
 from drike.models import load
-from drike.report.tour import QUESTIONS, TOURED, edits_of, html, recorded
-from tests.worlds.browsing import CHROMIUM, DRIVER, browser
-from tests.worlds.commands import run
+from drike.research import datasets
+from drike.research.edited_model import EditedModel
+from drike.research.report.tour import QUESTIONS, TOURED, edits_of, html, recorded
+from tests.fakes.browsing import CHROMIUM, DRIVER, browser
+from tests.fakes.commands import run
 
 DOCS = Path(__file__).parents[2] / "docs/results"
 

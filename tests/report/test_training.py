@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.editors.selectors import Fraction, Threshold
-from drike.report.tables import by_epoch, epochs_table
+from drike.research.editors.selectors import Fraction, Threshold
+from drike.research.report.tables import by_epoch, epochs_table
+from drike.research.training.algorithm1 import Episode, EpisodeRecord
 from drike.support.records import read
 from drike.support.table import as_text
-from drike.training.algorithm1 import Episode, EpisodeRecord
-from tests.worlds.reports import run_of
+from tests.fakes.reports import run_of
 
 
 def test_epochs_sum_their_episodes() -> None:

@@ -11,19 +11,19 @@ from safetensors.torch import save as packed
 
 import drike
 from drike.cli import main
-from drike.datasets.dataset import SplitIds
-from drike.editors import catalog
-from drike.editors.pool import Pool
-from drike.editors.retriever import FORMS, Retriever
-from drike.editors.selectors import Budget, Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DrikeError
 from drike.gates.inventory import Relation
 from drike.prompts import PromptStyle
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
-from tests.worlds.small import CAPITALS
-from tests.worlds.suggestible import trained
+from drike.research.datasets.dataset import SplitIds
+from drike.research.editors import catalog
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import FORMS, Retriever
+from drike.research.editors.selectors import Budget, Fraction, Threshold
+from drike.research.runs import checkpoint
+from drike.research.runs.checkpoint import Checkpoint
+from tests.fakes.small import CAPITALS
+from tests.fakes.suggestible import trained
 
 ENCODER = HashingEncoder()
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike.deployment.edited_model import SimulatedStores
-from drike.editors.catalog import FactPrompt, Unedited
 from drike.errors import UsageError
-from drike.evaluation.judge import GENERATE, GREEDY
 from drike.gates.by_name import Named
-from drike.runs.evaluating import (
+from drike.research.edited_model import SimulatedStores
+from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.evaluation.judge import GENERATE, GREEDY
+from drike.research.runs.evaluating import (
     CaseEvaluated,
     DeployedEvaluation,
     Deployment,
@@ -23,8 +23,8 @@ from drike.runs.evaluating import (
     run_deployed,
     run_evaluation,
 )
-from drike.runs.run import DEPLOYED, GATE, PhaseStarted, Prepared, outcomes_path, read_outcomes
-from tests.worlds.setups import small_setup
+from drike.research.runs.run import DEPLOYED, GATE, PhaseStarted, Prepared, outcomes_path, read_outcomes
+from tests.fakes.setups import small_setup
 
 EDITORS = (Unedited(), FactPrompt())
 

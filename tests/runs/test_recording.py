@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.catalog import FactPrompt
 from drike.errors import ModelError, RunError
-from drike.evaluation.judge import GREEDY
 from drike.models.protocols import Usage
-from drike.runs.evaluating import evaluate_rest
-from drike.runs.run import add_usage, read_usage
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import FactPrompt
+from drike.research.evaluation.judge import GREEDY
+from drike.research.runs.evaluating import evaluate_rest
+from drike.research.runs.run import add_usage, read_usage
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS
 
 
 def test_a_usage_file_damaged_meanwhile_does_not_hide_why_a_run_ended(tmp_path: Path) -> None:

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 from benchmarks.lib.draws import sampled
 from benchmarks.lib.feedback import disturbed
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
-from drike.runs.run import append, keep_lines, read_lines
-from drike.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward, top, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, RankAndCut, Threshold
+from drike.research.runs.run import append, keep_lines, read_lines
+from drike.research.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward, top, train
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[6:], ENCODER)

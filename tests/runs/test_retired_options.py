@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from drike.support.files import with_checksum
+from tests.fakes.commands import run
 from tests.golden.compare import DATA
-from tests.worlds.commands import run
 
 
 @pytest.mark.parametrize(

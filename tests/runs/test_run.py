@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from drike.errors import RunError
-from drike.runs.run import Run, append, keep_lines
+from drike.research.runs.run import Run, append, keep_lines
 from drike.support.files import write_text
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 SMALL = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
 Said = pytest.CaptureFixture[str]

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike.editors.catalog import InContextEditor
-from drike.editors.selectors import RankAndCut
 from drike.errors import UsageError
-from drike.evaluation.evaluate import CaseAnswers
-from drike.runs import checkpoint
-from drike.runs.run import PhaseStarted, Prepared, read_lines
-from drike.runs.training import Method, new_editor, recovered_episodes, run_query_policy, run_training
-from drike.training.algorithm1 import Episode, EpisodeRecord
-from drike.training.s_objective import Expected
-from tests.worlds.setups import ENCODER, small_setup
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.selectors import RankAndCut
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.runs import checkpoint
+from drike.research.runs.run import PhaseStarted, Prepared, read_lines
+from drike.research.runs.training import Method, new_editor, recovered_episodes, run_query_policy, run_training
+from drike.research.training.algorithm1 import Episode, EpisodeRecord
+from drike.research.training.s_objective import Expected
+from tests.fakes.setups import ENCODER, small_setup
 
 METHOD = Method(epochs=2, policy_encoder="hashing")
 

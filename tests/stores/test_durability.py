@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import databases
-from tests.worlds.tally import Tally
+from tests.fakes import databases
+from tests.fakes.tally import Tally
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="writers are forks, with limits as Linux sets them")
 

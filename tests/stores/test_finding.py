@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from drike.edits.record import EditRecord, RecordError, Status, moment
 from drike.stores import log, moves
 from drike.stores.finding import Search, difference, find
 from drike.stores.log import EditStore, snapshot, snapshot_at
-from drike.stores.records import EditRecord, RecordError, Status, moment
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), owner="Ann")
 PARTS = EditRecord("C++", "The author of C++ is", "São Paulo")

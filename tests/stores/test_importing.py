@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from drike.datasets.rows import Row
+from drike.edits.record import EditRecord, Status, to_json
 from drike.errors import DataError
 from drike.stores.log import EditStore, require_approvals, snapshot
 from drike.stores.moves import approve
 from drike.stores.portable import edits_of, import_edits, scan, write_refused
-from drike.stores.records import EditRecord, Status, to_json
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.stores import PERU, Opener
+from drike.support.rows import Row
+from tests.fakes.stores import PERU, Opener
 
 
 def imported(store: EditStore, path: Path, text: str, **options: Any) -> tuple[int, int, tuple[str, ...]]:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drike.edits.record import ConflictError, EditRecord, Status, StoreError, conflict_keys, overlap
 from drike.stores.log import EditStore, Snapshot, retire, rollback, snapshot, versions
-from drike.stores.records import ConflictError, EditRecord, Status, StoreError, conflict_keys, overlap
-from tests.worlds.stores import NOON, PERU, Opener, active
+from tests.fakes.stores import NOON, PERU, Opener, active
 
 
 def test_the_gate_kept_last_is_the_stores(store: EditStore, opener: Opener, tmp_path: Path) -> None:

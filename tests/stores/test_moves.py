@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from drike.edits.record import ApprovalError, ConflictError, EditRecord, Move, Status, StoreError
 from drike.stores.log import EditStore, require_approvals, retire, rollback, snapshot
 from drike.stores.moves import approve, change, due, propose, reject, review
-from drike.stores.records import ApprovalError, ConflictError, EditRecord, Move, Status, StoreError
-from tests.worlds.moving import check_approved, moved
-from tests.worlds.stores import NOON, PERU, Opener, active
+from tests.fakes.moving import check_approved, moved
+from tests.fakes.stores import NOON, PERU, Opener, active
 
 ANNA, BOB, CID = "Anna (propose)", "Bob (approve)", "Cid (admin)"
 ROME = {"target_new": "Rome"}

@@ -10,13 +10,13 @@ from shutil import copytree
 
 import pytest
 
+from drike.edits.record import EditRecord, Status, StoreError, to_json
 from drike.errors import DataError
 from drike.stores import log, moves, portable
 from drike.stores.log import EditStore, require_approvals, required_approvals, snapshot
 from drike.stores.portable import lines_of, restore, sync, whole_store
-from drike.stores.records import EditRecord, Status, StoreError, to_json
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.stores import Opener
+from tests.fakes.stores import Opener
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), author="ann", reason="decree")
 CHILE = EditRecord("Chile", "The capital of Chile is", "Rome")

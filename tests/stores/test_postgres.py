@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from drike.edits.record import ConflictError, EditRecord, StoreError
 from drike.gates.by_name import Named
 from drike.stores.log import EditStore, retire, snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import ConflictError, EditRecord, StoreError
-from tests.worlds.databases import Database
+from tests.fakes.databases import Database
 
 pytestmark = pytest.mark.postgres
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo")
@@ -361,9 +361,9 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     from drike.encoders import HashingEncoder
     from drike.gates.calibrated import Calibrated
     from drike.gates.calibration import default_gate
-    from drike.serving.feed import EditFeed
-    from tests.worlds.commands import run
-    from tests.worlds.gateways import decided
+    from drike.gateway.tenants import EditFeed
+    from tests.fakes.commands import run
+    from tests.fakes.gateways import decided
 
     for name in ("Peru", "Chile", "Bolivia", "Ecuador", "Brazil", "Uruguay"):
         store.put(EditRecord(name, f"The capital of {name} is", "Oslo", negatives=(f"The mother of {name} is",)))
@@ -387,7 +387,7 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
 def test_an_edit_added_at_one_gateway_is_in_force_at_the_other_within_a_second(
     postgres: Database, address: str
 ) -> None:
-    from tests.worlds.gateways import running, upstream
+    from tests.fakes.gateways import running, upstream
 
     def edited(gateway: Any) -> str | None:
         return gateway.chat("What is the capital of Peru?")[1].get("x-drike-edits")
@@ -415,7 +415,7 @@ def test_an_edit_added_at_one_gateway_is_in_force_at_the_other_within_a_second(
 
 @pytest.mark.slow
 def test_a_gateway_goes_on_without_its_database_and_reads_what_it_missed(postgres: Database, address: str) -> None:
-    from tests.worlds.gateways import running, upstream
+    from tests.fakes.gateways import running, upstream
 
     def edited(gateway: Any) -> str | None:
         return gateway.chat("What is the capital of Peru?")[1].get("x-drike-edits")
@@ -483,7 +483,7 @@ def test_claims_that_were_lost_are_made_again_from_the_log(postgres: Database, s
 def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_not_written(
     postgres: Database, store: EditStore, address: str
 ) -> None:
-    from drike.serving.feed import EditFeed
+    from drike.gateway.tenants import EditFeed
 
     tables = ("changes", "claims", "settings")
     store.put(PERU)
@@ -506,7 +506,7 @@ def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_n
 def test_a_frozen_server_is_reported_in_time_and_keeps_nothing_of_what_was_given_up(
     postgres: Database, store: EditStore, address: str
 ) -> None:
-    from tests.worlds.gateways import running, upstream
+    from tests.fakes.gateways import running, upstream
 
     fields = {"subject": CHILE.subject, "query": CHILE.query, "target_new": CHILE.target_new}
     with upstream() as above, running(above.url, address, PERU) as gateway:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from drike.edits.record import ConflictError, EditRecord, StoreError, UnavailableError, conflict_keys
 from drike.gates.by_name import Named
-from drike.serving.feed import EditFeed
+from drike.gateway.tenants import EditFeed
 from drike.stores.log import CLAIMS, snapshot
-from drike.stores.records import ConflictError, EditRecord, StoreError, UnavailableError, conflict_keys
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.stores import PERU, active
-from tests.worlds.tally import Tally
+from tests.fakes.stores import PERU, active
+from tests.fakes.tally import Tally
 
 
 def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:

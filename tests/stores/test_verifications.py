@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from drike.stated import Stated
+from drike.answers.statements import Stated
+from drike.edits.record import StoreError
 from drike.stores import verifications
 from drike.stores.log import EditStore
-from drike.stores.records import StoreError
 from drike.stores.sqlite import SqliteStore
 from drike.stores.verifications import QuestionKind, Verification, VerifiedQuestion, compare, last_number, save, saved
-from tests.worlds.stores import PERU, Opener
+from tests.fakes.stores import PERU, Opener
 
 
 def answer(question: str = "The capital of Peru is", *, holds: bool = True, version: int = 1) -> VerifiedQuestion:

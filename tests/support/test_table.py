@@ -12,11 +12,9 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from drike.cli import console as showing
-from drike.evaluation.metrics import (
-    Estimate,
-)
 from drike.models.protocols import Usage
-from drike.report.tables import work
+from drike.research.evaluation.metrics import Estimate
+from drike.research.report.tables import work
 from drike.support.table import (
     Cell,
     Difference,
@@ -29,7 +27,7 @@ from drike.support.table import (
     parts,
     visible,
 )
-from tests.worlds.reports import Page
+from tests.fakes.reports import Page
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))

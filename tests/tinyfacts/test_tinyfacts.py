@@ -13,8 +13,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from drike.datasets import load
 from drike.models.reader import NEIGHBOUR, BayesianReader
+from drike.research.datasets import load
 from drike.tinyfacts import EDITABLE, MODEL, ROWS, TEMPLATES, facts
 from tools.tinyfacts.build import build, kit, save
 from tools.tinyfacts.check import demonstrations_for, held_out, measure
@@ -236,9 +236,9 @@ def test_demonstrations_are_chosen_without_an_encoder() -> None:
 
 @pytest.mark.skipif(not MODEL.exists(), reason="the embedded model is not built yet")
 def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
-    from drike.evaluation.judge import Judge, Question
     from drike.models.local.huggingface import load as load_model
     from drike.prompts import Prompt, PromptStyle
+    from drike.research.evaluation.judge import Judge, Question
 
     model = load_model(str(MODEL))
     cases = load(ROWS, cleaning=False).cases[:50]

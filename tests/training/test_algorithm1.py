@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from benchmarks.lib.draws import sampled
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Flip, Fraction, RankAndCut, Threshold
-from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.edits.edit import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
-from drike.training.algorithm1 import Choose, Episode, loss_of, rewrite_reward, top, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import candidates_of, rollout
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Flip, Fraction, RankAndCut, Threshold
+from drike.research.training.algorithm1 import Choose, Episode, loss_of, rewrite_reward, top, train
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import candidates_of, rollout
 
 
 def literal_algorithm_1(

@@ -10,22 +10,19 @@ import numpy as np
 import pytest
 from safetensors.torch import load as unpacked
 
-from drike.datasets import Dataset
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Threshold
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.evaluate import CaseAnswers
-from drike.evaluation.risk_control import (
-    CertifiedGuarantee,
-    Guarantee,
-)
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
-from drike.training.s_objective import certify, check_possible, count_right
-from tests.worlds.commands import run
-from tests.worlds.small import CAPITALS
-from tests.worlds.suggestible import ACTIONS, ENCODER, UNTRAINED
+from drike.research.datasets import Dataset
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Threshold
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
+from drike.research.runs import checkpoint
+from drike.research.runs.checkpoint import Checkpoint
+from drike.research.training.s_objective import certify, check_possible, count_right
+from tests.fakes.commands import run
+from tests.fakes.small import CAPITALS
+from tests.fakes.suggestible import ACTIONS, ENCODER, UNTRAINED
 
 
 def test_the_edits_held_out_for_a_guarantee_come_in_a_random_order() -> None:

@@ -9,16 +9,16 @@ import torch
 
 from benchmarks.lib.credit import every_probe, mean_of_aspects
 from benchmarks.lib.draws import stopped_at_flip
-from drike.editors.catalog import InContextEditor, TokenLimit
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
-from drike.edits import Aspect, EditCase
-from drike.evaluation.evaluate import evaluate
+from drike.edits.edit import Aspect, EditCase
 from drike.prompts import PromptStyle
-from drike.training.algorithm1 import Reward, rewrite_reward, train
-from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import candidates_of, follows_the_fact, rollout
+from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import Reward, rewrite_reward, train
+from tests.fakes.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import candidates_of, follows_the_fact, rollout
 
 
 def test_rewards_of_probes_are_what_evaluation_says_and_without_other_probes_the_papers() -> None:

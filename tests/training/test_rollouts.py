@@ -11,14 +11,14 @@ import torch
 
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.draws import renormalised, sampled
-from drike.editors.catalog import InContextEditor, TokenLimit
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Threshold
 from drike.prompts import PromptStyle
-from drike.training.algorithm1 import loss_of, rewrite_reward, top, train
-from tests.worlds.retaining import CASE, ENCODER, POOL
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import candidates_of, follows_the_fact, rollout
+from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Threshold
+from drike.research.training.algorithm1 import loss_of, rewrite_reward, top, train
+from tests.fakes.retaining import CASE, ENCODER, POOL
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import candidates_of, follows_the_fact, rollout
 
 
 def count_words(texts: Sequence[str]) -> list[int]:

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from drike.datasets import load
-from drike.editors.catalog import InContextEditor
-from drike.editors.selectors import RoleCounts
-from drike.edits import ASPECTS_OF_S, Aspect
+from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.errors import RunError, UsageError
-from drike.evaluation.evaluate import answers_under, evaluate
-from drike.evaluation.metrics import summarise
-from drike.runs import checkpoint
-from drike.runs.run import ANSWERS as ANSWERS_FILE
-from drike.runs.run import append
-from drike.runs.training import recovered_answers
-from drike.training.s_objective import minus_s, train_query_policy, training_cases
-from tests.worlds.commands import run
-from tests.worlds.suggestible import ACTIONS, MODEL, POOL, TEST, TRAIN, UNTRAINED, trained
+from drike.research.datasets import load
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.selectors import RoleCounts
+from drike.research.evaluation.evaluate import answers_under, evaluate
+from drike.research.evaluation.metrics import summarise
+from drike.research.runs import checkpoint
+from drike.research.runs.run import ANSWERS as ANSWERS_FILE
+from drike.research.runs.run import append
+from drike.research.runs.training import recovered_answers
+from drike.research.training.s_objective import minus_s, train_query_policy, training_cases
+from tests.fakes.commands import run
+from tests.fakes.suggestible import ACTIONS, MODEL, POOL, TEST, TRAIN, UNTRAINED, trained
 
 ANSWERS = list(answers_under(ACTIONS, MODEL, POOL, TRAIN))
 

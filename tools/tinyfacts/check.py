@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from drike.datasets import load
-from drike.datasets.generated import DESCRIPTIONS, described, with_generated, with_swapped_objects
-from drike.editors.pool import IKE_ROLES
-from drike.edits import Aspect, EditCase, Probe
-from drike.evaluation.evaluate import baseline_answers
-from drike.evaluation.judge import Judge, Question
+from drike.edits.edit import Aspect, EditCase, Probe
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role, probes_for
+from drike.research.datasets import load
+from drike.research.datasets.generated import DESCRIPTIONS, described, with_generated, with_swapped_objects
+from drike.research.editors.pool import IKE_ROLES
+from drike.research.evaluation.evaluate import baseline_answers
+from drike.research.evaluation.judge import Judge, Question
 from drike.tinyfacts import EDITABLE, ROWS, TEMPLATES, facts
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.world import Templates

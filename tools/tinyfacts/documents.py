@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drike.editors.catalog import EditCoT
-from drike.edits import Edit
+from drike.edits.edit import Edit
 from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, DemonstrationArrays, Observer, firmness_of
+from drike.research.editors.catalog import EditCoT
 from drike.tinyfacts import EDITABLE
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.tokens import Wordings

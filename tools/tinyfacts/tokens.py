@@ -13,8 +13,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from drike.editors.catalog import EditCoT
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.research.editors.catalog import EditCoT
 from drike.tinyfacts import TEMPLATES, Fact
 from tools.tinyfacts.world import Templates
 

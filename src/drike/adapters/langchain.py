@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest
 
-from drike.conversations.corrections import Corrections
+from drike.live.corrections import Corrections
 
 _ROLES = {"human": "user", "ai": "assistant"}  # LangChain calls the others as OpenAI does
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from drike.conversations.corrections import Corrections
+from drike.live.corrections import Corrections
 
 
 class Filter:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.run import CallModelData, CallModelInputFilter, ModelInputData
 
-from drike.conversations.corrections import Corrections
+from drike.live.corrections import Corrections
 
 
 def stating(corrections: Corrections, model: str | None = None) -> CallModelInputFilter:

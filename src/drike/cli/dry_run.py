@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from drike.cli.console import draw
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.errors import UsageError
-from drike.evaluation.evaluate import AnsweredCases, baseline_answers, with_baseline_answers
-from drike.evaluation.judge import Rule
 from drike.models.protocols import ANSWER_TOKENS, CustomModel, LanguageModel, ModelInfo, Prompts, Request, Score, Usage
 from drike.models.served import CHARACTERS_PER_TOKEN, ApiOptions, estimated_tokens, is_served, parse_address
 from drike.prompts import YES_OR_NO, chat_messages
+from drike.research.evaluation.evaluate import AnsweredCases, baseline_answers, with_baseline_answers
+from drike.research.evaluation.judge import Rule
 from drike.support.huggingface import pinned
 from drike.support.table import Table
 

@@ -12,23 +12,23 @@ from drike.cli.dry_run import count_only
 from drike.cli.edits import parse_fact
 from drike.cli.experiments import watch_evaluation, watch_query_policy, watch_training
 from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, GateOptions, ModelOptions, RunOptions, command
-from drike.datasets import TINYFACTS
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import NO_RETAINS, PER_QUERY, SAME_K, UNTRAINED, Editor, make
-from drike.editors.retriever import Retriever
-from drike.edits import Aspect, Edit, EditCase
+from drike.edits.edit import Aspect, Edit, EditCase
 from drike.encoders import MINILM, load_encoder
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge
 from drike.gates.by_name import EveryQuery
-from drike.gates.policy import QueryPolicy
-from drike.gates.store_gate import encoder_of, open_gate
+from drike.live.store_gate import encoder_of, open_gate
 from drike.models import EMBEDDED, ApiOptions
-from drike.runs import checkpoint
-from drike.runs.run import Run, Setup, has_records
-from drike.runs.training import Method, new_editor
+from drike.research.datasets import TINYFACTS
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import NO_RETAINS, PER_QUERY, SAME_K, UNTRAINED, Editor, make
+from drike.research.editors.query_policy import QueryPolicy
+from drike.research.editors.retriever import Retriever
+from drike.research.evaluation.judge import Judge
+from drike.research.runs import checkpoint
+from drike.research.runs.run import Run, Setup, has_records
+from drike.research.runs.training import Method, new_editor
 from drike.support.table import Table
-from drike.words import mentions
+from drike.text.words import mentions
 
 
 @command(f"{RUN_DECIDES}\n\n{VALUES}")

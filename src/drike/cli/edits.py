@@ -15,19 +15,20 @@ import typer
 
 from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, ModelOptions, as_flags, command
-from drike.edits import Edit, EditCase
+from drike.edits import record as records
+from drike.edits.edit import Edit, EditCase
+from drike.edits.record import EditRecord, EditVersion, MissingStoreError, Status, StoreError
 from drike.errors import UsageError
-from drike.gates.alike import watch_meaning
+from drike.live.alike import watch_meaning
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
-from drike.stores import moves, portable, records
+from drike.stores import moves, portable
 from drike.stores.finding import Search, find
 from drike.stores.opening import open_store
 from drike.stores.portable import Imported, ReadRow, edits_of, import_edits, scan, write_refused
-from drike.stores.records import EditRecord, EditVersion, MissingStoreError, Status, StoreError
 from drike.support.files import write_text
 from drike.support.table import counted
-from drike.words import mentions
+from drike.text.words import mentions
 
 Texts = list[str] | None
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
@@ -121,7 +122,7 @@ def add(
     log: Path | None = None,
 ) -> None:  # fmt: skip
     """Add an edit."""
-    from drike.gates.naming import common_questions, name_report, naming
+    from drike.gates.edit_names import common_questions, name_report, naming
 
     if propose is None and (model or yes):
         raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
@@ -130,7 +131,7 @@ def add(
     record = records.checked(EditRecord(subject, edit.query, edit.target_new, **given))
     questions: Sequence[str] = common_questions()
     if log is not None:
-        from drike.serving.requests import read_questions
+        from drike.gateway.requests import read_questions
 
         questions = [asked.said for asked in read_questions(log)]
     writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
@@ -190,7 +191,7 @@ def reworded(
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
     from drike.cli.running import metered
-    from drike.gates.verification import proposals
+    from drike.gates.confirmation import proposals
 
     taken = frozenset[str]().union(*(records.conflict_keys(edit.record) for edit in in_force(store)))
     with metered(writer):
@@ -219,8 +220,8 @@ def _picked(texts: Sequence[str]) -> list[str]:
 @command()
 def calibrate(*, false_fire: float = 0.002, confidence: float = 0.95, remove: bool = False, store: str = FILE) -> None:
     """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
-    from drike.gates import store_gate
     from drike.gates.calibration import default_gate, to_json
+    from drike.live import store_gate
 
     with store_at(store) as opened:
         if remove:
@@ -244,7 +245,7 @@ def import_(
     supersede: bool = False, store: str = FILE,
 ) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
-    from drike.gates.naming import ambiguous_names
+    from drike.gates.edit_names import ambiguous_names
 
     whole = portable.whole_store(source)
     if whole and not dry_run:

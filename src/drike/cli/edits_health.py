@@ -9,22 +9,23 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from drike.answers.statements import Stated
 from drike.cli.console import draw, note, say, say_lines
 from drike.cli.edits import author, days_in, in_force, open_writer, print_changes, store_at
 from drike.cli.options import FILE, GateOptions, ModelOptions, command, page_name
-from drike.datasets.rows import shown
+from drike.edits.record import StoreError
 from drike.errors import DataError, UsageError
-from drike.gates import drafting
 from drike.gates.index import EditIndex
+from drike.gateway import traffic as live
+from drike.live import drafts as drafting
 from drike.models import ApiOptions
-from drike.serving import health as live
-from drike.stated import Stated
-from drike.stores import moves, reports
-from drike.stores.counts import Counts, counts_since
+from drike.stores import inbox as reports
+from drike.stores import moves
+from drike.stores.inbox import Report, ReportState
 from drike.stores.log import EditStore, Snapshot, snapshot
-from drike.stores.records import StoreError
-from drike.stores.reports import Report, ReportState
+from drike.stores.traffic import Counts, counts_since
 from drike.support.files import write_text
+from drike.support.rows import shown
 from drike.support.table import Cell, Number, Table, as_html, counted
 
 _MOST_ROWS = 60
@@ -58,7 +59,7 @@ def report(*, days: int = 7, price_in: float | None = None, page: Path | None = 
         draw(table)
     if page:
         text = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        folder, rows = files("drike.serving") / "page", as_html(table) if edits else ""
+        folder, rows = files("drike.gateway.control") / "page", as_html(table) if edits else ""
         style, form = ((folder / name).read_text("utf-8") for name in ("page.css", "report.html"))
         write_text(page, Template(form).substitute(style=style, sentences=text, table=rows))
         say(f"\nThe report is in {page}")
@@ -159,8 +160,8 @@ def due(*, within: str = "0d", store: str = FILE) -> None:
 def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions) -> None:
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
     from drike.conversations.rendering import AsBlock  # these take long to import
-    from drike.gates.store_gate import encoder_of, open_gate
-    from drike.serving.feed import EditFeed
+    from drike.gateway.tenants import EditFeed
+    from drike.live.store_gate import encoder_of, open_gate
 
     def row(asked: live.ReplayedQuery) -> tuple[str, ...]:
         edit, named, p = asked.candidate.edit, asked.candidate.name or "", f"{asked.candidate.probability:.3f}"

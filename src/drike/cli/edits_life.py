@@ -8,11 +8,11 @@ from typing import Literal
 from drike.cli.console import say, say_lines
 from drike.cli.edits import EditFields, author, parse_fact, print_changes, store_at
 from drike.cli.options import FILE, command
+from drike.edits.record import LISTS, Status, StoreError, moment, to_values
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
 from drike.stores.finding import ALL, Search, difference, find
-from drike.stores.records import LISTS, Status, StoreError, moment, to_values
 from drike.support.table import counted
 
 _json = partial(json.dumps, ensure_ascii=False)
@@ -46,7 +46,7 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
         if edit is None:
             return print_changes(opened.changes() if at is None else stores.snapshot_at(opened, time).in_force(time))
         versions, stored = stores.versions(opened, edit), stores.snapshot_at(opened, time).in_force(time)
-    from drike.gates.naming import name_report
+    from drike.gates.edit_names import name_report
 
     if at is not None:
         if not (versions := [version for version in versions if moment(version.created_at) <= time]):

@@ -10,12 +10,12 @@ from drike.cli.dry_run import count_only
 from drike.cli.edits import in_force, store_at
 from drike.cli.options import FILE, ModelOptions, RunOptions, command
 from drike.cli.running import DEFAULTS, metered, open_model, open_setup, open_trained_run
-from drike.conversations import tuning
-from drike.conversations.tuning import Kind, TuningQuestion
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
+from drike.edits.record import StoreError, as_stored, stamp
+from drike.gateway.proving import tuning
+from drike.gateway.proving.tuning import Kind, TuningQuestion
 from drike.models.served import ApiOptions
-from drike.runs.run import TrainedRun
-from drike.stores.records import StoreError, as_stored, stamp
+from drike.research.runs.run import TrainedRun
 from drike.support.table import Number, Table
 
 _UNSURE = 0.3  # in S: by more than this another placement may be better

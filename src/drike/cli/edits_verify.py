@@ -18,30 +18,30 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
+from drike.answers.statements import Stated
 from drike.cli.console import NOTHING, complain, draw, note, progress, say
 from drike.cli.dry_run import bound, token_counter, usage_sentence
 from drike.cli.edits import in_force, store_at
 from drike.cli.options import FILE, VALUES_OF_MODEL, GateOptions, command
 from drike.conversations.turns import Api
-from drike.datasets.rows import shown
+from drike.edits.record import EditVersion, Status, StoreError, stamp
 from drike.errors import DrikeError, UsageError
-from drike.gates.store_gate import needs_recalibration
+from drike.gateway.options import GatewayOptions, Mode
+from drike.live.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
 from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache
-from drike.serving.options import GatewayOptions, Mode
-from drike.stated import Stated
 from drike.stores import log as stores
 from drike.stores import verifications
-from drike.stores.records import EditVersion, Status, StoreError, stamp
 from drike.support.files import write_text
+from drike.support.rows import shown
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
 
 if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
-    from drike.serving.asking import Settings
-    from drike.serving.start import Deployed
-    from drike.serving.upstream import Upstream
-    from drike.serving.verifying import EditOutcome, EditQuestion
+    from drike.gateway.http.upstream import Upstream
+    from drike.gateway.proving.chats import Settings
+    from drike.gateway.proving.verification import EditOutcome, EditQuestion
+    from drike.gateway.start import Deployed
 
 _KEY = "DRIKE_KEY"  # the variable with a key of the gateway
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
@@ -148,8 +148,8 @@ def _chosen(store: stores.EditStore, edits: Sequence[int] | None) -> tuple[list[
 
 def _carried_out(plan: VerifyPlan, store: stores.EditStore) -> tuple[Sequence[EditOutcome], verifications.Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
-    from drike.serving.asking import DryUpstream, MeteredUpstream
-    from drike.serving.start import deployed
+    from drike.gateway.proving.chats import DryUpstream, MeteredUpstream
+    from drike.gateway.start import deployed
 
     api, count = plan.api, token_counter(plan.api.tokenizer, "plain")
     meter = Meter(replace(api, max_calls=None, max_cost=None) if plan.dry_run else api)
@@ -189,8 +189,8 @@ async def _ask(
     plan: VerifyPlan, around: Callable[[Upstream], Upstream], gateway: Deployed, *, kept_for: str
 ) -> tuple[str, Sequence[EditOutcome]]:
     """Ask about edits. Return the model's name, and the outcomes in the order of their questions."""
-    from drike.serving import verifying
-    from drike.serving.asking import TOKENS, Client, GatewayUpstream
+    from drike.gateway.proving import verification as verifying
+    from drike.gateway.proving.chats import TOKENS, Client, GatewayUpstream
 
     (above, editor, feed, chats), options, api = gateway, plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
@@ -246,7 +246,7 @@ async def _ask(
 
 def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[EditQuestion]:
     """The questions that a model can know which knows TinyFacts alone. Raises UsageError for none."""
-    from drike.serving.verifying import unknown_to_tinyfacts
+    from drike.gateway.proving.verification import unknown_to_tinyfacts
 
     unknown = {question: what for question in questions if (what := unknown_to_tinyfacts(question))}
     what = f"{model} knows TinyFacts alone, so not {', '.join(list(dict.fromkeys(unknown.values()))[:_NAMED])}"
@@ -259,7 +259,7 @@ def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[E
 
 def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
     """Draw what took of each edit, and what failed; return the shares that count."""
-    from drike.serving.verifying import by_concern
+    from drike.gateway.proving.verification import by_concern
 
     by_edit: dict[int, list[EditOutcome]] = {}
     for outcome in outcomes:
@@ -289,7 +289,7 @@ def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
 
 
 def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
-    from drike.serving.verifying import by_concern
+    from drike.gateway.proving.verification import by_concern
 
     edit, (concerned, others) = outcomes[0].question.edit, by_concern(outcomes)
     stated = Counter(outcome.stated for outcome in concerned)

@@ -11,34 +11,34 @@ from drike.cli import running
 from drike.cli.console import console, draw, note, say, this_command
 from drike.cli.dry_run import CountingModel, count_only, count_own_answers
 from drike.cli.options import RUN_DECIDES, VALUES, DataOptions, ModelOptions, RunOptions, command
-from drike.datasets.generated import GENERATED, with_generated
-from drike.deployment.edited_model import SimulatedStores
-from drike.editors import catalog
-from drike.editors.catalog import Editor, InContextEditor, TokenLimit, ranks_retains
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Threshold
-from drike.edits import ASPECTS_OF_S, EditCase
+from drike.edits.edit import ASPECTS_OF_S, EditCase
 from drike.encoders import load_encoder
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.evaluate import AnsweredCases, answers_under
-from drike.evaluation.evaluate import evaluate as outcomes_of
-from drike.evaluation.judge import RULES, Judge, Rule, RuleName
-from drike.evaluation.metrics import Outcome
-from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.gates.by_name import Named
-from drike.gates.naming import common_questions
-from drike.gates.store_gate import encoder_of, open_gate, usual_gate
-from drike.gates.verification import require_uncertainty
+from drike.gates.confirmation import require_uncertainty
+from drike.gates.edit_names import common_questions
+from drike.gateway.requests import read_questions
+from drike.live.store_gate import encoder_of, open_gate, usual_gate
 from drike.models import ApiOptions, LanguageModel, Usage
 from drike.prompts import demonstration_block
-from drike.report import tables
-from drike.runs import evaluating, training
-from drike.runs.run import EVALUATIONS, PhaseStarted, Prepared, Setup, read_usage
-from drike.serving.requests import read_questions
+from drike.research.datasets.generated import GENERATED, with_generated
+from drike.research.edited_model import SimulatedStores
+from drike.research.editors import catalog
+from drike.research.editors.catalog import Editor, InContextEditor, TokenLimit, ranks_retains
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import RankAndCut, Threshold
+from drike.research.evaluation.evaluate import AnsweredCases, answers_under
+from drike.research.evaluation.evaluate import evaluate as outcomes_of
+from drike.research.evaluation.judge import RULES, Judge, Rule, RuleName
+from drike.research.evaluation.metrics import Outcome
+from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
+from drike.research.report import tables
+from drike.research.runs import evaluating, training
+from drike.research.runs.run import EVALUATIONS, PhaseStarted, Prepared, Setup, read_usage
+from drike.research.training.algorithm1 import Episode
+from drike.research.training.s_objective import Expected, actions, check_possible, training_cases
 from drike.support.files import write_text
 from drike.support.table import as_markdown, as_text, counted
-from drike.training.algorithm1 import Episode
-from drike.training.s_objective import Expected, actions, check_possible, training_cases
 
 CALIBRATE_ON = 100  # edits held out for a guarantee
 VALUES_OF_EDITORS = f"NAMES are {', '.join(catalog.NAMES)}; {', '.join(catalog.NEED_TRAINING)} need --run."

@@ -16,9 +16,9 @@ import typer
 from typer.core import TyperCommand
 
 from drike.cli.console import SafeHelp
-from drike.datasets import PUBLISHED, Paraphrases, Target
 from drike.errors import UsageError
 from drike.models import SERVICES, Template
+from drike.research.datasets import PUBLISHED, Paraphrases, Target
 
 _TABLES = tomllib.loads(Path(__file__).with_name("options.toml").read_text("utf-8"))
 OPTIONS: Mapping[str, Any] = {

@@ -11,15 +11,15 @@ from pathlib import Path
 import typer
 
 from drike import tinyfacts
+from drike.answers.matching import first_line
 from drike.cli.console import draw, note, progress, say, say_lines
 from drike.cli.options import VALUES_OF_DATA, VALUES_OF_MODEL, as_flags, command, page_name
-from drike.datasets import TINYFACTS, Paraphrases, Target, description
-from drike.datasets import load as load_data
 from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
 from drike.errors import EncoderError, ModelError, UsageError
-from drike.matching import first_line
 from drike.models import EMBEDDED, ApiOptions, Template, load
 from drike.models.served import is_served, parse_address
+from drike.research.datasets import TINYFACTS, Paraphrases, Target, description
+from drike.research.datasets import load as load_data
 from drike.support.extras import EXTRAS, installed, missing_extra, versions
 from drike.support.files import write_text
 from drike.support.table import Table
@@ -117,10 +117,10 @@ def inspect(sources: list[str], *, zsre_target: Target = "alt", paraphrases: Par
 @command()
 def report(runs: list[Path], *, out: Path | None = None, across: list[str] | None = None) -> None:
     """Write runs as one HTML page that needs no network, with their tables as Markdown beside it."""
-    from drike.report import document as made
-    from drike.report.groups import grouped, read_folders
-    from drike.report.page import html
-    from drike.report.paper import by_model
+    from drike.research.report import document as made
+    from drike.research.report.groups import grouped, read_folders
+    from drike.research.report.page import html
+    from drike.research.report.paper import by_model
 
     page = page_name(out or runs[0] / "report.html")
     if (tables := page.with_suffix(".md")).exists() and not page.exists():
@@ -142,10 +142,10 @@ def report(runs: list[Path], *, out: Path | None = None, across: list[str] | Non
 @command()
 def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     """Show what drike does, on one page: answers before and after, how questions find edits, recorded results."""
-    from drike.conversations.tuning import demonstrating
-    from drike.deployment.edited_model import EditedModel
-    from drike.gates.store_gate import open_gate
-    from drike.report.tour import TOURED, edits_of, html
+    from drike.gateway.proving.tuning import demonstrating
+    from drike.live.store_gate import open_gate
+    from drike.research.edited_model import EditedModel
+    from drike.research.report.tour import TOURED, edits_of, html
 
     page_name(out)
     cases = edits_of(load_data(TINYFACTS).cases)

@@ -13,20 +13,20 @@ from typing import Any, TypeVar, get_args
 from drike.cli.console import complain, note, progress, say, this_command
 from drike.cli.dry_run import CountingModel, token_counter, usage_sentence
 from drike.cli.options import Command, DataOptions, ModelOptions, RunOptions, as_flags
-from drike.datasets import TINYFACTS, SplitIds
-from drike.datasets.dataset import keys_of
-from drike.editors.catalog import TokenLimit
-from drike.editors.pool import Pool
 from drike.encoders import MINILM, load_encoder
 from drike.errors import RunError, UsageError
-from drike.evaluation.evaluate import CaseAnswers
 from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, load, template_for
-from drike.report.groups import trained_run
-from drike.runs import run as files
-from drike.runs.evaluating import CaseEvaluated
-from drike.runs.run import PhaseStarted, Run, Settings, Setup, TrainedRun
+from drike.research.datasets import TINYFACTS, SplitIds
+from drike.research.datasets.dataset import keys_of
+from drike.research.editors.catalog import TokenLimit
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.report.groups import trained_run
+from drike.research.runs import run as files
+from drike.research.runs.evaluating import CaseEvaluated
+from drike.research.runs.run import PhaseStarted, Run, Settings, Setup, TrainedRun
+from drike.research.training.algorithm1 import Episode
 from drike.support.records import read
-from drike.training.algorithm1 import Episode
 
 # The values of options that neither the command line nor a run gives.
 DEFAULTS = Settings(data=(TINYFACTS,), model=EMBEDDED, template=None, encoder=MINILM, seed=0, zsre_target="alt")

@@ -9,8 +9,8 @@ from typing import Literal
 from drike.cli.console import complain, say, say_lines
 from drike.cli.options import FILE, VALUES_OF_MODEL, command
 from drike.errors import UsageError
-from drike.serving.keys import KeyRole, Keys, open_keys
-from drike.serving.options import GatewayOptions
+from drike.gateway.http.keys import KeyRole, Keys, open_keys
+from drike.gateway.options import GatewayOptions
 
 
 @command(VALUES_OF_MODEL)
@@ -18,7 +18,7 @@ def serve(*, options: GatewayOptions, workers: int = 1) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
     if workers > 1:
         _serve_together(workers, options)
-    from drike.serving.start import start
+    from drike.gateway.start import start
 
     started = start(options)
     feed = started.tenants.feeds["default"]
@@ -48,7 +48,7 @@ def _serve_together(workers: int, options: GatewayOptions) -> None:
         raise UsageError("--workers needs a --port, and an --admin-port from which so many are free: give other ports")
     if options.store is None and options.upstream is None:
         raise UsageError("the processes of --workers share a store: give --store")
-    from drike.serving.server import run_workers
+    from drike.gateway.http.server import run_workers
 
     # The last of an option counts.
     command = [sys.executable, "-P", "-m", "drike", *sys.argv[1:], "--workers", "1", "--reuse-port"]

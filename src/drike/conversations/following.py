@@ -14,14 +14,14 @@ from datetime import UTC, datetime, timedelta
 
 from drike.conversations.rendering import Around, Facts, Occasion, Placement, defused
 from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
-from drike.gates.asked import read
+from drike.edits.record import EditVersion, Status
 from drike.gates.decision import MOST_MATCHED, Decision
-from drike.gates.glossary import SPACELESS, begins, held, own_name
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.relations import asks_relation, states_old
-from drike.stores.records import EditVersion, Status
 from drike.support.records import encodable
-from drike.words import Words, mentions, words
+from drike.text.glossary import SPACELESS, begins, held, own_name
+from drike.text.questions import read
+from drike.text.words import Words, mentions, words
 
 _TOPIC, _TOPIC_LENGTH = 3, 2_000  # turns that a later one is read with, and characters of each
 _OBJECTION = 200  # characters of a turn that objects by stating the old object: "No, it is Lima"

@@ -13,10 +13,10 @@ from enum import Enum
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
-from drike.editors.catalog import Editor
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import EditVersion
 from drike.prompts import Demonstration, demonstration_block, facts_of
-from drike.stores.records import EditVersion
+from drike.research.editors.catalog import Editor
 
 _TAG = "corrected-facts"
 _EXAMPLES = "Examples that only show how such facts are used; their own facts may be made up:\n\n"

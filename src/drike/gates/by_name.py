@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from drike.gates.decision import EQUAL, Candidate, Decision, foremost
 from drike.gates.index import EditIndex, ParsedQuery, nearness
-from drike.short_forms import NameMatch
+from drike.text.short_forms import NameMatch
 
 
 @dataclass(frozen=True)

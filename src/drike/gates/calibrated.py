@@ -7,19 +7,19 @@ from functools import cache, cached_property
 from heapq import nlargest
 from math import exp, log
 
+from drike.edits.record import EditVersion, Status
 from drike.encoders.base import FloatArray
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
-from drike.gates.glossary import own_name
 from drike.gates.index import Characters, EditIndex, ParsedQuery, Span, affordable, agreements
 from drike.gates.inventory import Agreement, Relation
 from drike.gates.names import Mention
 from drike.gates.relations import about_another, asks_value, object_features, relation_features, share_said
-from drike.gates.surroundings import QUESTION_WORDS, continued
-from drike.short_forms import NameMatch
-from drike.stores.records import EditVersion, Status
 from drike.support.records import ADDED
-from drike.words import words
+from drike.text.glossary import own_name
+from drike.text.short_forms import NameMatch
+from drike.text.surroundings import QUESTION_WORDS, continued
+from drike.text.words import words
 
 Features = Mapping[str, float]
 Excerpts = tuple[tuple[Characters, str], ...]  # of a query: where each stands, and what to compare

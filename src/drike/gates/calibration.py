@@ -1,7 +1,7 @@
 """Calibrate a gate on probes that come with the edits, certify its rate of false matches, and write it as JSON.
 
 A certificate is about edits to come, drawn like those of the probes, and about questions like these probes: thresholds
-are tested from the strictest to the most lenient by Learn-then-Test (see `drike.evaluation.risk_control`).
+are tested from the strictest to the most lenient by Learn-then-Test (see `drike.research.evaluation.risk_control`).
 """
 
 import json
@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drike.edits.record import EditVersion, StoreError
 from drike.encoders.base import salient
-from drike.evaluation.risk_control import exceeds
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.decision import EQUAL, Candidate, Gate
 from drike.gates.index import EditIndex
-from drike.stores.records import EditVersion, StoreError
+from drike.research.evaluation.risk_control import exceeds
 from drike.support import records
 from drike.support.files import checksum_ok, with_checksum
-from drike.words import masked_each, words
+from drike.text.words import masked_each, words
 
 Matrix = NDArray[np.float64]
 Strength = float | Matrix  # of all parameters, or of each weight and of the bias [d]

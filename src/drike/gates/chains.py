@@ -11,12 +11,12 @@ from heapq import heappop, heappush
 from itertools import islice
 from math import inf
 
+from drike.edits.record import EditVersion
 from drike.encoders.base import FloatArray
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.relations import asked_parts
-from drike.stores.records import EditVersion
-from drike.words import masked
+from drike.text.words import masked
 
 LEAST = 0.15  # evidence at which an edit joins, measured by benchmarks/chains.py
 _BY_WORDS = 0.5  # share of what an edit's words add to those of the edits before it that a question says

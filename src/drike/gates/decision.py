@@ -9,9 +9,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import Protocol
 
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import EditVersion, Status
 from drike.gates.index import EditIndex
-from drike.stores.records import EditVersion, Status
 
 MOST_MATCHED = 3  # active edits that match a query, and as many shadow edits
 EQUAL = "equal"  # the feature of a candidate of which the query is a text, up to case and punctuation

@@ -13,17 +13,17 @@ from typing import TypeVar
 
 import numpy as np
 
+from drike.edits.conditions import applies
+from drike.edits.record import EditVersion, Status
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit, word_weights
-from drike.gates.asked import Asked, inside, leans_back, read
-from drike.gates.glossary import corrected, glossed
 from drike.gates.inventory import MOST, Agreement, Worded, Wordings, inventory
 from drike.gates.names import SHARING, Mention, NameIndex, objects_in
 from drike.gates.overlay import OverlayDict, TextVectors, regrouped
 from drike.gates.relations import trimmed
-from drike.gates.sentences import ending, sentence_around
-from drike.stores.audience import applies
-from drike.stores.records import EditVersion, Status
-from drike.words import Words, composed, masked_each
+from drike.text.glossary import corrected, glossed
+from drike.text.questions import Asked, inside, leans_back, read
+from drike.text.sentences import ending, sentence_around
+from drike.text.words import Words, composed, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
 

@@ -1,4 +1,4 @@
-"""Names of subjects in a query: whole words as `drike.words` reads them, short forms, names of people, typos.
+"""Names of subjects in a query: whole words as `drike.text.words` reads them, short forms, names of people, typos.
 
 A text is read in time linear in its length: all its words are compared at once, and of what may be found very often
 only the first and the last places are looked at more closely.
@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
-from drike.gates.surroundings import cased, casual, inside, other_place
-from drike.short_forms import MOST_INITIALS, NameMatch, lists
-from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Fingerprints, Places, Words, composed, extended
+from drike.text.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
+from drike.text.short_forms import MOST_INITIALS, NameMatch, lists
+from drike.text.surroundings import cased, casual, inside, other_place
+from drike.text.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Fingerprints, Places, Words, composed, extended
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 _MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drike.encoders.base import FloatArray
-from drike.words import Fingerprints, Places, contains
+from drike.text.words import Fingerprints, Places, contains
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

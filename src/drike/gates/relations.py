@@ -7,12 +7,12 @@ from functools import lru_cache
 from itertools import groupby, islice
 from math import exp
 
+from drike.edits.record import EditRecord
 from drike.encoders.base import content
-from drike.gates.glossary import glossed, own_name
 from drike.gates.names import Mention
-from drike.short_forms import lists, sections
-from drike.stores.records import EditRecord
-from drike.words import Words, masked, mentions, words
+from drike.text.glossary import glossed, own_name
+from drike.text.short_forms import lists, sections
+from drike.text.words import Words, masked, mentions, words
 
 _LONGEST = 1_000  # characters of a question
 _NEAR = 200  # characters on either side of a name in which a text may say something about it
@@ -33,7 +33,7 @@ def _groups(lines: Iterable[str]) -> Groups:
     return dict(groups)
 
 
-_LISTS = sections("gates/asking.txt")
+_LISTS = sections("text/asking.txt")
 _CONTRARIES, OPPOSITES, _CASES = (_groups(_LISTS[name]) for name in ("contraries", "opposites", "cases"))
 _FAMILY, _EMPTY, _ANY_MEASURE = (frozenset(words(" ".join(_LISTS[of]))) for of in ("family", "empty", "any measure"))
 _MEASURES = [_ANY_MEASURE.union(line.split()) for line in _LISTS["measures"]]

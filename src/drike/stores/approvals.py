@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import groupby, takewhile
 
-from drike.stores.records import EditRecord, EditVersion, Move, Status, effect
+from drike.edits.record import EditRecord, EditVersion, Move, Status, effect
 
 _MARK = re.compile(r"[(\"]|^\W*key\b|\badmin port\b|\bimported by\b", re.IGNORECASE)  # of an author by a gateway
 _BY_KEY = re.compile(r"\((key [0-9a-f]{8}|admin port, [^()]*)\)$")  # who really made a change, where a name is claimed

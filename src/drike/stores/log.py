@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from drike.stores import records
+from drike.edits import record as records
+from drike.edits.record import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
 from drike.stores.approvals import is_approved
-from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
 HEAD, CLAIMS = "head", "claims by initials"  # settings: the last change with its checksum, and the sum of `claim_mark`

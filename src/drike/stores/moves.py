@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from drike.stores import records
+from drike.edits import record as records
+from drike.edits.record import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 from drike.stores.approvals import approvers, authors, is_approved, person
 from drike.stores.log import EditStore, Snapshot, decided_version, required_approvals, versions
-from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 
 MOST_APPROVALS = 9
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from drike.edits.record import POSTGRES, StoreError
 from drike.stores.log import EditStore
-from drike.stores.records import POSTGRES, StoreError
 
 TENANT = "default"
 

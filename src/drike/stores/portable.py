@@ -10,19 +10,20 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from drike.datasets import own
-from drike.datasets.form import Form
-from drike.datasets.forms import FORMS
-from drike.datasets.rows import Row, rows_in, shown
+from drike.answers.matching import normalise
+from drike.edits import record as records
+from drike.edits.record import MADE, ConflictError, EditRecord, EditVersion, RecordError, Status, StoreError, effect
 from drike.errors import DataError
-from drike.matching import normalise
-from drike.stores import log, moves, records
+from drike.research.datasets import own
+from drike.research.datasets.form import Form
+from drike.research.datasets.forms import FORMS
+from drike.stores import log, moves
 from drike.stores.approvals import imported_author
 from drike.stores.log import APPROVALS, APPROVALS_SET, EditStore, required_approvals
-from drike.stores.records import MADE, ConflictError, EditRecord, EditVersion, RecordError, Status, StoreError, effect
 from drike.support.files import write_text
 from drike.support.records import encodable, parse, read
-from drike.words import words
+from drike.support.rows import Row, rows_in, shown
+from drike.text.words import words
 
 ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why it is refused
 

@@ -13,9 +13,10 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.stores import log, records
+from drike.edits import record as records
+from drike.edits.record import MissingStoreError, StoreError, UnavailableError
+from drike.stores import log
 from drike.stores.log import EditStore
-from drike.stores.records import MissingStoreError, StoreError, UnavailableError
 
 _MIGRATIONS = [step.encode() for step in log.migrations("postgres.sql")]
 _SUM_OF_CLAIMS: LiteralString = """SELECT coalesce(

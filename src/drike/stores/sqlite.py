@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from drike.stores import log, records
+from drike.edits import record as records
+from drike.edits.record import MissingStoreError, StoreError, UnavailableError, damaged
+from drike.stores import log
 from drike.stores.log import EditStore
-from drike.stores.records import MissingStoreError, StoreError, UnavailableError, damaged
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file

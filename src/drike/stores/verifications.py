@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from drike.stated import Stated
+from drike.answers.statements import Stated
+from drike.edits.record import StoreError, damaged
 from drike.stores.log import EditStore
-from drike.stores.records import StoreError, damaged
 from drike.support.records import parse, read
 
 _KEPT = 50  # runs
